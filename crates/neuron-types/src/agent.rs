@@ -1,0 +1,21 @@
+//! What an agent's run ends with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, StopReason, TokenUsage};
+
+/// The outcome of an agent's run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentResult {
+    /// The text of the model's answer: of every assistant message since the last user message.
+    pub response: String,
+    /// The whole conversation.
+    pub messages: Vec<Message>,
+    /// The tokens that this run took.
+    pub usage: TokenUsage,
+    /// The calls of the model in this run.
+    pub turns: usize,
+    /// Why the model stopped. Anything but [`StopReason::EndTurn`] or
+    /// [`StopReason::StopSequence`] means that the answer is cut off or refused.
+    pub stop_reason: StopReason,
+}

@@ -1,0 +1,147 @@
+//! The trait of strategies that keep a conversation inside its budget, and its erased form.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::{ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+
+/// Decides when a conversation is too long, and makes it shorter.
+///
+/// # Contract
+///
+/// - The output is a valid history ([`transcript::validate`](crate::transcript::validate)) if the
+///   input is one. The loop repairs what is not.
+/// - It keeps the user message that started the run.
+/// - An error leaves the history as it was: the strategy works on a copy.
+/// - [`token_estimate`](Self::token_estimate) is asked once a turn with the whole history.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{ContextError, ContextStrategy, Message};
+///
+/// /// Never compacts.
+/// struct Unlimited;
+///
+/// impl ContextStrategy for Unlimited {
+///     fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
+///         false
+///     }
+///
+///     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+///         Ok(messages)
+///     }
+///
+///     fn token_estimate(&self, _messages: &[Message]) -> usize {
+///         0
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a context strategy",
+    note = "implement `ContextStrategy`, or use one of neuron-context such as `SlidingWindowStrategy`"
+)]
+pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
+    /// Whether the history of about `token_count` tokens should be compacted now.
+    fn should_compact(&self, messages: &[Message], token_count: usize) -> bool;
+
+    /// Makes the history shorter.
+    ///
+    /// # Errors
+    ///
+    /// [`ContextError`]; the caller still has the history.
+    fn compact(
+        &self,
+        messages: Vec<Message>,
+    ) -> impl Future<Output = Result<Vec<Message>, ContextError>> + WasmCompatSend;
+
+    /// Estimates the tokens of a history.
+    fn token_estimate(&self, messages: &[Message]) -> usize;
+
+    /// [`compact`](Self::compact) that also reports the tokens that compacting took. Provided: for
+    /// strategies that call no model.
+    ///
+    /// # Errors
+    ///
+    /// As [`compact`](Self::compact).
+    fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> impl Future<Output = Result<(Vec<Message>, TokenUsage), ContextError>> + WasmCompatSend
+    {
+        async move { Ok((self.compact(messages).await?, TokenUsage::default())) }
+    }
+}
+
+/// A strategy behind a pointer, for lists and for choosing at run time. Clones share it.
+#[derive(Clone)]
+pub struct BoxedStrategy(Arc<dyn StrategyDyn>);
+
+impl BoxedStrategy {
+    /// Puts a strategy behind a pointer.
+    pub fn new(strategy: impl ContextStrategy + 'static) -> Self {
+        Self(Arc::new(strategy))
+    }
+}
+
+impl fmt::Debug for BoxedStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoxedStrategy").finish_non_exhaustive()
+    }
+}
+
+impl ContextStrategy for BoxedStrategy {
+    fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
+        self.0.should_compact_dyn(messages, token_count)
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        self.0.compact_dyn(messages).await
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        self.0.token_estimate_dyn(messages)
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        self.0.compact_with_usage_dyn(messages).await
+    }
+}
+
+type Compacted<'a, T> = WasmBoxedFuture<'a, Result<T, ContextError>>;
+
+/// The object-safe twin; private, see `ProviderDyn`.
+trait StrategyDyn: WasmCompatSend + WasmCompatSync {
+    fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool;
+    fn compact_dyn(&self, messages: Vec<Message>) -> Compacted<'_, Vec<Message>>;
+    fn token_estimate_dyn(&self, messages: &[Message]) -> usize;
+    fn compact_with_usage_dyn(
+        &self,
+        messages: Vec<Message>,
+    ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
+}
+
+impl<C: ContextStrategy> StrategyDyn for C {
+    fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool {
+        self.should_compact(messages, token_count)
+    }
+
+    fn compact_dyn(&self, messages: Vec<Message>) -> Compacted<'_, Vec<Message>> {
+        Box::pin(self.compact(messages))
+    }
+
+    fn token_estimate_dyn(&self, messages: &[Message]) -> usize {
+        self.token_estimate(messages)
+    }
+
+    fn compact_with_usage_dyn(
+        &self,
+        messages: Vec<Message>,
+    ) -> Compacted<'_, (Vec<Message>, TokenUsage)> {
+        Box::pin(self.compact_with_usage(messages))
+    }
+}

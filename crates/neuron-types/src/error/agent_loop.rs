@@ -1,0 +1,98 @@
+//! What ends a run early, and the errors of the strategy and the hooks that take part in it.
+
+use crate::{BoxError, DurableError, ProviderError, ToolError};
+
+/// What ends a run of the agent loop without an answer.
+///
+/// After any of these the agent's history is valid and its next run continues it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoopError {
+    /// A call of the model failed.
+    #[error("provider error: {0}")]
+    Provider(#[from] ProviderError),
+    /// A tool failed, other than by [`ToolError::ModelRetry`].
+    #[error("tool error: {0}")]
+    Tool(#[from] ToolError),
+    /// The history could not be compacted.
+    #[error("context error: {0}")]
+    Context(#[from] ContextError),
+    /// The run reached its limit on turns.
+    #[error("max turns reached ({0})")]
+    MaxTurns(usize),
+    /// The run reached one of its usage limits; the text says which.
+    #[error("usage limit exceeded: {0}")]
+    UsageLimitExceeded(String),
+    /// A hook ended the run.
+    #[error("terminated by hook: {0}")]
+    HookTerminated(String),
+    /// The cancellation token was triggered.
+    #[error("cancelled")]
+    Cancelled,
+    /// The durable engine ended the run: it was cancelled there, or continues as a new execution.
+    #[error("durable execution: {0}")]
+    Durable(#[source] DurableError),
+}
+
+impl LoopError {
+    /// Whether the same run may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Self::Provider(error) | Self::Context(ContextError::Provider(error)) => {
+                error.is_retryable()
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the variant's name, stable over versions.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Provider(_) => "Provider",
+            Self::Tool(_) => "Tool",
+            Self::Context(_) => "Context",
+            Self::MaxTurns(_) => "MaxTurns",
+            Self::UsageLimitExceeded(_) => "UsageLimitExceeded",
+            Self::HookTerminated(_) => "HookTerminated",
+            Self::Cancelled => "Cancelled",
+            Self::Durable(_) => "Durable",
+        }
+    }
+}
+
+/// A failure of the model or of a tool is the same failure with and without an engine.
+impl From<DurableError> for LoopError {
+    fn from(error: DurableError) -> Self {
+        match error {
+            DurableError::Provider(error) => Self::Provider(error),
+            DurableError::Tool(error) => Self::Tool(error),
+            other => Self::Durable(other),
+        }
+    }
+}
+
+/// What keeps a [`ContextStrategy`](crate::ContextStrategy) from compacting.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContextError {
+    /// The strategy itself failed.
+    #[error("compaction failed: {0}")]
+    CompactionFailed(String),
+    /// The strategy asked a model, and that failed.
+    #[error("provider error during summarization: {0}")]
+    Provider(#[from] ProviderError),
+}
+
+/// What went wrong in a hook. The loop logs it and goes on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HookError {
+    /// The hook failed.
+    #[error("hook failed: {0}")]
+    Failed(String),
+    /// Anything else.
+    #[error(transparent)]
+    Other(BoxError),
+}

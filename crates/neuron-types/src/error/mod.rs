@@ -1,0 +1,21 @@
+//! Every error enum of neuron, one file per domain. A crate's own `error.rs` maps into these.
+
+mod agent_loop;
+mod durable;
+mod embedding;
+mod mcp;
+mod provider;
+mod record;
+mod runtime;
+mod stream;
+mod tool;
+
+pub use agent_loop::{ContextError, HookError, LoopError};
+pub use durable::DurableError;
+pub use embedding::EmbeddingError;
+pub use mcp::McpError;
+pub use provider::ProviderError;
+pub use record::ErrorRecord;
+pub use runtime::{SandboxError, StorageError};
+pub use stream::StreamError;
+pub use tool::ToolError;

@@ -1,0 +1,125 @@
+//! Errors as data: what a journal keeps of a failed call, and the error made from it on replay.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BoxError, ProviderError, ToolError};
+
+/// A provider's or a tool's error in a form that can be stored.
+///
+/// A durable engine journals a failure that the model or the loop must see as a value; replay
+/// turns it back into an error of the same kind with the same text. A boxed source comes back as
+/// its text.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{ErrorRecord, ToolError};
+///
+/// let record = ErrorRecord::from(&ToolError::ModelRetry("use YYYY-MM-DD".into()));
+/// let stored = serde_json::to_string(&record)?;
+/// let replayed: ErrorRecord = serde_json::from_str(&stored)?;
+/// assert!(matches!(replayed.into_tool_error(), ToolError::ModelRetry(hint) if hint == "use YYYY-MM-DD"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ErrorRecord {
+    /// The error's stable name: [`ProviderError::kind`] or [`ToolError::kind`].
+    pub kind: String,
+    /// The text inside the error, without the words that its kind adds.
+    #[serde(default)]
+    pub detail: String,
+    /// Milliseconds: the delay of a rate limit, or how long a timeout took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub millis: Option<u64>,
+}
+
+impl ErrorRecord {
+    fn new(kind: &str, detail: impl ToString) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            detail: detail.to_string(),
+            millis: None,
+        }
+    }
+
+    /// Returns the provider error that this record was made from.
+    #[must_use]
+    pub fn into_provider_error(self) -> ProviderError {
+        use ProviderError as E;
+        let millis = self.millis.map(Duration::from_millis);
+        match self.kind.as_str() {
+            "Network" => E::Network(text(self.detail)),
+            "RateLimit" => E::RateLimit {
+                retry_after: millis,
+            },
+            "ModelLoading" => E::ModelLoading(self.detail),
+            "Timeout" => E::Timeout(millis.unwrap_or_default()),
+            "ServiceUnavailable" => E::ServiceUnavailable(self.detail),
+            "Authentication" => E::Authentication(self.detail),
+            "InvalidRequest" => E::InvalidRequest(self.detail),
+            "ModelNotFound" => E::ModelNotFound(self.detail),
+            "InsufficientResources" => E::InsufficientResources(self.detail),
+            "StreamError" => E::StreamError(self.detail),
+            _ => E::Other(text(self.detail)),
+        }
+    }
+
+    /// Returns the tool error that this record was made from.
+    #[must_use]
+    pub fn into_tool_error(self) -> ToolError {
+        match self.kind.as_str() {
+            "NotFound" => ToolError::NotFound(self.detail),
+            "InvalidInput" => ToolError::InvalidInput(self.detail),
+            "PermissionDenied" => ToolError::PermissionDenied(self.detail),
+            "Cancelled" => ToolError::Cancelled,
+            "ModelRetry" => ToolError::ModelRetry(self.detail),
+            _ => ToolError::ExecutionFailed(text(self.detail)),
+        }
+    }
+}
+
+impl From<&ProviderError> for ErrorRecord {
+    fn from(error: &ProviderError) -> Self {
+        use ProviderError as E;
+        let millis = |duration: &Duration| u64::try_from(duration.as_millis()).ok();
+        let kind = error.kind();
+        match error {
+            E::Network(source) | E::Other(source) => Self::new(kind, source),
+            E::RateLimit { retry_after } => Self {
+                millis: retry_after.as_ref().and_then(millis),
+                ..Self::new(kind, "")
+            },
+            E::Timeout(duration) => Self {
+                millis: millis(duration),
+                ..Self::new(kind, "")
+            },
+            E::ModelLoading(detail)
+            | E::ServiceUnavailable(detail)
+            | E::Authentication(detail)
+            | E::InvalidRequest(detail)
+            | E::ModelNotFound(detail)
+            | E::InsufficientResources(detail)
+            | E::StreamError(detail) => Self::new(kind, detail),
+        }
+    }
+}
+
+impl From<&ToolError> for ErrorRecord {
+    fn from(error: &ToolError) -> Self {
+        match error {
+            ToolError::ExecutionFailed(source) => Self::new(error.kind(), source),
+            ToolError::Cancelled => Self::new(error.kind(), ""),
+            ToolError::NotFound(detail)
+            | ToolError::InvalidInput(detail)
+            | ToolError::PermissionDenied(detail)
+            | ToolError::ModelRetry(detail) => Self::new(error.kind(), detail),
+        }
+    }
+}
+
+fn text(detail: String) -> BoxError {
+    detail.into()
+}

@@ -1,0 +1,216 @@
+//! The error inside a stream of events: cheap to clone, and it keeps what it was made from.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{LoopError, ProviderError};
+
+/// The error that ends a stream of events.
+///
+/// It can be cloned, and it keeps the error that it was made from, so that a caller can tell
+/// errors apart.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{ProviderError, StreamError};
+///
+/// let error = StreamError::from(ProviderError::ServiceUnavailable("529 overloaded".into()));
+/// assert!(error.is_retryable());
+/// assert_eq!(error.to_string(), "service unavailable: 529 overloaded");
+/// assert!(matches!(error.as_provider(), Some(ProviderError::ServiceUnavailable(_))));
+/// ```
+#[derive(Clone)]
+pub struct StreamError(Arc<Cause>);
+
+enum Cause {
+    Text { message: String, retryable: bool },
+    Provider(ProviderError),
+    Loop(LoopError),
+}
+
+impl StreamError {
+    /// Builds an error after which the same request may succeed.
+    pub fn retryable(message: impl Into<String>) -> Self {
+        Self(Arc::new(Cause::Text {
+            message: message.into(),
+            retryable: true,
+        }))
+    }
+
+    /// Builds an error after which the same request fails again.
+    pub fn non_retryable(message: impl Into<String>) -> Self {
+        Self(Arc::new(Cause::Text {
+            message: message.into(),
+            retryable: false,
+        }))
+    }
+
+    /// Returns the error's text.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.to_string()
+    }
+
+    /// Whether the same request may succeed later.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        match &*self.0 {
+            Cause::Text { retryable, .. } => *retryable,
+            Cause::Provider(error) => error.is_retryable(),
+            Cause::Loop(error) => error.is_retryable(),
+        }
+    }
+
+    /// Returns how long the provider asks to wait, if it does.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.as_provider().and_then(ProviderError::retry_after)
+    }
+
+    /// Returns the stable name of the error's kind: that of [`LoopError::kind`] or
+    /// [`ProviderError::kind`], or `StreamError` for one that was built from a text.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match &*self.0 {
+            Cause::Text { .. } => "StreamError",
+            Cause::Provider(error) => error.kind(),
+            Cause::Loop(error) => error.kind(),
+        }
+    }
+
+    /// Returns the provider's error behind this one, if there is one.
+    #[must_use]
+    pub fn as_provider(&self) -> Option<&ProviderError> {
+        match &*self.0 {
+            Cause::Provider(error) | Cause::Loop(LoopError::Provider(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Returns the loop's error behind this one, if the stream was an agent's run.
+    #[must_use]
+    pub fn as_loop(&self) -> Option<&LoopError> {
+        match &*self.0 {
+            Cause::Loop(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Cause::Text { message, .. } => f.write_str(message),
+            Cause::Provider(error) => error.fmt(f),
+            Cause::Loop(error) => error.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            Cause::Text { message, retryable } => f
+                .debug_struct("StreamError")
+                .field("message", message)
+                .field("retryable", retryable)
+                .finish(),
+            Cause::Provider(error) => f.debug_tuple("StreamError").field(error).finish(),
+            Cause::Loop(error) => f.debug_tuple("StreamError").field(error).finish(),
+        }
+    }
+}
+
+impl std::error::Error for StreamError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &*self.0 {
+            Cause::Text { .. } => None,
+            Cause::Provider(error) => error.source(),
+            Cause::Loop(error) => error.source(),
+        }
+    }
+}
+
+impl From<ProviderError> for StreamError {
+    fn from(error: ProviderError) -> Self {
+        Self(Arc::new(Cause::Provider(error)))
+    }
+}
+
+impl From<LoopError> for StreamError {
+    fn from(error: LoopError) -> Self {
+        Self(Arc::new(Cause::Loop(error)))
+    }
+}
+
+/// Gives the provider's error back, with its class and text.
+impl From<StreamError> for ProviderError {
+    fn from(error: StreamError) -> Self {
+        let shared = match Arc::try_unwrap(error.0) {
+            Ok(Cause::Provider(error) | Cause::Loop(LoopError::Provider(error))) => return error,
+            Ok(cause) => StreamError(Arc::new(cause)),
+            Err(shared) => StreamError(shared),
+        };
+        match &*shared.0 {
+            Cause::Text {
+                message,
+                retryable: true,
+            } => Self::ServiceUnavailable(message.clone()),
+            Cause::Text {
+                message,
+                retryable: false,
+            } => Self::StreamError(message.clone()),
+            Cause::Provider(error) | Cause::Loop(LoopError::Provider(error)) => {
+                copy_of(error, &shared)
+            }
+            Cause::Loop(_) => Self::Other(Box::new(shared)),
+        }
+    }
+}
+
+/// Copies an error that others still hold; a boxed source stays shared behind the stream error.
+fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
+    use ProviderError as E;
+    match error {
+        E::Network(_) => E::Network(Box::new(SourceOf(shared.clone()))),
+        E::RateLimit { retry_after } => E::RateLimit {
+            retry_after: *retry_after,
+        },
+        E::ModelLoading(text) => E::ModelLoading(text.clone()),
+        E::Timeout(duration) => E::Timeout(*duration),
+        E::ServiceUnavailable(text) => E::ServiceUnavailable(text.clone()),
+        E::Authentication(text) => E::Authentication(text.clone()),
+        E::InvalidRequest(text) => E::InvalidRequest(text.clone()),
+        E::ModelNotFound(text) => E::ModelNotFound(text.clone()),
+        E::InsufficientResources(text) => E::InsufficientResources(text.clone()),
+        E::StreamError(text) => E::StreamError(text.clone()),
+        E::Other(_) => E::Other(Box::new(shared.clone())),
+    }
+}
+
+/// Stands for the source of a shared network error, so that its text is not doubled.
+#[derive(Debug)]
+struct SourceOf(StreamError);
+
+impl SourceOf {
+    fn get(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.0)
+    }
+}
+
+impl fmt::Display for SourceOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.get() {
+            Some(source) => fmt::Display::fmt(source, f),
+            None => fmt::Display::fmt(&self.0, f),
+        }
+    }
+}
+
+impl std::error::Error for SourceOf {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.get().and_then(std::error::Error::source)
+    }
+}

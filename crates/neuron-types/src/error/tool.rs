@@ -1,0 +1,42 @@
+//! What keeps a tool from giving a result.
+
+use crate::BoxError;
+
+/// What keeps a tool from giving a result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ToolError {
+    /// No tool has this name.
+    #[error("tool not found: {0}")]
+    NotFound(String),
+    /// The arguments are not what the tool takes, and the model should not try again.
+    #[error("invalid input: {0}")]
+    InvalidInput(String),
+    /// The tool ran and failed.
+    #[error("execution failed: {0}")]
+    ExecutionFailed(#[source] BoxError),
+    /// A policy forbids the call.
+    #[error("permission denied: {0}")]
+    PermissionDenied(String),
+    /// The call was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// Not a failure: the model should call again with other arguments. The text tells it how.
+    #[error("{0}")]
+    ModelRetry(String),
+}
+
+impl ToolError {
+    /// Returns the variant's name, stable over versions.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::NotFound(_) => "NotFound",
+            Self::InvalidInput(_) => "InvalidInput",
+            Self::ExecutionFailed(_) => "ExecutionFailed",
+            Self::PermissionDenied(_) => "PermissionDenied",
+            Self::Cancelled => "Cancelled",
+            Self::ModelRetry(_) => "ModelRetry",
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The messages, requests, traits and errors that every neuron crate shares.
+//!
+//! A provider implements [`Provider`], a tool implements [`Tool`], a way to shorten conversations
+//! implements [`ContextStrategy`], and they meet in an agent loop. This crate only says what they
+//! are: it talks to nobody and runs nothing.
+//!
+//! ```
+//! use neuron_types::{CompletionRequest, CompletionResponse, Message, Provider, ProviderError};
+//!
+//! /// Works with every provider.
+//! async fn ask<P: Provider>(provider: &P, question: &str) -> Result<String, ProviderError> {
+//!     let request = CompletionRequest {
+//!         messages: vec![Message::user(question)],
+//!         ..Default::default()
+//!     };
+//!     let response: CompletionResponse = provider.complete(request).await?;
+//!     Ok(response.message.text())
+//! }
+//! ```
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | a conversation | [`Message`], [`ContentBlock`], [`transcript`] |
+//! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
+//! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
+//! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
+//! | long conversations | [`ContextStrategy`], [`BoxedStrategy`] |
+//! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
+//! | surviving a crash | [`DurableContext`], [`Durability`], [`SessionStorage`] |
+//! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
+//! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
+//!
+//! Traits use native `async`, so they are not object-safe; where a choice is made at run time, the
+//! `Boxed…` types and [`Durability`] box at that boundary alone.
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod wasm;
+
+mod message;
+mod request;
+mod response;
+pub mod transcript;
+mod usage;
+
+mod embedding;
+mod provider;
+mod stream;
+
+mod permission;
+mod sandbox;
+mod tool;
+mod tool_context;
+mod tool_failure;
+
+mod agent;
+mod context_strategy;
+mod durable;
+mod hook;
+mod scope;
+mod session;
+
+mod error;
+
+pub use agent::AgentResult;
+pub use context_strategy::{BoxedStrategy, ContextStrategy};
+pub use durable::{
+    ActivityOptions, DeltaSink, Durability, DurableContext, RetryPolicy, ToolInvocation,
+};
+pub use embedding::{
+    BoxedEmbeddingProvider, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
+};
+pub use error::{
+    ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError, McpError,
+    ProviderError, SandboxError, StorageError, StreamError, ToolError,
+};
+pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook};
+pub use message::{
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
+};
+pub use permission::{PermissionDecision, PermissionPolicy};
+pub use provider::{BoxedProvider, Provider, ProviderInfo};
+pub use request::{
+    CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
+    ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,
+};
+pub use response::{CompletionResponse, StopReason};
+pub use sandbox::Sandbox;
+pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};
+pub use session::{Session, SessionState, SessionStorage, SessionSummary};
+pub use stream::{
+    Progress, ResponseEnd, StreamEvent, StreamHandle, StreamReceiver, message_events,
+};
+pub use tool::{Tool, ToolAnnotations, ToolCall, ToolDefinition, ToolDyn, ToolEffect, ToolOutput};
+pub use tool_context::{Extensions, ProgressReporter, ToolContext};
+pub use tool_failure::ToolFailure;
+pub use usage::{TokenUsage, UsageIteration, UsageLimits};
+pub use wasm::{BoxError, WasmBoxedFuture, WasmBoxedStream, WasmCompatSend, WasmCompatSync};

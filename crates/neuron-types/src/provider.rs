@@ -1,0 +1,307 @@
+//! The trait that every model provider implements, and its erased form.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use crate::{
+    CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmBoxedFuture,
+    WasmCompatSend, WasmCompatSync,
+};
+
+/// A source of completions: a vendor's API, a local server, a script in a test.
+///
+/// Implement [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream). The
+/// forms that borrow the request are provided and clone it; implement them as well where the
+/// request can be sent from a borrow: the agent loop calls only those, with the whole
+/// conversation in the request.
+///
+/// Not object-safe; use [`BoxedProvider`] where the provider is chosen at run time.
+///
+/// # Contract
+///
+/// - Retry nothing: report [`ProviderError::is_retryable`] truthfully instead.
+/// - Dropping a future or a stream cancels the request.
+/// - A stream that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error
+///   counts as broken.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::*;
+///
+/// struct Echo;
+///
+/// impl Provider for Echo {
+///     async fn complete(&self, request: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+///         let text = request.messages.last().map(Message::text).unwrap_or_default();
+///         Ok(CompletionResponse {
+///             id: "echo-1".into(),
+///             model: "echo".into(),
+///             message: Message::assistant(text),
+///             usage: TokenUsage::default(),
+///             stop_reason: StopReason::EndTurn,
+///         })
+///     }
+///
+///     async fn complete_stream(&self, _request: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+///         Err(ProviderError::InvalidRequest("echo does not stream".into()))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ProviderError> {
+/// let request = CompletionRequest { messages: vec![Message::user("hello")], ..Default::default() };
+/// assert_eq!(Echo.complete(request).await?.message.text(), "hello");
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a model provider",
+    note = "implement `Provider`, or pass a provider such as `Anthropic`; a `dyn` provider is `BoxedProvider`"
+)]
+pub trait Provider: WasmCompatSend + WasmCompatSync {
+    /// Asks for a whole answer.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the provider from answering, classified by [`ProviderError`].
+    fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend;
+
+    /// Asks for an answer as a stream of events.
+    ///
+    /// # Errors
+    ///
+    /// What is known before the first event; later errors arrive as
+    /// [`StreamEvent::Error`](crate::StreamEvent::Error).
+    fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend;
+
+    /// [`complete`](Self::complete) with a borrowed request. Provided: clones it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete).
+    fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        self.complete(request.clone())
+    }
+
+    /// [`complete_stream`](Self::complete_stream) with a borrowed request. Provided: clones it.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete_stream`](Self::complete_stream).
+    fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+        self.complete_stream(request.clone())
+    }
+
+    /// Names the provider and its default model, for telemetry.
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::default()
+    }
+}
+
+/// What a provider says of itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProviderInfo<'a> {
+    /// The provider's name in telemetry's terms, `anthropic` or `openai` for instance; empty when
+    /// the provider says nothing.
+    pub name: &'a str,
+    /// The model for requests that name none; empty when unknown.
+    pub default_model: &'a str,
+}
+
+impl<'a> ProviderInfo<'a> {
+    /// Names a provider and its default model.
+    #[must_use]
+    pub fn new(name: &'a str, default_model: &'a str) -> Self {
+        Self {
+            name,
+            default_model,
+        }
+    }
+}
+
+/// A provider behind a pointer, for choosing one at run time.
+///
+/// It boxes one future a call and clones no request. Clones share the provider.
+///
+/// # Example
+///
+/// ```
+/// # use neuron_types::*;
+/// # struct Echo;
+/// # impl Provider for Echo {
+/// #     async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
+/// #     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> { Err(ProviderError::InvalidRequest("no".into())) }
+/// # }
+/// fn from_config(name: &str) -> Option<BoxedProvider> {
+///     match name {
+///         "echo" => Some(BoxedProvider::new(Echo)),
+///         _ => None,
+///     }
+/// }
+/// assert!(from_config("echo").is_some());
+/// ```
+#[derive(Clone)]
+pub struct BoxedProvider(Arc<dyn ProviderDyn>);
+
+impl BoxedProvider {
+    /// Puts a provider behind a pointer.
+    pub fn new(provider: impl Provider + 'static) -> Self {
+        Self(Arc::new(provider))
+    }
+}
+
+impl fmt::Debug for BoxedProvider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BoxedProvider").field(&self.info()).finish()
+    }
+}
+
+impl Provider for BoxedProvider {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete_dyn(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.0.complete_stream_dyn(request).await
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete_ref_dyn(request).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.0.complete_stream_ref_dyn(request).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        self.0.info_dyn()
+    }
+}
+
+/// The object-safe twin. Private, and with names of its own: a public one would make every method
+/// call ambiguous under a glob import.
+trait ProviderDyn: WasmCompatSend + WasmCompatSync {
+    fn complete_dyn(
+        &self,
+        request: CompletionRequest,
+    ) -> WasmBoxedFuture<'_, Result<CompletionResponse, ProviderError>>;
+
+    fn complete_stream_dyn(
+        &self,
+        request: CompletionRequest,
+    ) -> WasmBoxedFuture<'_, Result<StreamHandle, ProviderError>>;
+
+    fn complete_ref_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>>;
+
+    fn complete_stream_ref_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>>;
+
+    fn info_dyn(&self) -> ProviderInfo<'_>;
+}
+
+impl<P: Provider> ProviderDyn for P {
+    fn complete_dyn(
+        &self,
+        request: CompletionRequest,
+    ) -> WasmBoxedFuture<'_, Result<CompletionResponse, ProviderError>> {
+        Box::pin(self.complete(request))
+    }
+
+    fn complete_stream_dyn(
+        &self,
+        request: CompletionRequest,
+    ) -> WasmBoxedFuture<'_, Result<StreamHandle, ProviderError>> {
+        Box::pin(self.complete_stream(request))
+    }
+
+    fn complete_ref_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+    ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
+        Box::pin(self.complete_ref(request))
+    }
+
+    fn complete_stream_ref_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+    ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
+        Box::pin(self.complete_stream_ref(request))
+    }
+
+    fn info_dyn(&self) -> ProviderInfo<'_> {
+        self.info()
+    }
+}
+
+macro_rules! forward_through_pointer {
+    ($($pointer:ty),*) => {$(
+        impl<P: Provider + ?Sized> Provider for $pointer {
+            fn complete(
+                &self,
+                request: CompletionRequest,
+            ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend
+            {
+                (**self).complete(request)
+            }
+
+            fn complete_stream(
+                &self,
+                request: CompletionRequest,
+            ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+                (**self).complete_stream(request)
+            }
+
+            fn complete_ref(
+                &self,
+                request: &CompletionRequest,
+            ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend
+            {
+                (**self).complete_ref(request)
+            }
+
+            fn complete_stream_ref(
+                &self,
+                request: &CompletionRequest,
+            ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
+                (**self).complete_stream_ref(request)
+            }
+
+            fn info(&self) -> ProviderInfo<'_> {
+                (**self).info()
+            }
+        }
+    )*};
+}
+
+forward_through_pointer!(&P, Arc<P>, Box<P>);

@@ -1,0 +1,339 @@
+//! Tools: what a model can call. The typed trait, its erased form, and the data of both.
+
+use std::future::Future;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    CacheControl, ContentItem, ToolContext, ToolError, ToolFailure, WasmBoxedFuture,
+    WasmCompatSend, WasmCompatSync,
+};
+
+/// A function that the model can call, with typed arguments and a typed result.
+///
+/// # Contract
+///
+/// - `NAME` and [`definition`](Self::definition)`().name` are the same; the definition is read
+///   once, when the tool is registered.
+/// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from
+///   [`map_error`](Self::map_error)) for what the model can mend; every other error ends the run
+///   unless the loop is told otherwise.
+/// - The future may be dropped at any await. Work that outlives it should watch
+///   [`ToolContext::cancellation_token`].
+/// - Under a durable engine a call may be started again after a crash, as
+///   [`effect`](Self::effect) allows.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{Tool, ToolContext, ToolDefinition, ToolError};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct DivideArgs {
+///     dividend: f64,
+///     divisor: f64,
+/// }
+///
+/// struct Divide;
+///
+/// impl Tool for Divide {
+///     const NAME: &'static str = "divide";
+///     type Args = DivideArgs;
+///     type Output = f64;
+///     type Error = ToolError;
+///
+///     fn definition(&self) -> ToolDefinition {
+///         ToolDefinition {
+///             name: Self::NAME.into(),
+///             title: None,
+///             description: "Divides one number by another".into(),
+///             input_schema: schemars::schema_for!(DivideArgs).into(),
+///             output_schema: None,
+///             annotations: None,
+///             cache_control: None,
+///         }
+///     }
+///
+///     async fn call(&self, args: DivideArgs, _ctx: &ToolContext) -> Result<f64, ToolError> {
+///         if args.divisor == 0.0 {
+///             return Err(ToolError::ModelRetry("the divisor must not be zero".into()));
+///         }
+///         Ok(args.dividend / args.divisor)
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// let args = DivideArgs { dividend: 6.0, divisor: 2.0 };
+/// assert_eq!(Divide.call(args, &ToolContext::default()).await?, 3.0);
+/// # Ok(())
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tool",
+    note = "implement `Tool`, or register an `Arc<dyn ToolDyn>` with `register_dyn`"
+)]
+pub trait Tool: WasmCompatSend + WasmCompatSync {
+    /// The name by which the model calls the tool.
+    const NAME: &'static str;
+    /// The arguments, made from the model's JSON.
+    type Args: DeserializeOwned + schemars::JsonSchema + WasmCompatSend;
+    /// The result, turned into JSON for the model.
+    type Output: Serialize;
+    /// What can go wrong. [`ToolError`] itself is passed on unchanged.
+    type Error: std::error::Error + WasmCompatSend + 'static;
+
+    /// Describes the tool to the model.
+    fn definition(&self) -> ToolDefinition;
+
+    /// Runs the tool.
+    ///
+    /// # Errors
+    ///
+    /// The tool's own; see the trait's contract.
+    fn call(
+        &self,
+        args: Self::Args,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<Self::Output, Self::Error>> + WasmCompatSend;
+
+    /// What running the tool twice would do. Durable engines decide by it what happens to a call
+    /// that a crash interrupted. Provided: [`ToolEffect::AtMostOnce`].
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::AtMostOnce
+    }
+
+    /// Turns the tool's error into the one that the loop sees. Provided: a [`ToolError`] is passed
+    /// on unchanged, any other becomes the source of [`ToolError::ExecutionFailed`].
+    fn map_error(&self, error: Self::Error) -> ToolError {
+        ToolFailure::tool_error(error)
+    }
+
+    /// Turns the tool's result into what the model sees. Provided: JSON text (a string as it is),
+    /// with objects and arrays in [`ToolOutput::structured_content`] too. Override it to return
+    /// images.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::ExecutionFailed`] when the result cannot be serialised.
+    fn map_output(&self, output: Self::Output) -> Result<ToolOutput, ToolError> {
+        let value = serde_json::to_value(output)
+            .map_err(|error| ToolError::ExecutionFailed(Box::new(error)))?;
+        Ok(match value {
+            Value::String(text) => ToolOutput::text(text),
+            Value::Object(_) | Value::Array(_) => ToolOutput {
+                structured_content: Some(value.clone()),
+                ..ToolOutput::text(value.to_string())
+            },
+            scalar => ToolOutput::text(scalar.to_string()),
+        })
+    }
+}
+
+/// A [`Tool`] behind a pointer: arguments and results are JSON.
+///
+/// Every `Tool` is one. Implement it directly for tools whose names or schemas are known only at
+/// run time.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::*;
+///
+/// struct Remote {
+///     definition: ToolDefinition,
+/// }
+///
+/// impl ToolDyn for Remote {
+///     fn name(&self) -> &str {
+///         &self.definition.name
+///     }
+///
+///     fn definition(&self) -> ToolDefinition {
+///         self.definition.clone()
+///     }
+///
+///     fn call_dyn<'a>(
+///         &'a self,
+///         input: serde_json::Value,
+///         _ctx: &'a ToolContext,
+///     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+///         Box::pin(async move { Ok(ToolOutput::text(format!("sent {input}"))) })
+///     }
+/// }
+/// ```
+pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
+    /// The name by which the model calls the tool.
+    fn name(&self) -> &str;
+
+    /// Describes the tool to the model.
+    fn definition(&self) -> ToolDefinition;
+
+    /// Runs the tool.
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
+
+    /// What running the tool twice would do. Provided: [`ToolEffect::AtMostOnce`].
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::AtMostOnce
+    }
+}
+
+impl<T: Tool> ToolDyn for T {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Tool::definition(self)
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let args: T::Args = serde_json::from_value(input).map_err(|error| {
+                ToolError::InvalidInput(format!("arguments of `{}`: {error}", T::NAME))
+            })?;
+            match self.call(args, ctx).await {
+                Ok(output) => self.map_output(output),
+                Err(error) => Err(self.map_error(error)),
+            }
+        })
+    }
+
+    fn effect(&self) -> ToolEffect {
+        Tool::effect(self)
+    }
+}
+
+/// What running a tool twice would do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolEffect {
+    /// It only reads: run it as often as needed.
+    Pure,
+    /// It changes something, but twice with the same
+    /// [`idempotency_key`](ToolContext::idempotency_key) is as once.
+    Idempotent,
+    /// It must not run twice.
+    #[default]
+    AtMostOnce,
+}
+
+/// What a model is told of a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolDefinition {
+    /// The name by which the model calls the tool.
+    pub name: String,
+    /// A name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What the tool does and when to use it.
+    pub description: String,
+    /// The JSON Schema of the arguments.
+    pub input_schema: Value,
+    /// The JSON Schema of the result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Value>,
+    /// Hints on what the tool does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<ToolAnnotations>,
+    /// Ends a cached prefix after this tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_control: Option<CacheControl>,
+}
+
+/// Hints on what a tool does, in MCP's terms. From a foreign server they are claims.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolAnnotations {
+    /// It changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// It may destroy something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it twice with the same arguments is as calling it once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It reaches beyond the program, to the web for instance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+/// What a tool returned.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolOutput {
+    /// What the model sees.
+    pub content: Vec<ContentItem>,
+    /// The result as JSON, for programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structured_content: Option<Value>,
+    /// Whether the tool failed in a way that the model should see.
+    #[serde(default)]
+    pub is_error: bool,
+}
+
+impl ToolOutput {
+    /// Builds a result with one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            content: vec![ContentItem::Text(text.into())],
+            structured_content: None,
+            is_error: false,
+        }
+    }
+
+    /// Builds an error that the model sees.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            ..Self::text(text)
+        }
+    }
+}
+
+/// A tool call as the registry and its middleware see it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// Identifies the call within its message; empty for a call that no model made.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments.
+    pub input: Value,
+}
+
+/// The one key of arguments that are no JSON.
+const INVALID_JSON: &str = "invalid_json";
+
+impl ToolCall {
+    /// Returns the raw text of arguments that were not JSON, because the model erred or its answer
+    /// was cut off.
+    ///
+    /// Providers keep such arguments as `{"invalid_json": "<raw text>"}`, so that nothing is lost;
+    /// the loop never runs such a call.
+    #[must_use]
+    pub fn invalid_json(input: &Value) -> Option<&str> {
+        let fields = input.as_object().filter(|fields| fields.len() == 1)?;
+        fields.get(INVALID_JSON)?.as_str()
+    }
+
+    /// Builds the form in which a provider keeps arguments that are not JSON.
+    #[must_use]
+    pub fn invalid_json_input(raw: impl Into<String>) -> Value {
+        Value::Object(
+            [(INVALID_JSON.to_owned(), Value::String(raw.into()))]
+                .into_iter()
+                .collect(),
+        )
+    }
+}

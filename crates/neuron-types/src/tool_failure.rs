@@ -1,0 +1,195 @@
+//! A tool's own error as the source of a [`ToolError`].
+
+use std::any::Any;
+use std::error::Error;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use crate::wasm::SendError;
+use crate::{ToolError, WasmCompatSend};
+
+/// The source of [`ToolError::ExecutionFailed`] for errors that are not known to be `Sync`.
+///
+/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but a source must be. So the texts of
+/// the error and of its sources are kept by value, and the error itself can be had back.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{ToolError, ToolFailure};
+///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("the disk is full")]
+/// struct DiskFull;
+///
+/// let error = ToolFailure::tool_error(DiskFull);
+/// assert_eq!(error.to_string(), "execution failed: the disk is full");
+/// let ToolError::ExecutionFailed(source) = error else { panic!("it ran and failed") };
+/// let failure = source.downcast::<ToolFailure>().expect("the wrapper");
+/// assert!(failure.downcast::<DiskFull>().is_some());
+/// ```
+pub struct ToolFailure {
+    text: String,
+    debug: String,
+    source: Option<Box<Rendered>>,
+    /// Locked only to hand the error out: the mutex makes the whole `Sync`.
+    original: Mutex<SendError>,
+}
+
+impl ToolFailure {
+    /// Makes a [`ToolError`] of any error.
+    ///
+    /// A `ToolError` is returned as it is; I/O and JSON errors become the source themselves; any
+    /// other becomes the source inside a `ToolFailure`.
+    pub fn tool_error<E: Error + WasmCompatSend + 'static>(error: E) -> ToolError {
+        let error = match take_as::<E, ToolError>(error) {
+            Ok(error) => return error,
+            Err(error) => error,
+        };
+        let error = match take_as::<E, std::io::Error>(error) {
+            Ok(error) => return ToolError::ExecutionFailed(Box::new(error)),
+            Err(error) => error,
+        };
+        let error = match take_as::<E, serde_json::Error>(error) {
+            Ok(error) => return ToolError::ExecutionFailed(Box::new(error)),
+            Err(error) => error,
+        };
+        ToolError::ExecutionFailed(Box::new(Self {
+            text: error.to_string(),
+            debug: format!("{error:?}"),
+            source: error.source().map(Rendered::of),
+            original: Mutex::new(Box::new(error)),
+        }))
+    }
+
+    /// Returns the tool's error, if it is an `E`.
+    #[must_use]
+    pub fn downcast<E: Error + 'static>(self) -> Option<E> {
+        let original = self
+            .original
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        original.downcast::<E>().ok().map(|error| *error)
+    }
+
+    /// Looks at the tool's error.
+    pub fn with_original<R>(&self, look: impl FnOnce(&(dyn Error + 'static)) -> R) -> R {
+        look(&**self.original.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl fmt::Display for ToolFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for ToolFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.debug)
+    }
+}
+
+impl Error for ToolFailure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// A source's text, kept by value.
+#[derive(Debug)]
+struct Rendered {
+    text: String,
+    source: Option<Box<Rendered>>,
+}
+
+impl Rendered {
+    fn of(error: &(dyn Error + 'static)) -> Box<Self> {
+        Box::new(Self {
+            text: error.to_string(),
+            source: error.source().map(Self::of),
+        })
+    }
+}
+
+impl fmt::Display for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Rendered {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Moves `value` out as a `T` if it is one.
+fn take_as<V: 'static, T: 'static>(value: V) -> Result<T, V> {
+    let boxed: Box<dyn Any> = Box::new(value);
+    match boxed.downcast::<T>() {
+        Ok(value) => Ok(*value),
+        Err(boxed) => match boxed.downcast::<V>() {
+            Ok(value) => Err(*value),
+            Err(_) => unreachable!("the box was made from a value of this type"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("inner")]
+    struct Inner;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct NotSync {
+        #[source]
+        inner: Inner,
+        cell: std::cell::Cell<u8>,
+    }
+
+    #[test]
+    fn a_tool_error_is_passed_on_unchanged() {
+        let error = ToolFailure::tool_error(ToolError::ModelRetry("again".into()));
+        assert!(matches!(error, ToolError::ModelRetry(hint) if hint == "again"));
+    }
+
+    #[test]
+    fn io_and_json_errors_are_the_source_themselves() {
+        let ToolError::ExecutionFailed(source) =
+            ToolFailure::tool_error(std::io::Error::other("disk"))
+        else {
+            panic!("execution failed")
+        };
+        assert!(source.is::<std::io::Error>());
+        let json = serde_json::from_str::<u8>("x").unwrap_err();
+        let ToolError::ExecutionFailed(source) = ToolFailure::tool_error(json) else {
+            panic!("execution failed")
+        };
+        assert!(source.is::<serde_json::Error>());
+    }
+
+    #[test]
+    fn an_error_that_is_not_sync_keeps_its_chain_and_comes_back() {
+        let error = NotSync {
+            inner: Inner,
+            cell: 7.into(),
+        };
+        let ToolError::ExecutionFailed(source) = ToolFailure::tool_error(error) else {
+            panic!("execution failed")
+        };
+        assert_eq!(source.to_string(), "outer");
+        assert_eq!(source.source().unwrap().to_string(), "inner");
+        let failure = source.downcast::<ToolFailure>().unwrap();
+        assert!(failure.with_original(|original| original.source().unwrap().is::<Inner>()));
+        let original = failure.downcast::<NotSync>().unwrap();
+        assert_eq!(
+            (original.cell.get(), original.inner.to_string()),
+            (7, "inner".into())
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! Whether a conversation is one that providers accept, and how to make it one.
+//!
+//! Providers reject a history in which a tool call has no result, or a result no call. Everything
+//! in neuron that changes a history keeps it valid; [`repair`] is for histories that come from
+//! elsewhere.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use crate::{ContentBlock, ContentItem, Message, Role};
+
+/// Checks a history.
+///
+/// It is valid when
+///
+/// - its first message that is not a system message is the user's;
+/// - only assistant messages call tools, and only user messages have results;
+/// - the calls of a message have ids that are not empty and differ;
+/// - the message after one with calls is the user's, and begins with exactly one result for each;
+/// - no other result stands anywhere.
+///
+/// # Errors
+///
+/// The first [`Violation`].
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{ContentBlock, Message, Role, transcript};
+///
+/// let call = Message {
+///     role: Role::Assistant,
+///     content: vec![ContentBlock::ToolUse { id: "c1".into(), name: "now".into(), input: serde_json::json!({}) }],
+/// };
+/// let history = vec![Message::user("What time is it?"), call];
+/// let violation = transcript::validate(&history).unwrap_err();
+/// assert_eq!(violation.to_string(), "message 1: the tool call `c1` has no result in the next message");
+/// assert!(transcript::validate(&transcript::repair(history)).is_ok());
+/// ```
+pub fn validate(messages: &[Message]) -> Result<(), Violation> {
+    let mut started = false;
+    let mut open: Vec<&str> = Vec::new();
+    for (index, message) in messages.iter().enumerate() {
+        if !started && message.role == Role::Assistant {
+            return Err(Violation {
+                index,
+                kind: ViolationKind::StartsWithAssistant,
+            });
+        }
+        started |= message.role != Role::System;
+        check_results(message, &open).map_err(|kind| match kind {
+            // Reported where the call stands.
+            ViolationKind::MissingResult { .. } => Violation {
+                index: index - 1,
+                kind,
+            },
+            kind => Violation { index, kind },
+        })?;
+        open.clear();
+        for call in message.tool_uses() {
+            let kind = if message.role != Role::Assistant {
+                ViolationKind::CallOutsideAssistant {
+                    id: call.id.to_owned(),
+                }
+            } else if call.id.is_empty() {
+                ViolationKind::EmptyId
+            } else if open.contains(&call.id) {
+                ViolationKind::DuplicateId {
+                    id: call.id.to_owned(),
+                }
+            } else {
+                open.push(call.id);
+                continue;
+            };
+            return Err(Violation { index, kind });
+        }
+    }
+    match open.first() {
+        Some(id) => Err(Violation {
+            index: messages.len() - 1,
+            kind: ViolationKind::MissingResult {
+                id: (*id).to_owned(),
+            },
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a message answers the open calls of the message before it, and nothing else.
+fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
+    let mut answered: Vec<&str> = Vec::with_capacity(open.len());
+    let mut other = false;
+    for block in &message.content {
+        let ContentBlock::ToolResult { tool_use_id, .. } = block else {
+            other = true;
+            continue;
+        };
+        let id = || tool_use_id.clone();
+        if message.role != Role::User {
+            return Err(ViolationKind::ResultOutsideUser { id: id() });
+        }
+        if !open.contains(&tool_use_id.as_str()) {
+            return Err(ViolationKind::UnknownResult { id: id() });
+        }
+        if answered.contains(&tool_use_id.as_str()) {
+            return Err(ViolationKind::DuplicateResult { id: id() });
+        }
+        if other {
+            return Err(ViolationKind::ResultAfterContent { id: id() });
+        }
+        answered.push(tool_use_id);
+    }
+    match open.iter().find(|id| !answered.contains(id)) {
+        Some(id) => Err(ViolationKind::MissingResult {
+            id: (*id).to_owned(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Makes a history valid.
+///
+/// It loses as little as it can:
+///
+/// - a call without a result gets an error result that says so;
+/// - results without a call, second results, and calls with an empty or a repeated id are removed,
+///   and so is a message that this leaves empty;
+/// - results that stand after other content move before it;
+/// - a history that begins with the assistant gets a user message before it that says that the
+///   beginning is missing.
+///
+/// The same history gives the same result; a valid one comes back unchanged.
+#[must_use]
+pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+    if validate(&messages).is_ok() {
+        return messages;
+    }
+    let mut repaired: Vec<Message> = Vec::with_capacity(messages.len() + 1);
+    let mut open: Vec<String> = Vec::new();
+    let mut started = false;
+    for mut message in messages {
+        if !open.is_empty() && message.role != Role::User {
+            repaired.push(Message {
+                role: Role::User,
+                content: answer(&mut open, &mut Vec::new()),
+            });
+        }
+        let was_empty = message.content.is_empty();
+        let results = answer(&mut open, &mut message.content);
+        remove_misplaced_calls(&mut message);
+        message.content.splice(..0, results);
+        if message.content.is_empty() && !was_empty {
+            continue;
+        }
+        if !started && message.role == Role::Assistant {
+            repaired.push(Message::user(MISSING_BEGINNING));
+        }
+        started |= message.role != Role::System;
+        open.extend(message.tool_uses().map(|call| call.id.to_owned()));
+        repaired.push(message);
+    }
+    if !open.is_empty() {
+        repaired.push(Message {
+            role: Role::User,
+            content: answer(&mut open, &mut Vec::new()),
+        });
+    }
+    repaired
+}
+
+/// What [`repair`] writes where a result is missing.
+const MISSING_RESULT: &str =
+    "[no result: the tool call was interrupted, and whether it took effect is unknown]";
+
+/// What [`repair`] writes where the beginning is missing.
+const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
+
+/// Takes all results out of `content` and returns one for each open call: the first that stands
+/// there, or an error.
+fn answer(open: &mut Vec<String>, content: &mut Vec<ContentBlock>) -> Vec<ContentBlock> {
+    let mut unanswered: HashSet<String> = open.iter().cloned().collect();
+    let mut results = Vec::with_capacity(open.len());
+    content.retain_mut(|block| {
+        let ContentBlock::ToolResult { tool_use_id, .. } = block else {
+            return true;
+        };
+        if unanswered.remove(tool_use_id) {
+            results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
+        }
+        false
+    });
+    for id in open.drain(..).filter(|id| unanswered.contains(id)) {
+        results.push(ContentBlock::ToolResult {
+            tool_use_id: id,
+            content: vec![ContentItem::Text(MISSING_RESULT.to_owned())],
+            is_error: true,
+        });
+    }
+    results
+}
+
+fn remove_misplaced_calls(message: &mut Message) {
+    let is_assistant = message.role == Role::Assistant;
+    let mut seen: HashSet<String> = HashSet::new();
+    message.content.retain(|block| match block.as_tool_use() {
+        Some(call) => is_assistant && !call.id.is_empty() && seen.insert(call.id.to_owned()),
+        None => true,
+    });
+}
+
+/// Why a history is not valid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// The index of the message at fault.
+    pub index: usize,
+    /// What is wrong with it.
+    pub kind: ViolationKind,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "message {}: {}", self.index, self.kind)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+/// What a [`Violation`] is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ViolationKind {
+    /// The first message that is not a system message is the assistant's.
+    #[error("the conversation begins with the assistant")]
+    StartsWithAssistant,
+    /// A message that is not the assistant's calls a tool.
+    #[error("the tool call `{id}` stands outside an assistant message")]
+    CallOutsideAssistant {
+        /// The call.
+        id: String,
+    },
+    /// A call has an empty id.
+    #[error("a tool call has an empty id")]
+    EmptyId,
+    /// Two calls of one message have the same id.
+    #[error("two tool calls have the id `{id}`")]
+    DuplicateId {
+        /// The id.
+        id: String,
+    },
+    /// A call has no result in the next message.
+    #[error("the tool call `{id}` has no result in the next message")]
+    MissingResult {
+        /// The call.
+        id: String,
+    },
+    /// A message that is not the user's has a result.
+    #[error("the tool result `{id}` stands outside a user message")]
+    ResultOutsideUser {
+        /// The result's call.
+        id: String,
+    },
+    /// A result whose call is not in the message before.
+    #[error("the tool result `{id}` has no call in the message before")]
+    UnknownResult {
+        /// The result's call.
+        id: String,
+    },
+    /// A second result for one call.
+    #[error("the tool call `{id}` has two results")]
+    DuplicateResult {
+        /// The call.
+        id: String,
+    },
+    /// A result after other content of its message.
+    #[error("the tool result `{id}` stands after other content")]
+    ResultAfterContent {
+        /// The result's call.
+        id: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;
