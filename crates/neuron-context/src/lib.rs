@@ -1,0 +1,44 @@
+//! Strategies that keep a conversation inside its token budget without ever breaking it.
+//!
+//! ```
+//! use neuron_context::SlidingWindowStrategy;
+//! use neuron_types::{ContextStrategy, Message};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), neuron_types::ContextError> {
+//! // Keep the last 2 messages once the conversation exceeds 20 tokens.
+//! let strategy = SlidingWindowStrategy::new(2, 20);
+//! let messages = vec![
+//!     Message::system("You are a helpful assistant."),
+//!     Message::user("What is Rust?"),
+//!     Message::assistant("A systems programming language."),
+//!     Message::user("And what about async?"),
+//!     Message::assistant("It has async/await over futures."),
+//! ];
+//!
+//! let tokens = strategy.token_estimate(&messages);
+//! assert!(strategy.should_compact(&messages, tokens));
+//! let compacted = strategy.compact(messages).await?;
+//! assert_eq!(compacted.len(), 3, "the system message and the last two");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | type | does |
+//! |---|---|
+//! | [`SlidingWindowStrategy`] | drops the oldest messages |
+//! | [`TokenCounter`] | estimates tokens without a tokenizer |
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod sliding_window;
+pub mod strategies;
+mod token_counter;
+
+pub use sliding_window::SlidingWindowStrategy;
+pub use token_counter::TokenCounter;

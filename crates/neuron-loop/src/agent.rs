@@ -1,0 +1,247 @@
+//! The agent: what it is made of, and the ways to run it.
+
+use std::fmt;
+use std::future::{Future, ready};
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, BoxedHook, CompletionRequest, ContextStrategy, Durability, DurableContext,
+    LoopError, Message, ObservabilityHook, Provider, TokenUsage, ToolContext, WasmCompatSend,
+};
+
+use crate::run_state::RunState;
+use crate::sink::Quiet;
+use crate::{AgentLoopBuilder, AgentStream, LoopConfig, StepIterator};
+
+/// An agent: a model, its tools, a strategy for its context, and a conversation.
+///
+/// Each run continues the conversation with one more message of the user; limits and usage count
+/// for each run anew. The loop is described at the [crate's page](crate).
+///
+/// `D` is the durable context's type; almost always its default, [`Durability`], which holds any.
+pub struct AgentLoop<P, C, D = Durability<'static>> {
+    pub(crate) provider: P,
+    pub(crate) context: C,
+    pub(crate) tools: ToolRegistry,
+    pub(crate) hooks: Vec<BoxedHook>,
+    pub(crate) durability: Option<D>,
+    pub(crate) config: LoopConfig,
+    /// The conversation, with what is sent beside it. Every turn borrows it.
+    pub(crate) request: CompletionRequest,
+    /// The current run, or the last.
+    pub(crate) run: RunState,
+    /// Over all runs.
+    pub(crate) total_usage: TokenUsage,
+    /// Whether the request's definitions are out of date.
+    pub(crate) tools_changed: bool,
+    /// Whether the history holds something that did not come from the engine.
+    pub(crate) history_unchecked: bool,
+}
+
+impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
+    /// Starts building an agent.
+    pub fn builder(provider: P, context: C) -> AgentLoopBuilder<P, C> {
+        AgentLoopBuilder::new(provider, context)
+    }
+
+    /// Creates an agent from its parts.
+    pub fn new(provider: P, tools: ToolRegistry, context: C, config: LoopConfig) -> Self {
+        Self::assemble(provider, context, tools, config, Vec::new())
+    }
+}
+
+impl<P, C, D> AgentLoop<P, C, D> {
+    pub(crate) fn assemble(
+        provider: P,
+        context: C,
+        tools: ToolRegistry,
+        config: LoopConfig,
+        hooks: Vec<BoxedHook>,
+    ) -> Self {
+        let system = Some(config.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
+        Self {
+            provider,
+            context,
+            tools,
+            hooks,
+            durability: None,
+            config,
+            request: CompletionRequest {
+                system,
+                ..CompletionRequest::default()
+            },
+            run: RunState::default(),
+            total_usage: TokenUsage::default(),
+            tools_changed: true,
+            history_unchecked: false,
+        }
+    }
+
+    /// Returns the conversation. It is valid
+    /// ([`transcript::validate`](neuron_types::transcript::validate)) after every run, however
+    /// the run ended.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        &self.request.messages
+    }
+
+    /// Returns the tokens of the current run, or the last.
+    #[must_use]
+    pub fn usage(&self) -> &TokenUsage {
+        &self.run.usage
+    }
+
+    /// Returns the tokens of all runs together.
+    #[must_use]
+    pub fn total_usage(&self) -> &TokenUsage {
+        &self.total_usage
+    }
+
+    /// Returns the answered calls of the model in the current run, or the last.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.run.turns
+    }
+
+    /// Returns the tools.
+    #[must_use]
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.tools
+    }
+
+    /// Returns the tools, to change them for the next call of the model.
+    pub fn tools_mut(&mut self) -> &mut ToolRegistry {
+        self.tools_changed = true;
+        &mut self.tools
+    }
+
+    /// Returns the configuration.
+    #[must_use]
+    pub fn config(&self) -> &LoopConfig {
+        &self.config
+    }
+
+    /// Returns the configuration, to change it for the next run: a higher limit, for instance. The
+    /// system prompt is read only when the agent is built.
+    pub fn config_mut(&mut self) -> &mut LoopConfig {
+        &mut self.config
+    }
+
+    /// Adds a hook, after those added before.
+    pub fn add_hook(&mut self, hook: impl ObservabilityHook + 'static) {
+        self.hooks.push(BoxedHook::new(hook));
+    }
+}
+
+impl<'d, P, C> AgentLoop<P, C, Durability<'d>> {
+    /// Lets a durable engine carry out all calls of the model and of tools from now on.
+    pub fn set_durability(&mut self, context: impl DurableContext + 'd) {
+        self.durability = Some(Durability::new(context));
+    }
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Adds a message to the conversation and runs to the model's answer.
+    ///
+    /// # Errors
+    ///
+    /// See [`LoopError`]. The conversation is valid after any of them, and the next run continues
+    /// it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the run: what finished is in the conversation, and tool calls that
+    /// did not have a result that says so. To stop it with an answer, cancel
+    /// [`ToolContext::cancellation_token`].
+    pub fn run(
+        &mut self,
+        message: Message,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
+        self.begin(message, ctx);
+        async move { self.drive(ctx, &Quiet).await }
+    }
+
+    /// [`run`](Self::run) with a text.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_text(
+        &mut self,
+        text: &str,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
+        self.run(Message::user(text), ctx)
+    }
+
+    /// [`run`](Self::run) as a stream of events: text as it comes, tool calls and their results.
+    ///
+    /// The run happens while the stream is polled; see [`AgentStream`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use neuron_loop::AgentLoop;
+    /// # use neuron_types::*;
+    /// # async fn explain<P: Provider, C: ContextStrategy>(mut agent: AgentLoop<P, C>) {
+    /// let ctx = ToolContext::default();
+    /// let mut events = agent.run_stream(Message::user("Explain ownership"), &ctx).await;
+    /// while let Some(event) = events.recv().await {
+    ///     match event {
+    ///         StreamEvent::TextDelta(text) => print!("{text}"),
+    ///         StreamEvent::ToolUse { name, .. } => println!("[calling {name}]"),
+    ///         StreamEvent::RunComplete(result) => println!("[{} turns]", result.turns),
+    ///         StreamEvent::Error(error) => eprintln!("{error}"),
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    pub fn run_stream<'a>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
+        self.begin(message, ctx);
+        ready(AgentStream::new(|slot| async move {
+            self.drive(ctx, &slot).await
+        }))
+    }
+
+    /// [`run_stream`](Self::run_stream) as a stream that owns the agent, for servers that hand it
+    /// on. The conversation is in [`StreamEvent::RunComplete`](neuron_types::StreamEvent).
+    pub fn into_stream<'a>(mut self, message: Message, ctx: ToolContext) -> AgentStream<'a>
+    where
+        Self: 'a,
+    {
+        self.begin(message, &ctx);
+        AgentStream::new(|slot| async move { self.drive(&ctx, &slot).await })
+    }
+
+    /// [`run`](Self::run) turn by turn, with control in between; see [`StepIterator`].
+    pub fn run_step<'a>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> StepIterator<'a, P, C, D> {
+        self.begin(message, ctx);
+        StepIterator::new(self, ctx)
+    }
+}
+
+impl<P, C, D> fmt::Debug for AgentLoop<P, C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentLoop")
+            .field("messages", &self.request.messages.len())
+            .field("tools", &self.tools)
+            .field("hooks", &self.hooks.len())
+            .field("durable", &self.durability.is_some())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

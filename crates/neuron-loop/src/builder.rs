@@ -1,0 +1,136 @@
+//! Building an agent.
+
+use std::fmt;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    BoxedHook, ContextStrategy, Durability, DurableContext, Message, ObservabilityHook, Provider,
+    SystemPrompt, UsageLimits, transcript,
+};
+
+use crate::{AgentLoop, LoopConfig};
+
+/// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
+    provider: P,
+    context: C,
+    tools: ToolRegistry,
+    hooks: Vec<BoxedHook>,
+    durability: Option<D>,
+    config: LoopConfig,
+    messages: Vec<Message>,
+}
+
+impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
+    pub(crate) fn new(provider: P, context: C) -> Self {
+        Self {
+            provider,
+            context,
+            tools: ToolRegistry::new(),
+            hooks: Vec::new(),
+            durability: None,
+            config: LoopConfig::default(),
+            messages: Vec::new(),
+        }
+    }
+}
+
+impl<P, C, D> AgentLoopBuilder<P, C, D> {
+    /// Sets the tools. Default: none.
+    pub fn tools(mut self, tools: ToolRegistry) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// Sets the instructions for the model. Default: none.
+    pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
+        self.config.system_prompt = prompt.into();
+        self
+    }
+
+    /// Limits the calls of the model in one run. Default: no limit.
+    pub fn max_turns(mut self, turns: usize) -> Self {
+        self.config.max_turns = Some(turns);
+        self
+    }
+
+    /// Sets whether the tool calls of one answer run at the same time. Default: `false`.
+    pub fn parallel_tool_execution(mut self, parallel: bool) -> Self {
+        self.config.parallel_tool_execution = parallel;
+        self
+    }
+
+    /// Limits what one run may use. Default: no limits.
+    pub fn usage_limits(mut self, limits: UsageLimits) -> Self {
+        self.config.usage_limits = Some(limits);
+        self
+    }
+
+    /// Adds a hook, after those added before.
+    pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
+        self.hooks.push(BoxedHook::new(hook));
+        self
+    }
+
+    /// Starts from an earlier conversation. What in it no provider would accept is
+    /// [repaired](transcript::repair).
+    pub fn messages(mut self, history: Vec<Message>) -> Self {
+        self.messages = transcript::repair(history);
+        self
+    }
+
+    /// Replaces the whole configuration.
+    pub fn config(mut self, config: LoopConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Lets a durable engine carry out all calls of the model and of tools. The context may borrow
+    /// from the engine.
+    pub fn durability<'d>(
+        self,
+        context: impl DurableContext + 'd,
+    ) -> AgentLoopBuilder<P, C, Durability<'d>> {
+        self.durability_typed(Durability::new(context))
+    }
+
+    /// [`durability`](Self::durability) without the pointer in between: the agent's type names the
+    /// context's.
+    pub fn durability_typed<D2: DurableContext>(self, context: D2) -> AgentLoopBuilder<P, C, D2> {
+        AgentLoopBuilder {
+            provider: self.provider,
+            context: self.context,
+            tools: self.tools,
+            hooks: self.hooks,
+            durability: Some(context),
+            config: self.config,
+            messages: self.messages,
+        }
+    }
+
+    /// Builds the agent.
+    #[must_use]
+    pub fn build(self) -> AgentLoop<P, C, D> {
+        let mut agent = AgentLoop::assemble(
+            self.provider,
+            self.context,
+            self.tools,
+            self.config,
+            self.hooks,
+        );
+        agent.durability = self.durability;
+        agent.request.messages = self.messages;
+        agent
+    }
+}
+
+impl<P, C, D> fmt::Debug for AgentLoopBuilder<P, C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentLoopBuilder")
+            .field("tools", &self.tools)
+            .field("hooks", &self.hooks.len())
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,402 @@
+//! The engine: one run, turn by turn. `run`, `run_stream` and `run_step` are drivers of it.
+
+use neuron_types::{
+    AgentResult, CompletionResponse, ContextError, ContextStrategy, DurableContext, DurableError,
+    HookEvent, LoopError, Message, OperationKind, Outcome, Provider, Role, Scopes, StopReason,
+    TokenUsage, ToolCall, ToolContext, ToolError, transcript,
+};
+use serde_json::{Value, json};
+
+use crate::AgentLoop;
+use crate::cancel::{self, or_cancelled};
+use crate::hooks::Hooks;
+use crate::limits;
+use crate::run_state::RunState;
+use crate::sink::Sink;
+use crate::tool_batch::ToolBatch;
+use crate::tool_results::ToolResults;
+
+/// How often in a row the provider may pause its turn before the paused answer is returned.
+const MAX_PAUSES: usize = 16;
+
+/// The version of the state that a run continues from as a new execution.
+const SNAPSHOT_VERSION: u32 = 1;
+
+/// What a step of the engine did.
+pub(crate) enum Step {
+    Tools {
+        calls: Vec<ToolCall>,
+    },
+    Compacted {
+        old_tokens: usize,
+        new_tokens: usize,
+    },
+    Final(AgentResult),
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Starts a run with the user's message.
+    pub(crate) fn begin(&mut self, message: Message, ctx: &ToolContext) {
+        self.run = RunState::new(ctx, self.durability.as_ref());
+        self.add_message(message);
+    }
+
+    /// Adds a message that did not come from the engine, so the history must be checked.
+    pub(crate) fn add_message(&mut self, message: Message) {
+        self.request.messages.push(message);
+        self.history_unchecked = true;
+    }
+
+    /// Runs to the end.
+    pub(crate) async fn drive<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<AgentResult, LoopError> {
+        let mut scopes = self.open_run(ctx);
+        let whole = async {
+            let result = self.take_turns(ctx, sink).await;
+            self.conclude(ctx, result.as_ref()).await;
+            result
+        };
+        let result = scopes.run(whole).await;
+        scopes.end(run_outcome(result.as_ref()));
+        result
+    }
+
+    async fn take_turns<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<AgentResult, LoopError> {
+        self.announce(ctx).await?;
+        loop {
+            if let Step::Final(result) = self.step(ctx, sink).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Opens the hooks' scopes around the run.
+    pub(crate) fn open_run(&self, ctx: &ToolContext) -> Scopes {
+        match cancel::check(ctx) {
+            Ok(()) => self.hooks().open(OperationKind::Run {
+                session_id: &ctx.session_id,
+            }),
+            Err(_) => Scopes::default(),
+        }
+    }
+
+    /// Tells the hooks that the run starts. A run that is cancelled already is none.
+    pub(crate) async fn announce(&mut self, ctx: &ToolContext) -> Result<(), LoopError> {
+        self.hooks()
+            .ask(HookEvent::SessionStart {
+                session_id: &ctx.session_id,
+            })
+            .await?;
+        cancel::check(ctx)?;
+        self.run.announced = true;
+        self.hooks()
+            .ask(HookEvent::RunStart {
+                run_id: &self.run.id,
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Tells the hooks that the run ended.
+    pub(crate) async fn conclude(
+        &mut self,
+        ctx: &ToolContext,
+        result: Result<&AgentResult, &LoopError>,
+    ) {
+        if std::mem::take(&mut self.run.announced) {
+            self.hooks().tell(HookEvent::RunEnd { result }).await;
+        }
+        self.hooks()
+            .tell(HookEvent::SessionEnd {
+                session_id: &ctx.session_id,
+            })
+            .await;
+    }
+
+    /// Advances the run until there is something to report: tools ran, the history was compacted,
+    /// or the answer is there.
+    pub(crate) async fn step<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<Step, LoopError> {
+        loop {
+            if std::mem::take(&mut self.run.turn_open) {
+                cancel::check(ctx)?;
+            } else {
+                self.open_turn(ctx).await?;
+                if let Some(compacted) = self.compact_if_needed(ctx).await? {
+                    self.run.turn_open = true;
+                    return Ok(compacted);
+                }
+            }
+            let response = self.call_model(ctx, sink).await?;
+            if let Some(step) = self.take_answer(response, ctx, sink).await? {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Checks whether another turn may start, and announces it.
+    async fn open_turn(&mut self, ctx: &ToolContext) -> Result<(), LoopError> {
+        cancel::check(ctx)?;
+        self.check_history();
+        self.continue_as_new_if_due().await?;
+        limits::before_call(&self.config, &self.run)?;
+        self.run.turn = self.run.turns;
+        self.hooks()
+            .ask(HookEvent::LoopIteration {
+                turn: self.run.turn,
+            })
+            .await?;
+        Ok(())
+    }
+
+    fn check_history(&mut self) {
+        if !std::mem::take(&mut self.history_unchecked) {
+            return;
+        }
+        if let Err(violation) = transcript::validate(&self.request.messages) {
+            tracing::warn!(%violation, "the history would be rejected by providers; it is repaired");
+            let messages = std::mem::take(&mut self.request.messages);
+            self.request.messages = transcript::repair(messages);
+        }
+    }
+
+    async fn continue_as_new_if_due(&self) -> Result<(), LoopError> {
+        match &self.durability {
+            Some(durability) if durability.should_continue_as_new() => {
+                durability.continue_as_new(self.snapshot()?).await?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The state of the run, for a new execution to start from.
+    fn snapshot(&self) -> Result<Value, LoopError> {
+        let failed = |error| LoopError::Durable(DurableError::Other(Box::new(error)));
+        let messages = serde_json::to_value(&self.request.messages).map_err(failed)?;
+        let usage = serde_json::to_value(&self.run.usage).map_err(failed)?;
+        Ok(json!({
+            "version": SNAPSHOT_VERSION,
+            "messages": messages,
+            "usage": usage,
+            "turns": self.run.turns,
+            "requests": self.run.requests,
+            "tool_calls": self.run.tool_calls,
+        }))
+    }
+
+    async fn compact_if_needed(&mut self, ctx: &ToolContext) -> Result<Option<Step>, LoopError> {
+        let old_tokens = self.context.token_estimate(&self.request.messages);
+        if !self
+            .context
+            .should_compact(&self.request.messages, old_tokens)
+        {
+            return Ok(None);
+        }
+        let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
+        // A copy, so that an error or a dropped run leaves the history as it was.
+        let history = self.request.messages.clone();
+        let work = async { Ok(self.context.compact_with_usage(history).await?) };
+        let compacted = scopes.run(or_cancelled(ctx, work)).await;
+        let compacted = compacted.and_then(|(messages, usage)| {
+            self.add_usage(&usage);
+            Ok(checked_compaction(messages)?)
+        });
+        let messages = match compacted {
+            Ok(messages) => messages,
+            Err(error) => {
+                scopes.end(Outcome::Error(&error));
+                return Err(error);
+            }
+        };
+        let new_tokens = self.context.token_estimate(&messages);
+        scopes.end(Outcome::Compacted { new_tokens });
+        if messages == self.request.messages || new_tokens > old_tokens {
+            if !std::mem::replace(&mut self.run.reported_full, true) {
+                tracing::warn!(
+                    tokens = old_tokens,
+                    "the context strategy cannot make the history shorter; the run goes on with it"
+                );
+            }
+            return Ok(None);
+        }
+        self.request.messages = messages;
+        self.hooks()
+            .ask(HookEvent::ContextCompaction {
+                old_tokens,
+                new_tokens,
+            })
+            .await?;
+        Ok(Some(Step::Compacted {
+            old_tokens,
+            new_tokens,
+        }))
+    }
+
+    /// Decides what an answer means: the end, a pause, or tools to run.
+    async fn take_answer<S: Sink>(
+        &mut self,
+        response: CompletionResponse,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<Option<Step>, LoopError> {
+        let CompletionResponse {
+            message,
+            stop_reason,
+            ..
+        } = response;
+        let calls: Vec<ToolCall> = message
+            .tool_uses()
+            .map(|call| ToolCall {
+                id: call.id.to_owned(),
+                name: call.name.to_owned(),
+                input: call.input.clone(),
+            })
+            .collect();
+        // Providers reject a message without content.
+        if !message.content.is_empty() {
+            self.request.messages.push(message);
+        }
+        if calls.is_empty() {
+            let paused = matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction);
+            if paused && self.run.pauses < MAX_PAUSES {
+                self.run.pauses += 1;
+                return Ok(None);
+            }
+            return Ok(Some(Step::Final(self.result(stop_reason))));
+        }
+        self.run.pauses = 0;
+        let hooks = Hooks::new(
+            &self.hooks,
+            &self.run.id,
+            self.run.turn,
+            self.provider.info(),
+            &self.request.model,
+            self.durability.as_ref(),
+        );
+        let mut results = ToolResults::open(&mut self.request.messages, &calls);
+        if let Some(why) = calls_must_not_run(&stop_reason, &calls) {
+            results.because(why);
+            drop(results);
+            return Ok(Some(Step::Final(self.result(stop_reason))));
+        }
+        let allowed = cancel::check(ctx)
+            .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()))
+            .and_then(|()| check_arguments(&calls, &mut results));
+        let ran = match allowed {
+            Ok(()) => {
+                let batch = ToolBatch {
+                    tools: &self.tools,
+                    hooks,
+                    durability: self.durability.as_ref(),
+                    config: &self.config,
+                    ctx,
+                    sink,
+                };
+                batch.run(&mut results, &mut self.run.tool_calls).await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = ran {
+            results.because_of(&error);
+            return Err(error);
+        }
+        drop(results);
+        Ok(Some(Step::Tools { calls }))
+    }
+
+    fn result(&self, stop_reason: StopReason) -> AgentResult {
+        let messages = self.request.messages.clone();
+        let start = messages
+            .iter()
+            .rposition(|message| message.role == Role::User);
+        let answer = messages.iter().skip(start.map_or(0, |index| index + 1));
+        AgentResult {
+            response: answer
+                .filter(|message| message.role == Role::Assistant)
+                .map(Message::text)
+                .collect(),
+            messages,
+            usage: self.run.usage.clone(),
+            turns: self.run.turns,
+            stop_reason,
+        }
+    }
+
+    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+        self.run.usage += usage;
+        self.total_usage += usage;
+    }
+
+    /// The hooks, at this point of the run.
+    pub(crate) fn hooks(&self) -> Hooks<'_> {
+        Hooks::new(
+            &self.hooks,
+            &self.run.id,
+            self.run.turn,
+            self.provider.info(),
+            &self.request.model,
+            self.durability.as_ref(),
+        )
+    }
+}
+
+/// How a run ended, for its scopes.
+pub(crate) fn run_outcome<'a>(result: Result<&'a AgentResult, &'a LoopError>) -> Outcome<'a> {
+    match result {
+        Ok(result) => Outcome::Run(result),
+        Err(error) => Outcome::Error(error),
+    }
+}
+
+/// Makes sure that a strategy's history can be sent.
+fn checked_compaction(messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    if messages.iter().all(|message| message.role == Role::System) {
+        return Err(ContextError::CompactionFailed(
+            "the context strategy left no message; the history is unchanged".into(),
+        ));
+    }
+    if let Err(violation) = transcript::validate(&messages) {
+        tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
+        return Ok(transcript::repair(messages));
+    }
+    Ok(messages)
+}
+
+/// Says why the calls of an answer must not run: it was refused, or cut off within one.
+fn calls_must_not_run(stop_reason: &StopReason, calls: &[ToolCall]) -> Option<&'static str> {
+    match stop_reason {
+        StopReason::Refusal => Some("the model refused to go on"),
+        StopReason::MaxTokens | StopReason::ContentFilter | StopReason::ContextWindowExceeded
+            if calls
+                .iter()
+                .any(|call| ToolCall::invalid_json(&call.input).is_some()) =>
+        {
+            Some("the model's answer was cut off within the arguments of a tool call")
+        }
+        _ => None,
+    }
+}
+
+/// Rejects a batch in which the model wrote arguments that are not JSON.
+fn check_arguments(calls: &[ToolCall], results: &mut ToolResults<'_>) -> Result<(), LoopError> {
+    for (index, call) in calls.iter().enumerate() {
+        if let Some(raw) = ToolCall::invalid_json(&call.input) {
+            let text = format!("the arguments of `{}` are not JSON: {raw}", call.name);
+            let error = LoopError::Tool(ToolError::InvalidInput(text));
+            results.fail(index, &error);
+            return Err(error);
+        }
+    }
+    Ok(())
+}

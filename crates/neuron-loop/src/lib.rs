@@ -1,0 +1,89 @@
+//! The agent loop: call the model, run the tools that it asks for, keep the conversation inside its
+//! budget, and repeat until there is an answer.
+//!
+//! ```
+//! use neuron_loop::AgentLoop;
+//! # use neuron_types::*;
+//! # struct Provider_;
+//! # impl Provider for Provider_ {
+//! #     async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+//! #         Ok(CompletionResponse { id: "1".into(), model: "m".into(), message: Message::assistant("4"),
+//! #             usage: TokenUsage::default(), stop_reason: StopReason::EndTurn })
+//! #     }
+//! #     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+//! #         Err(ProviderError::InvalidRequest("no".into()))
+//! #     }
+//! # }
+//! # struct Unlimited;
+//! # impl ContextStrategy for Unlimited {
+//! #     fn should_compact(&self, _: &[Message], _: usize) -> bool { false }
+//! #     async fn compact(&self, m: Vec<Message>) -> Result<Vec<Message>, ContextError> { Ok(m) }
+//! #     fn token_estimate(&self, _: &[Message]) -> usize { 0 }
+//! # }
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), LoopError> {
+//! # let (provider, context) = (Provider_, Unlimited);
+//! let mut agent = AgentLoop::builder(provider, context)
+//!     .system_prompt("You are a calculator.")
+//!     .max_turns(5)
+//!     .build();
+//!
+//! let ctx = ToolContext::default();
+//! let result = agent.run_text("What is 2 + 2?", &ctx).await?;
+//! assert_eq!(result.response, "4");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Three ways to run, one engine
+//!
+//! - [`AgentLoop::run`] drives to the answer.
+//! - [`AgentLoop::run_stream`] does the same and tells of it as it happens.
+//! - [`AgentLoop::run_step`] hands control back after every turn.
+//!
+//! They differ only in how the model's answer is obtained and who hears of it. With the same
+//! answers they produce the same messages, usage and hook events.
+//!
+//! # What holds on every path
+//!
+//! - Every tool call in the history has exactly one result: the real one, or one that says that the
+//!   call failed, was not executed, or was interrupted. So after any error, a cancellation or a
+//!   dropped future, [`AgentLoop::messages`] is a history that providers accept, and the next run
+//!   continues it.
+//! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token)
+//!   ends the run at once, inside a hanging provider, stream or tool.
+//! - Limits are checked before anything is spent: no call of the model and no tool of a batch runs
+//!   that would exceed one.
+//! - Nothing is spawned: dropping a run's future or stream stops everything in it.
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod agent;
+mod builder;
+mod config;
+
+mod engine;
+mod model_call;
+mod run_state;
+mod tool_batch;
+mod tool_results;
+
+mod cancel;
+mod hooks;
+mod limits;
+
+mod sink;
+mod steps;
+mod stream;
+
+pub use agent::AgentLoop;
+pub use builder::AgentLoopBuilder;
+pub use config::LoopConfig;
+pub use neuron_types::{AgentResult, LoopError};
+pub use steps::{StepIterator, TurnResult};
+pub use stream::AgentStream;

@@ -1,0 +1,155 @@
+//! Calling the model: how its answer is obtained, and who hears of it.
+
+use std::collections::HashSet;
+
+use neuron_types::{
+    CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
+    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
+    ToolContext,
+};
+
+use crate::AgentLoop;
+use crate::cancel::{self, or_cancelled};
+use crate::sink::{Deltas, Sink};
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Calls the model with the conversation and counts what that took.
+    pub(crate) async fn call_model<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<CompletionResponse, LoopError> {
+        if std::mem::take(&mut self.tools_changed) {
+            self.request.tools = self.tools.definitions();
+        }
+        let before = HookEvent::PreLlmCall {
+            request: &self.request,
+        };
+        let asked = self.hooks().ask(before).await;
+        let answered = match asked {
+            Ok(_) => {
+                self.run.requests += 1;
+                self.ask_in_scope(ctx, sink).await
+            }
+            Err(error) => Err(error),
+        };
+        let checked = answered.and_then(|response| {
+            self.run.turns += 1;
+            self.add_usage(&response.usage);
+            check_call_ids(&response.message)?;
+            Ok(response)
+        });
+        let response = match checked {
+            Ok(response) => response,
+            Err(error) => {
+                self.hooks()
+                    .tell(HookEvent::LlmError { error: &error })
+                    .await;
+                return Err(error);
+            }
+        };
+        if S::DELTAS {
+            sink.emit(StreamEvent::MessageComplete(response.message.clone()))
+                .await;
+            sink.emit(StreamEvent::Usage(response.usage.clone())).await;
+        }
+        self.hooks()
+            .ask(HookEvent::PostLlmCall {
+                response: &response,
+            })
+            .await?;
+        Ok(response)
+    }
+
+    async fn ask_in_scope<S: Sink>(
+        &self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<CompletionResponse, LoopError> {
+        let kind = OperationKind::ModelCall {
+            request: &self.request,
+            streaming: S::DELTAS,
+        };
+        let mut scopes = self.hooks().open(kind);
+        let answered = scopes.run(or_cancelled(ctx, self.ask(ctx, sink))).await;
+        scopes.end(match &answered {
+            Ok(response) => Outcome::Response(response),
+            Err(error) => Outcome::Error(error),
+        });
+        answered
+    }
+
+    /// Obtains the answer: from the durable engine or the provider, whole or as a stream.
+    async fn ask<S: Sink>(
+        &self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<CompletionResponse, LoopError> {
+        let response = match &self.durability {
+            Some(durability) => {
+                let options = self.config.llm_activity.clone();
+                if S::DELTAS {
+                    durability
+                        .execute_llm_stream(&self.request, options, &Deltas(sink))
+                        .await?
+                } else {
+                    durability
+                        .execute_llm_call_ref(&self.request, options)
+                        .await?
+                }
+            }
+            None if S::DELTAS => return self.ask_for_stream(ctx, sink).await,
+            None => self.provider.complete_ref(&self.request).await?,
+        };
+        self.hooks().tell(HookEvent::FirstChunk).await;
+        Ok(response)
+    }
+
+    async fn ask_for_stream<S: Sink>(
+        &self,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<CompletionResponse, LoopError> {
+        let mut events = self
+            .provider
+            .complete_stream_ref(&self.request)
+            .await?
+            .receiver;
+        let mut end = ResponseEnd::default();
+        let mut first = true;
+        let response = loop {
+            let Some(event) = events.recv().await else {
+                break end.finish()?;
+            };
+            // A stream that always has another event would never let the token be looked at.
+            cancel::check(ctx)?;
+            let progress = end.take(event)?;
+            if std::mem::take(&mut first) {
+                self.hooks().tell(HookEvent::FirstChunk).await;
+            }
+            match progress {
+                Progress::Done(response) => break *response,
+                Progress::Event(Some(delta)) => sink.emit(delta).await,
+                _ => {}
+            }
+        };
+        Ok(response)
+    }
+}
+
+/// Rejects an answer whose calls could not be told apart: no history with it would be valid.
+fn check_call_ids(message: &Message) -> Result<(), LoopError> {
+    let mut seen = HashSet::new();
+    for call in message.tool_uses() {
+        let fault = if call.id.is_empty() {
+            format!("a call of the tool `{}` has no id", call.name)
+        } else if !seen.insert(call.id) {
+            format!("two tool calls have the id `{}`", call.id)
+        } else {
+            continue;
+        };
+        let text = format!("the model's answer is malformed: {fault}; no tool was run");
+        return Err(ProviderError::Other(text.into()).into());
+    }
+    Ok(())
+}

@@ -1,0 +1,54 @@
+//! What one run has used so far, and where it stands.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use neuron_types::{DurableContext, TokenUsage, ToolContext};
+
+/// What one run has used so far, and where it stands. Fresh for every run; readable after it.
+#[derive(Debug, Default)]
+pub(crate) struct RunState {
+    pub(crate) id: String,
+    /// The current turn, from zero.
+    pub(crate) turn: usize,
+    /// The calls of the model that were answered.
+    pub(crate) turns: usize,
+    /// The calls of the model that were made.
+    pub(crate) requests: usize,
+    /// The tool calls that were started.
+    pub(crate) tool_calls: usize,
+    pub(crate) usage: TokenUsage,
+    /// How often in a row the provider paused and was asked to go on.
+    pub(crate) pauses: usize,
+    /// Whether the run was announced to the hooks, so that its end must be.
+    pub(crate) announced: bool,
+    /// Whether the current turn has been opened and only the model's call is left: so after a
+    /// compaction that was reported in between.
+    pub(crate) turn_open: bool,
+    /// Whether a compaction that could not help has been reported.
+    pub(crate) reported_full: bool,
+}
+
+impl RunState {
+    pub(crate) fn new(ctx: &ToolContext, durability: Option<&impl DurableContext>) -> Self {
+        Self {
+            id: run_id(ctx, durability),
+            ..Self::default()
+        }
+    }
+}
+
+/// The engine's id if there is one; within a tool call, that call's key, so that a nested run is
+/// told from the one around it; else the caller's, or a new one.
+fn run_id(ctx: &ToolContext, durability: Option<&impl DurableContext>) -> String {
+    if let Some(id) = durability.and_then(DurableContext::run_id) {
+        return id.to_owned();
+    }
+    if !ctx.idempotency_key.is_empty() {
+        return ctx.idempotency_key.clone();
+    }
+    if !ctx.run_id.is_empty() {
+        return ctx.run_id.clone();
+    }
+    // The hasher's keys are random for every `RandomState`.
+    format!("run-{:016x}", RandomState::new().build_hasher().finish())
+}

@@ -1,0 +1,118 @@
+//! Who hears of a run while it happens.
+
+use std::future::{Future, poll_fn};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use neuron_types::{
+    DeltaSink, StreamEvent, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+};
+
+/// Who hears of a run while it happens.
+pub(crate) trait Sink: WasmCompatSend + WasmCompatSync {
+    /// Whether the model's answer is asked for as a stream, and its deltas are wanted.
+    const DELTAS: bool;
+    /// Whether tool results are wanted.
+    const RESULTS: bool;
+
+    /// Hands an event over; waits while the reader is slow.
+    fn emit(&self, event: StreamEvent) -> impl Future<Output = ()> + WasmCompatSend;
+}
+
+/// Nobody: `run`.
+pub(crate) struct Quiet;
+
+impl Sink for Quiet {
+    const DELTAS: bool = false;
+    const RESULTS: bool = false;
+
+    async fn emit(&self, _event: StreamEvent) {}
+}
+
+/// Keeps the results of a step's tools: `run_step`.
+#[derive(Debug, Default)]
+pub(crate) struct Results(Mutex<Vec<(String, ToolOutput)>>);
+
+impl Results {
+    /// Takes the result of a call.
+    pub(crate) fn take(&self, call_id: &str) -> Option<ToolOutput> {
+        let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = results.iter().position(|(id, _)| id == call_id)?;
+        Some(results.swap_remove(index).1)
+    }
+}
+
+impl Sink for Results {
+    const DELTAS: bool = false;
+    const RESULTS: bool = true;
+
+    async fn emit(&self, event: StreamEvent) {
+        if let StreamEvent::ToolResult { id, output, .. } = event {
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((id, output));
+        }
+    }
+}
+
+/// One place for one event, between the engine and the stream that polls it: `run_stream`.
+///
+/// Both are polled by the same task, so nothing else is needed: the engine waits until the reader
+/// has taken the event.
+#[derive(Clone, Default)]
+pub(crate) struct Slot(Arc<Mutex<Place>>);
+
+#[derive(Default)]
+struct Place {
+    event: Option<StreamEvent>,
+    /// The engine, waiting for the place to become free. It may be polled by an executor of its
+    /// own inside the stream's poll, so its own waker is kept.
+    engine: Option<Waker>,
+}
+
+impl Slot {
+    /// Takes the event, and lets the engine go on.
+    pub(crate) fn take(&self) -> Option<StreamEvent> {
+        let mut place = self.lock();
+        let event = place.event.take()?;
+        if let Some(engine) = place.engine.take() {
+            engine.wake();
+        }
+        Some(event)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Slot {
+    const DELTAS: bool = true;
+    const RESULTS: bool = true;
+
+    async fn emit(&self, event: StreamEvent) {
+        let mut event = Some(event);
+        poll_fn(|cx| {
+            let mut place = self.lock();
+            if place.event.is_none() {
+                match event.take() {
+                    Some(event) => place.event = Some(event),
+                    None => return Poll::Ready(()),
+                }
+            }
+            place.engine = Some(cx.waker().clone());
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// A sink as durable contexts see it.
+pub(crate) struct Deltas<'s, S>(pub(crate) &'s S);
+
+impl<S: Sink> DeltaSink for Deltas<'_, S> {
+    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
+        Box::pin(self.0.emit(event))
+    }
+}

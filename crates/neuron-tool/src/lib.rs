@@ -1,0 +1,73 @@
+//! A registry of tools that a model can call, with middleware around every call.
+//!
+//! ```
+//! use neuron_tool::{ToolRegistry, tool_middleware_fn};
+//! use neuron_types::{Tool, ToolContext, ToolDefinition, ToolError};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct GreetArgs {
+//!     /// Whom to greet
+//!     name: String,
+//! }
+//!
+//! struct Greet;
+//!
+//! impl Tool for Greet {
+//!     const NAME: &'static str = "greet";
+//!     type Args = GreetArgs;
+//!     type Output = String;
+//!     type Error = ToolError;
+//!
+//!     fn definition(&self) -> ToolDefinition {
+//!         ToolDefinition {
+//!             name: Self::NAME.into(),
+//!             title: None,
+//!             description: "Greets someone".into(),
+//!             input_schema: schemars::schema_for!(GreetArgs).into(),
+//!             output_schema: None,
+//!             annotations: None,
+//!             cache_control: None,
+//!         }
+//!     }
+//!
+//!     async fn call(&self, args: GreetArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
+//!         Ok(format!("Hello, {}!", args.name))
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), ToolError> {
+//! let mut registry = ToolRegistry::new();
+//! registry.register(Greet);
+//! registry.add_middleware(tool_middleware_fn(|call, ctx, next| {
+//!     Box::pin(async move {
+//!         if call.input["name"] == "" {
+//!             return Err(ToolError::ModelRetry("the name must not be empty".into()));
+//!         }
+//!         next.run(call, ctx).await
+//!     })
+//! }));
+//!
+//! let input = serde_json::json!({ "name": "Ada" });
+//! let output = registry.execute("greet", input, &ToolContext::default()).await?;
+//! assert_eq!(output.content[0].to_string(), "Hello, Ada!");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A call goes through the [global middleware](ToolRegistry::add_middleware), then the
+//! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
+//! was added. See [`middleware`].
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+pub mod middleware;
+mod registry;
+
+pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
+pub use registry::ToolRegistry;

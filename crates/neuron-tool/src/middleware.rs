@@ -1,0 +1,162 @@
+//! Middleware: code around every tool call, in the manner of axum's `from_fn`.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_types::{
+    ToolContext, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+};
+
+pub use neuron_types::ToolCall;
+
+/// Wraps tool calls: checks, changes, times, caches or refuses them.
+///
+/// # Contract
+///
+/// - Call [`Next::run`] to go on, with this call and context or changed ones; return without it to
+///   answer in the tool's place.
+/// - The future may be dropped at any await.
+///
+/// For a closure, see [`tool_middleware_fn`].
+///
+/// # Example
+///
+/// ```
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+/// use neuron_tool::middleware::{Next, ToolCall, ToolMiddleware};
+/// use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+///
+/// #[derive(Default)]
+/// struct Count(AtomicUsize);
+///
+/// impl ToolMiddleware for Count {
+///     fn process<'a>(
+///         &'a self,
+///         call: &'a ToolCall,
+///         ctx: &'a ToolContext,
+///         next: Next<'a>,
+///     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+///         Box::pin(async move {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///             next.run(call, ctx).await
+///         })
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not tool middleware",
+    note = "implement `ToolMiddleware`, or wrap a closure in `tool_middleware_fn`"
+)]
+pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
+    /// Processes a call.
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
+}
+
+/// The rest of the chain: further middleware, then the tool. Running it consumes it, so that a
+/// call cannot run twice.
+pub struct Next<'a> {
+    global: &'a [Arc<dyn ToolMiddleware>],
+    own: &'a [Arc<dyn ToolMiddleware>],
+    tool: &'a dyn ToolDyn,
+}
+
+impl<'a> Next<'a> {
+    pub(crate) fn new(
+        global: &'a [Arc<dyn ToolMiddleware>],
+        own: &'a [Arc<dyn ToolMiddleware>],
+        tool: &'a dyn ToolDyn,
+    ) -> Self {
+        Self { global, own, tool }
+    }
+
+    /// Runs the rest of the chain. The call and the context may be the middleware's own.
+    pub fn run<'b>(
+        self,
+        call: &'b ToolCall,
+        ctx: &'b ToolContext,
+    ) -> WasmBoxedFuture<'b, Result<ToolOutput, ToolError>>
+    where
+        'a: 'b,
+    {
+        if let [middleware, global @ ..] = self.global {
+            return middleware.process(call, ctx, Next { global, ..self });
+        }
+        if let [middleware, own @ ..] = self.own {
+            return middleware.process(call, ctx, Next { own, ..self });
+        }
+        self.tool.call_dyn(call.input.clone(), ctx)
+    }
+}
+
+impl fmt::Debug for Next<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Next")
+            .field("middleware", &(self.global.len() + self.own.len()))
+            .field("tool", &self.tool.name())
+            .finish()
+    }
+}
+
+/// Makes middleware of a closure.
+///
+/// Write the closure inline and its body as `Box::pin(async move { … })`: its lifetimes are
+/// inferred from this function's bound.
+///
+/// # Example: refuse plain HTTP
+///
+/// ```
+/// use neuron_tool::{ToolRegistry, tool_middleware_fn};
+/// use neuron_types::ToolError;
+///
+/// let mut registry = ToolRegistry::new();
+/// registry.add_tool_middleware("fetch_page", tool_middleware_fn(|call, ctx, next| {
+///     Box::pin(async move {
+///         match call.input.get("url").and_then(|url| url.as_str()) {
+///             Some(url) if !url.starts_with("https://") => {
+///                 Err(ToolError::ModelRetry(format!("url must start with https://, got '{url}'")))
+///             }
+///             _ => next.run(call, ctx).await,
+///         }
+///     })
+/// }));
+/// ```
+pub fn tool_middleware_fn<F>(f: F) -> impl ToolMiddleware
+where
+    F: for<'a> Fn(
+            &'a ToolCall,
+            &'a ToolContext,
+            Next<'a>,
+        ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>
+        + WasmCompatSend
+        + WasmCompatSync
+        + 'static,
+{
+    FnMiddleware(f)
+}
+
+struct FnMiddleware<F>(F);
+
+impl<F> ToolMiddleware for FnMiddleware<F>
+where
+    F: for<'a> Fn(
+            &'a ToolCall,
+            &'a ToolContext,
+            Next<'a>,
+        ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>
+        + WasmCompatSend
+        + WasmCompatSync,
+{
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        (self.0)(call, ctx, next)
+    }
+}

@@ -1,0 +1,263 @@
+//! The registry: order, replacement, errors, and the path of a call through the middleware.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_tool::{ToolRegistry, tool_middleware_fn};
+use neuron_types::{
+    Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct EchoArgs {
+    text: String,
+}
+
+fn definition(name: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.into(),
+        title: None,
+        description: String::new(),
+        input_schema: schemars::schema_for!(EchoArgs).into(),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
+struct Echo;
+
+impl Tool for Echo {
+    const NAME: &'static str = "echo";
+    type Args = EchoArgs;
+    type Output = Value;
+    type Error = std::io::Error;
+
+    fn definition(&self) -> ToolDefinition {
+        definition("echo")
+    }
+
+    async fn call(&self, args: EchoArgs, ctx: &ToolContext) -> Result<Value, std::io::Error> {
+        match args.text.as_str() {
+            "fail" => Err(std::io::Error::other("disk full")),
+            "scalar" => Ok(json!(7)),
+            "text" => Ok(json!("plain")),
+            text => Ok(json!({ "text": text, "session": ctx.session_id })),
+        }
+    }
+}
+
+struct Named(&'static str);
+
+impl ToolDyn for Named {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        definition(self.0)
+    }
+
+    // The signature as the book prints it.
+    fn call_dyn(
+        &self,
+        input: Value,
+        ctx: &ToolContext,
+    ) -> WasmBoxedFuture<'_, Result<ToolOutput, ToolError>> {
+        let call_id = ctx.call_id.clone();
+        Box::pin(async move { Ok(ToolOutput::text(format!("{} {call_id} {input}", self.0))) })
+    }
+}
+
+fn echo() -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    registry.register(Echo);
+    registry
+}
+
+async fn run(registry: &ToolRegistry, input: Value) -> Result<ToolOutput, ToolError> {
+    registry
+        .execute("echo", input, &ToolContext::default())
+        .await
+}
+
+#[tokio::test]
+async fn results_become_text_and_structured_content() {
+    let registry = echo();
+    let object = run(&registry, json!({ "text": "hi" })).await.unwrap();
+    assert_eq!(
+        object.content[0].to_string(),
+        r#"{"text":"hi","session":""}"#
+    );
+    assert_eq!(
+        object.structured_content,
+        Some(json!({ "text": "hi", "session": "" }))
+    );
+    let scalar = run(&registry, json!({ "text": "scalar" })).await.unwrap();
+    assert_eq!(
+        (scalar.content[0].to_string(), scalar.structured_content),
+        ("7".into(), None)
+    );
+    let text = run(&registry, json!({ "text": "text" })).await.unwrap();
+    assert_eq!(text.content[0].to_string(), "plain");
+}
+
+#[tokio::test]
+async fn errors_name_their_cause() {
+    let registry = echo();
+    let text = |result: Result<ToolOutput, ToolError>| result.unwrap_err().to_string();
+    assert_eq!(
+        text(run(&registry, json!({})).await),
+        "invalid input: arguments of `echo`: missing field `text`"
+    );
+    assert_eq!(
+        text(run(&registry, json!({ "text": 1 })).await),
+        "invalid input: arguments of `echo`: invalid type: integer `1`, expected a string"
+    );
+    assert_eq!(
+        text(run(&registry, json!({ "text": "fail" })).await),
+        "execution failed: disk full"
+    );
+    let ctx = ToolContext::default();
+    assert_eq!(
+        text(registry.execute("ecko", json!({}), &ctx).await),
+        "tool not found: ecko"
+    );
+}
+
+#[test]
+fn definitions_keep_registration_order_and_replacement_keeps_the_place() {
+    let mut registry = ToolRegistry::new();
+    for name in ["zebra", "ant", "mole", "bee"] {
+        registry.register_dyn(Arc::new(Named(name)));
+    }
+    registry.register_dyn(Arc::new(Named("ant")));
+    let names: Vec<_> = registry
+        .definitions()
+        .into_iter()
+        .map(|tool| tool.name)
+        .collect();
+    assert_eq!(names, ["zebra", "ant", "mole", "bee"]);
+    assert_eq!(registry.names().collect::<Vec<_>>(), names);
+    assert_eq!((registry.len(), registry.is_empty()), (4, false));
+    assert!(registry.get("ant").is_some() && registry.get("cat").is_none());
+    assert_eq!(
+        format!("{registry:?}"),
+        r#"ToolRegistry { tools: ["zebra", "ant", "mole", "bee"], middleware: 0, .. }"#
+    );
+}
+
+#[test]
+fn the_tools_own_name_counts_when_the_definition_differs() {
+    struct Lying;
+    impl ToolDyn for Lying {
+        fn name(&self) -> &str {
+            "real"
+        }
+        fn definition(&self) -> ToolDefinition {
+            definition("other")
+        }
+        fn call_dyn<'a>(
+            &'a self,
+            _input: Value,
+            _ctx: &'a ToolContext,
+        ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+            Box::pin(async { Ok(ToolOutput::default()) })
+        }
+    }
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::new(Lying));
+    assert_eq!(registry.definitions()[0].name, "real");
+}
+
+#[tokio::test]
+async fn middleware_runs_global_first_then_the_tools_own_in_order() {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let note = |name: &'static str| {
+        let log = log.clone();
+        tool_middleware_fn(move |call, ctx, next| {
+            let log = log.clone();
+            Box::pin(async move {
+                log.lock().unwrap().push(format!("{name}>"));
+                let result = next.run(call, ctx).await;
+                log.lock().unwrap().push(format!("<{name}"));
+                result
+            })
+        })
+    };
+    let mut registry = echo();
+    registry.register_dyn(Arc::new(Named("other")));
+    // The tool's own is added first, and still runs inside.
+    registry.add_tool_middleware("echo", note("own"));
+    registry
+        .add_middleware(note("first"))
+        .add_middleware(note("second"));
+    run(&registry, json!({ "text": "hi" })).await.unwrap();
+    assert_eq!(
+        log.lock().unwrap().join(" "),
+        "first> second> own> <own <second <first"
+    );
+    log.lock().unwrap().clear();
+    registry
+        .execute("other", json!({}), &ToolContext::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        log.lock().unwrap().join(" "),
+        "first> second> <second <first"
+    );
+}
+
+#[tokio::test]
+async fn middleware_may_change_the_call_and_the_context_or_answer_itself() {
+    let mut registry = echo();
+    registry.add_middleware(tool_middleware_fn(|call, ctx, next| {
+        Box::pin(async move {
+            let call = ToolCall {
+                input: json!({ "text": "changed" }),
+                ..call.clone()
+            };
+            let ctx = ToolContext {
+                session_id: "own".into(),
+                ..ctx.clone()
+            };
+            next.run(&call, &ctx).await
+        })
+    }));
+    let output = run(&registry, json!({ "text": "hi" })).await.unwrap();
+    assert_eq!(
+        output.content[0].to_string(),
+        r#"{"text":"changed","session":"own"}"#
+    );
+    registry.add_middleware(tool_middleware_fn(|_, _, _| {
+        Box::pin(async { Ok(ToolOutput::error("closed")) })
+    }));
+    let output = run(&registry, json!({ "text": "hi" })).await.unwrap();
+    assert!(output.is_error && output.content[0].to_string() == "closed");
+}
+
+#[tokio::test]
+async fn the_calls_id_is_the_contexts() {
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::new(Named("named")));
+    let ids = Arc::new(Mutex::new(Vec::new()));
+    let seen = ids.clone();
+    registry.add_middleware(tool_middleware_fn(move |call, ctx, next| {
+        seen.lock().unwrap().push(call.id.clone());
+        next.run(call, ctx)
+    }));
+    let ctx = ToolContext {
+        call_id: "call_7".into(),
+        ..Default::default()
+    };
+    let output = registry.execute("named", json!({}), &ctx).await.unwrap();
+    assert_eq!(output.content[0].to_string(), "named call_7 {}");
+    assert_eq!(*ids.lock().unwrap(), ["call_7"]);
+}
+
+#[test]
+fn calls_can_be_spawned() {
+    fn is_send<T: Send>(_: T) {}
+    let (registry, ctx) = (echo(), ToolContext::default());
+    is_send(registry.execute("echo", json!({}), &ctx));
+}
