@@ -360,15 +360,15 @@ pub(crate) fn run_outcome<'a>(result: Result<&'a AgentResult, &'a LoopError>) ->
 }
 
 /// Makes sure that a strategy's history can be sent.
-fn checked_compaction(messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+fn checked_compaction(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    if let Err(violation) = transcript::validate(&messages) {
+        tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
+        messages = transcript::repair(messages);
+    }
     if messages.iter().all(|message| message.role == Role::System) {
         return Err(ContextError::CompactionFailed(
             "the context strategy left no message; the history is unchanged".into(),
         ));
-    }
-    if let Err(violation) = transcript::validate(&messages) {
-        tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
-        return Ok(transcript::repair(messages));
     }
     Ok(messages)
 }

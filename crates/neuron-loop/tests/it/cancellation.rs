@@ -1,0 +1,303 @@
+//! Cancelled and dropped runs: at once, nothing left behind, a valid history, and a way on.
+
+use std::future::Future;
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, LoopError};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{Message, ToolContext};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::support::*;
+
+/// Cancels after a second of virtual time, and says how much passed until `work` returned.
+async fn cancelled_after<T>(
+    ctx: &ToolContext,
+    after: Duration,
+    work: impl Future<Output = T>,
+) -> (T, Duration) {
+    let token = ctx.cancellation_token.clone();
+    let started = Instant::now();
+    let cancel = async {
+        sleep(after).await;
+        token.cancel();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        result = work => (result, started.elapsed()),
+        () = cancel => unreachable!("pending"),
+    }
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_token_that_is_cancelled_already_asks_nobody() {
+    for way in WAYS {
+        let setup = setup([Reply::text("never")]);
+        let hook = Recorder::default();
+        let mut agent = setup.builder.hook(hook.clone()).build();
+        let ctx = ToolContext {
+            session_id: "s".into(),
+            ..Default::default()
+        };
+        ctx.cancellation_token.cancel();
+        assert_eq!(run(way, &mut agent, &ctx).await.unwrap_err(), "cancelled");
+        assert_eq!(setup.provider.calls(), 0);
+        assert_eq!(hook.log.lines(), ["SessionStart s", "SessionEnd s"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_provider_or_stream_is_left_at_once() {
+    let replies: [fn() -> Reply; 3] = [
+        Reply::hang,
+        || Reply::text("some text").hang_after(1),
+        || calls([json!({"text": "never"})]).hang_after(2),
+    ];
+    for reply in replies {
+        for way in WAYS {
+            let setup = setup([reply(), Reply::text("recovered")]);
+            let hook = Recorder::default();
+            let mut agent = setup.builder.hook(hook.clone()).build();
+            let ctx = ToolContext::default();
+            let (result, took) = cancelled_after(&ctx, SECOND, run(way, &mut agent, &ctx)).await;
+            assert_eq!((result.unwrap_err().as_str(), took), ("cancelled", SECOND));
+            assert_eq!(setup.provider.open_streams(), 0, "the request is dropped");
+            assert_eq!(
+                agent.messages(),
+                [Message::user("go")],
+                "no half answer is kept"
+            );
+            check_pairs(&hook.log.lines());
+            assert_eq!(hook.log.count("LlmError cancelled"), 1);
+            let ctx = ToolContext::default();
+            assert_eq!(
+                agent.run_text("again", &ctx).await.unwrap().response,
+                "recovered"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let setup = setup([
+                calls([
+                    json!({"text": "done"}),
+                    json!({"hang": true}),
+                    json!({"delay": 5000}),
+                ]),
+                Reply::text("recovered"),
+            ]);
+            let hook = Recorder::default();
+            let mut agent = setup
+                .builder
+                .parallel_tool_execution(parallel)
+                .hook(hook.clone())
+                .build();
+            let ctx = ToolContext::default();
+            let (result, took) = cancelled_after(&ctx, SECOND, run(way, &mut agent, &ctx)).await;
+            assert_eq!((result.unwrap_err().as_str(), took), ("cancelled", SECOND));
+            let interrupted =
+                "![interrupted: the run was cancelled; whether the call took effect is unknown]";
+            let third = if parallel {
+                interrupted
+            } else {
+                "![not executed: the run was cancelled]"
+            };
+            assert_eq!(
+                last_results(agent.messages()),
+                [
+                    "c0: done".to_owned(),
+                    format!("c1: {interrupted}"),
+                    format!("c2: {third}")
+                ]
+            );
+            assert_eq!(setup.log.count("dropped"), if parallel { 2 } else { 1 });
+            check_pairs(&hook.log.lines());
+            check_valid(agent.messages());
+
+            // Another process, another provider: the stored history is accepted, and no tool that
+            // finished runs again.
+            let stored = serde_json::to_string(agent.messages()).unwrap();
+            let provider = ScriptedProvider::new([Reply::text("resumed")]);
+            let mut other = AgentLoop::builder(provider.clone(), window())
+                .messages(serde_json::from_str(&stored).unwrap())
+                .build();
+            let ctx = ToolContext::default();
+            other.run_text("go on", &ctx).await.unwrap();
+            assert_eq!(provider.requests()[0].messages[..3], *agent.messages());
+            assert_eq!(
+                agent.run_text("go on", &ctx).await.unwrap().response,
+                "recovered"
+            );
+            assert_eq!(setup.log.count("start c0"), 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_notices_the_cancellation_does_not_make_it_a_tool_error() {
+    let setup = setup([calls([json!({"cancelled": true})])]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let (result, _) = cancelled_after(&ctx, SECOND, agent.run_text("go", &ctx)).await;
+    assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
+}
+
+#[tokio::test]
+async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
+    struct CancelOnAnswer;
+    impl neuron_types::ObservabilityHook for CancelOnAnswer {
+        async fn on_event(
+            &self,
+            _: neuron_types::HookEvent<'_>,
+        ) -> Result<neuron_types::HookAction, neuron_types::HookError> {
+            Ok(neuron_types::HookAction::Continue)
+        }
+    }
+    let ctx = ToolContext::default();
+    let token = ctx.cancellation_token.clone();
+    let setup = setup([calls([json!({})])]);
+    let mut agent = setup.builder.hook(CancelOnAnswer).build();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut last = None;
+    while let Some(event) = events.recv().await {
+        if matches!(event, neuron_types::StreamEvent::MessageComplete(_)) {
+            token.cancel();
+        }
+        last = Some(event);
+    }
+    drop(events);
+    assert!(
+        matches!(last, Some(neuron_types::StreamEvent::Error(error)) if error.kind() == "Cancelled")
+    );
+    assert_eq!(setup.log.lines(), Vec::<String>::new());
+    assert_eq!(
+        last_results(agent.messages()),
+        ["c0: ![not executed: the run was cancelled]"]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_never_pauses_is_cancelled_too() {
+    let setup = setup([Reply::text("x".repeat(10_000)).chunk_chars(1)]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut count = 0;
+    while let Some(event) = events.recv().await {
+        count += 1;
+        if count == 100 {
+            ctx.cancellation_token.cancel();
+        }
+        if let neuron_types::StreamEvent::Error(error) = event {
+            assert_eq!(error.kind(), "Cancelled");
+        }
+    }
+    assert!(count < 110, "{count}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_keeps_what_finished_and_leaves_nothing_behind() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let setup = setup([
+                calls([
+                    json!({"text": "done"}),
+                    json!({"hang": true}),
+                    json!({"hang": true}),
+                ]),
+                Reply::text("recovered"),
+            ]);
+            let mut agent = setup.builder.parallel_tool_execution(parallel).build();
+            let ctx = ToolContext::default();
+            let timeout = tokio::time::timeout(SECOND, run(way, &mut agent, &ctx)).await;
+            assert!(timeout.is_err(), "it hangs");
+            check_valid(agent.messages());
+            let interrupted =
+                "![interrupted: the run was interrupted; whether the call took effect is unknown]";
+            let third = if parallel {
+                interrupted
+            } else {
+                "![not executed: the run was interrupted]"
+            };
+            assert_eq!(
+                last_results(agent.messages()),
+                [
+                    "c0: done".to_owned(),
+                    format!("c1: {interrupted}"),
+                    format!("c2: {third}")
+                ]
+            );
+            assert_eq!(setup.log.count("dropped"), if parallel { 2 } else { 1 });
+            assert!(
+                !ctx.cancellation_token.is_cancelled(),
+                "the caller's token is the caller's"
+            );
+            assert_eq!(
+                agent.run_text("go on", &ctx).await.unwrap().response,
+                "recovered"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_run_cancels_the_token_that_its_tool_holds() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let setup = setup([calls([json!({})])]);
+    let mut tools = registry(&setup.log);
+    tools.add_middleware(neuron_tool::tool_middleware_fn(move |_, ctx, _| {
+        let sender = sender.lock().unwrap().take();
+        Box::pin(async move {
+            sender.unwrap().send(ctx.cancellation_token.clone()).ok();
+            std::future::pending().await
+        })
+    }));
+    let mut agent = setup.builder.tools(tools).build();
+    let ctx = ToolContext::default();
+    tokio::time::timeout(SECOND, agent.run_text("go", &ctx))
+        .await
+        .unwrap_err();
+    assert!(receiver.await.unwrap().is_cancelled());
+}
+
+#[tokio::test]
+async fn the_token_of_a_call_that_ended_stays_usable() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let setup = setup([calls([json!({})]), Reply::text("done")]);
+    let mut tools = registry(&setup.log);
+    tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+        if let Some(sender) = sender.lock().unwrap().take() {
+            sender.send(ctx.cancellation_token.clone()).ok();
+        }
+        next.run(call, ctx)
+    }));
+    let mut agent = setup.builder.tools(tools).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert!(
+        !receiver.await.unwrap().is_cancelled(),
+        "what a tool started may outlive its call"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_dropped_can_be_followed_by_another() {
+    let setup = setup([Reply::hang(), Reply::text("done")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    assert!(tokio::time::timeout(SECOND, steps.next()).await.is_err());
+    assert_eq!(setup.provider.open_streams(), 0);
+    let Some(neuron_loop::TurnResult::FinalResponse(result)) = steps.next().await else {
+        panic!("the next step")
+    };
+    assert_eq!(result.response, "done");
+}

@@ -1,0 +1,268 @@
+//! Compaction by the client's strategy: when, what for, and what may go wrong.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, LoopError, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ContentBlock, ContextError, ContextStrategy, Message, ProviderError, Role, TokenUsage,
+    ToolContext,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+/// Compacts when there are more than `at` messages, with the function.
+struct Compact<F> {
+    at: usize,
+    how: F,
+}
+
+impl<F> ContextStrategy for Compact<F>
+where
+    F: Fn(Vec<Message>) -> Result<(Vec<Message>, TokenUsage), ContextError> + Send + Sync,
+{
+    fn should_compact(&self, messages: &[Message], _token_count: usize) -> bool {
+        messages.len() > self.at
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok((self.how)(messages)?.0)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len() * 10
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        (self.how)(messages)
+    }
+}
+
+fn script() -> (ScriptedProvider, Log) {
+    let replies = [
+        calls([json!({})]),
+        calls([json!({})]),
+        Reply::text("done"),
+        Reply::text("more"),
+    ];
+    (ScriptedProvider::new(replies), Log::default())
+}
+
+#[tokio::test]
+async fn a_long_history_is_compacted_once_a_turn_and_announced() {
+    let (provider, log) = script();
+    let hook = Recorder::default();
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
+        .tools(registry(&log))
+        .hook(hook.clone())
+        .build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    let mut turns = Vec::new();
+    while let Some(turn) = steps.next().await {
+        turns.push(match turn {
+            TurnResult::ToolsExecuted { .. } => "tools".to_owned(),
+            TurnResult::CompactionOccurred {
+                old_tokens,
+                new_tokens,
+            } => {
+                assert!(new_tokens < old_tokens);
+                "compacted".to_owned()
+            }
+            TurnResult::FinalResponse(result) => result.response,
+            other => panic!("{other:?}"),
+        });
+    }
+    assert_eq!(turns, ["tools", "tools", "compacted", "done"]);
+    assert_eq!(provider.requests()[2].messages.len(), 3);
+    let lines = hook.log.lines();
+    let compacted = lines
+        .iter()
+        .position(|line| line.starts_with("Compacted"))
+        .unwrap();
+    assert_eq!(lines[compacted - 1], "Turn 2", "{lines:#?}");
+    assert_eq!(
+        lines[compacted + 1],
+        "PreLlm 3",
+        "the turn is not announced twice"
+    );
+    check_pairs(&lines);
+}
+
+#[tokio::test]
+async fn what_compacting_took_counts() {
+    let (provider, log) = script();
+    let usage = TokenUsage {
+        input_tokens: 1_000_000,
+        ..Default::default()
+    };
+    let how = move |mut messages: Vec<Message>| {
+        messages.drain(1..3);
+        Ok((messages, usage.clone()))
+    };
+    let mut agent = AgentLoop::builder(provider, Compact { at: 4, how })
+        .tools(registry(&log))
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert!(result.usage.input_tokens > 1_000_000);
+}
+
+#[tokio::test]
+async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
+    for way in WAYS {
+        let (provider, log) = script();
+        let broken = Arc::new(Mutex::new(true));
+        let is_broken = broken.clone();
+        let how = move |messages: Vec<Message>| {
+            if *is_broken.lock().unwrap() {
+                return Err(ContextError::Provider(ProviderError::ServiceUnavailable(
+                    "529".into(),
+                )));
+            }
+            Ok((messages[..1].to_vec(), TokenUsage::default()))
+        };
+        let mut agent = AgentLoop::builder(provider, Compact { at: 4, how })
+            .tools(registry(&log))
+            .build();
+        let ctx = ToolContext::default();
+        let error = run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!(
+            error,
+            "context error: provider error during summarization: service unavailable: 529"
+        );
+        assert_eq!(agent.messages().len(), 5);
+        check_valid(agent.messages());
+        *broken.lock().unwrap() = false;
+        assert_eq!(
+            agent.run_text("go on", &ctx).await.unwrap().response,
+            "done"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_that_breaks_the_history_is_repaired() {
+    let (provider, log) = script();
+    let how = |mut messages: Vec<Message>| {
+        // Starts with a result whose call is gone.
+        messages.drain(..2);
+        Ok((messages, TokenUsage::default()))
+    };
+    let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 4, how })
+        .tools(registry(&log))
+        .build();
+    assert_eq!(
+        agent
+            .run_text("go", &ToolContext::default())
+            .await
+            .unwrap()
+            .response,
+        "done"
+    );
+    check_valid(agent.messages());
+    for request in provider.requests() {
+        check_valid(&request.messages);
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_that_leaves_nothing_is_an_error() {
+    type How = fn(Vec<Message>) -> Result<(Vec<Message>, TokenUsage), ContextError>;
+    let system_only: How = |_| Ok((vec![Message::system("s")], TokenUsage::default()));
+    let orphan_only: How = |mut messages| {
+        messages.drain(..messages.len() - 1);
+        Ok((messages, TokenUsage::default()))
+    };
+    for how in [system_only, orphan_only] {
+        let (provider, log) = script();
+        let strategy = Compact { at: 4, how };
+        let mut agent = AgentLoop::builder(provider, strategy)
+            .tools(registry(&log))
+            .build();
+        let error = agent
+            .run_text("go", &ToolContext::default())
+            .await
+            .unwrap_err();
+        assert!(matches!(
+            error,
+            LoopError::Context(ContextError::CompactionFailed(_))
+        ));
+        assert_eq!(agent.messages().len(), 5);
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_without_effect_does_not_loop_or_stop_the_run() {
+    let (provider, log) = script();
+    let hook = Recorder::default();
+    let how = |messages| Ok((messages, TokenUsage::default()));
+    let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 0, how })
+        .tools(registry(&log))
+        .hook(hook.clone())
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!((result.response.as_str(), provider.calls()), ("done", 3));
+    assert_eq!(hook.log.count("Compacted"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
+    struct Hang;
+    impl ContextStrategy for Hang {
+        fn should_compact(&self, _: &[Message], _: usize) -> bool {
+            true
+        }
+        async fn compact(&self, _: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            std::future::pending().await
+        }
+        fn token_estimate(&self, _: &[Message]) -> usize {
+            0
+        }
+    }
+    let (provider, _) = script();
+    let mut agent = AgentLoop::builder(provider.clone(), Hang).build();
+    let ctx = ToolContext::default();
+    let second = std::time::Duration::from_secs(1);
+    tokio::time::timeout(second, agent.run_text("go", &ctx))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        agent.messages(),
+        [Message::user("go")],
+        "a dropped run keeps the history"
+    );
+    let token = ctx.cancellation_token.clone();
+    let (result, ()) = tokio::join!(agent.run_text("again", &ctx), async {
+        tokio::time::sleep(second).await;
+        token.cancel();
+    });
+    assert!(matches!(result, Err(LoopError::Cancelled)));
+    assert_eq!((agent.messages().len(), provider.calls()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_server_side_compaction_goes_back_to_the_server() {
+    let block = ContentBlock::Compaction {
+        content: "the story so far".into(),
+    };
+    let setup = setup([
+        Reply::message(vec![block.clone()]).stop_reason(neuron_types::StopReason::Compaction),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
+    let second = &setup.provider.requests()[1].messages;
+    assert_eq!(
+        second[1],
+        Message {
+            role: Role::Assistant,
+            content: vec![block]
+        }
+    );
+}

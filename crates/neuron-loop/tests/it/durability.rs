@@ -1,0 +1,330 @@
+//! A durable context in place of the provider and the tools.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use neuron_loop::{AgentLoop, LoopError};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError, Message,
+    Provider, StreamEvent, ToolContext, ToolError, ToolInvocation, ToolOutput,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// An engine's context that the durable context borrows.
+#[derive(Default)]
+struct Engine {
+    steps: Mutex<Vec<String>>,
+    continue_at: Option<usize>,
+    state: Mutex<Option<Value>>,
+}
+
+struct Borrowing<'e> {
+    engine: &'e Engine,
+    provider: ScriptedProvider,
+}
+
+impl Borrowing<'_> {
+    fn note(&self, step: impl Into<String>) {
+        self.engine.steps.lock().unwrap().push(step.into());
+    }
+}
+
+impl DurableContext for Borrowing<'_> {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.note(format!("llm {}", options.start_to_close_timeout.as_secs()));
+        self.provider
+            .complete(request)
+            .await
+            .map_err(DurableError::Provider)
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        _options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        self.note(format!(
+            "tool {tool_name} {} {}",
+            ctx.call_id, ctx.idempotency_key
+        ));
+        if let Some(hint) = input["retry"].as_str() {
+            return Err(DurableError::Tool(ToolError::ModelRetry(hint.into())));
+        }
+        if !input["fail"].is_null() {
+            return Err(DurableError::Tool(ToolError::ExecutionFailed(
+                "boom".into(),
+            )));
+        }
+        Ok(ToolOutput::text("from the engine"))
+    }
+
+    async fn wait_for_signal<T: DeserializeOwned>(
+        &self,
+        _: &str,
+        _: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        Ok(serde_json::from_str("5").ok())
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        Some(self.engine.steps.lock().unwrap().len()) == self.engine.continue_at
+    }
+
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        *self.engine.state.lock().unwrap() = Some(state);
+        Err(DurableError::ContinueAsNew("next".into()))
+    }
+
+    async fn sleep(&self, _: Duration) {}
+
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        self.note(format!("batch {}", batch.len()));
+        let mut results = Vec::new();
+        for ToolInvocation { call, ctx, .. } in batch {
+            results.push(
+                self.execute_tool(&call.name, call.input, &ctx, options.clone())
+                    .await,
+            );
+        }
+        results
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some("wf-1")
+    }
+}
+
+fn replies() -> [Reply; 2] {
+    [
+        calls([json!({"retry": "again"}), json!({})]),
+        Reply::text("done"),
+    ]
+}
+
+#[tokio::test]
+async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let engine = Engine::default();
+            let Setup {
+                provider,
+                log,
+                builder,
+            } = setup([Reply::text("not asked")]);
+            let context = Borrowing {
+                engine: &engine,
+                provider: ScriptedProvider::new(replies()),
+            };
+            let hook = Recorder::default();
+            let mut agent = builder
+                .parallel_tool_execution(parallel)
+                .hook(hook.clone())
+                .durability(context)
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "done");
+            assert_eq!(
+                last_results(&result.messages),
+                ["c0: !again", "c1: from the engine"]
+            );
+            assert_eq!((provider.calls(), log.lines().len()), (0, 0));
+            let (first, second) = ("tool act c0 wf-1/0/0/c0", "tool act c1 wf-1/0/1/c1");
+            let expected: &[&str] = if parallel {
+                &["llm 600", "batch 2", first, second, "llm 600"]
+            } else {
+                &["llm 600", "batch 1", first, "batch 1", second, "llm 600"]
+            };
+            assert_eq!(*engine.steps.lock().unwrap(), expected);
+            check_pairs(&hook.log.lines());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_context_that_does_not_stream_still_gives_its_text_to_the_reader() {
+    let engine = Engine::default();
+    let context = Borrowing {
+        engine: &engine,
+        provider: ScriptedProvider::new(replies()),
+    };
+    let mut agent = setup([Reply::text("no")])
+        .builder
+        .durability(context)
+        .build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut text = String::new();
+    while let Some(event) = events.recv().await {
+        if let StreamEvent::TextDelta(delta) = event {
+            text.push_str(&delta);
+        }
+    }
+    assert_eq!(text, "done");
+}
+
+#[tokio::test]
+async fn a_tools_failure_in_the_engine_is_the_same_failure() {
+    for parallel in [false, true] {
+        let engine = Engine::default();
+        let provider =
+            ScriptedProvider::new([calls([json!({"fail": true}), json!({})]), Reply::text("on")]);
+        let context = Borrowing {
+            engine: &engine,
+            provider,
+        };
+        let mut agent = setup([Reply::text("no")])
+            .builder
+            .parallel_tool_execution(parallel)
+            .durability(context)
+            .build();
+        let ctx = ToolContext::default();
+        let error = agent.run_text("go", &ctx).await.unwrap_err();
+        assert!(
+            matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))),
+            "{error:?}"
+        );
+        let results = last_results(agent.messages());
+        assert_eq!(results[0], "c0: !execution failed: boom");
+        assert_eq!(results[1].starts_with("c1: from the engine"), parallel);
+        assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "on");
+    }
+}
+
+#[tokio::test]
+async fn continue_as_new_carries_the_whole_run() {
+    let engine = Engine {
+        continue_at: Some(6),
+        ..Default::default()
+    };
+    let provider = ScriptedProvider::new([calls([json!({})]), calls([json!({})])]);
+    let context = Borrowing {
+        engine: &engine,
+        provider,
+    };
+    let mut agent = setup([Reply::text("no")]).builder.build();
+    agent.set_durability(context);
+    let error = agent
+        .run_text("go", &ToolContext::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))),
+        "{error:?}"
+    );
+    let state = engine.state.lock().unwrap().take();
+    let Some(state) = state else {
+        panic!("no state: {:?}", engine.steps.lock().unwrap())
+    };
+    assert_eq!(state["version"], 1);
+    let messages: Vec<Message> = serde_json::from_value(state["messages"].clone()).unwrap();
+    assert_eq!(messages, agent.messages());
+    assert_eq!(state["turns"], agent.turns());
+    assert_eq!(state["usage"], serde_json::to_value(agent.usage()).unwrap());
+}
+
+#[tokio::test]
+async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_history() {
+    struct Short(ScriptedProvider);
+    impl DurableContext for Short {
+        async fn execute_llm_call(
+            &self,
+            request: CompletionRequest,
+            _: ActivityOptions,
+        ) -> Result<CompletionResponse, DurableError> {
+            self.0
+                .complete(request)
+                .await
+                .map_err(DurableError::Provider)
+        }
+        async fn execute_tool(
+            &self,
+            _: &str,
+            _: Value,
+            _: &ToolContext,
+            _: ActivityOptions,
+        ) -> Result<ToolOutput, DurableError> {
+            Ok(ToolOutput::text("never"))
+        }
+        async fn wait_for_signal<T: DeserializeOwned>(
+            &self,
+            _: &str,
+            _: Duration,
+        ) -> Result<Option<T>, DurableError> {
+            Ok(None)
+        }
+        fn should_continue_as_new(&self) -> bool {
+            false
+        }
+        async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
+            Ok(())
+        }
+        async fn sleep(&self, _: Duration) {}
+        fn now(&self) -> DateTime<Utc> {
+            DateTime::UNIX_EPOCH
+        }
+        async fn execute_tools(
+            &self,
+            _: Vec<ToolInvocation>,
+            _: ActivityOptions,
+        ) -> Vec<Result<ToolOutput, DurableError>> {
+            vec![Ok(ToolOutput::text("one of two"))]
+        }
+    }
+    let provider = ScriptedProvider::new([calls([json!({}), json!({})])]);
+    let mut agent = AgentLoop::builder(provider.clone(), window())
+        .parallel_tool_execution(true)
+        .durability_typed(Short(provider))
+        .build();
+    let error = agent
+        .run_text("go", &ToolContext::default())
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("fewer results than there were calls"),
+        "{error}"
+    );
+    assert_eq!(last_results(agent.messages())[0], "c0: one of two");
+    check_valid(agent.messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_leaves_a_hanging_engine_at_once() {
+    let engine = Engine::default();
+    let provider = ScriptedProvider::new([Reply::hang()]);
+    let context = Borrowing {
+        engine: &engine,
+        provider,
+    };
+    let mut agent = setup([Reply::text("no")])
+        .builder
+        .durability(context)
+        .build();
+    let ctx = ToolContext::default();
+    let token = ctx.cancellation_token.clone();
+    let (result, ()) = tokio::join!(agent.run_text("go", &ctx), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        token.cancel();
+    });
+    assert!(matches!(result, Err(LoopError::Cancelled)));
+}

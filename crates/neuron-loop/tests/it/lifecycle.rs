@@ -1,0 +1,351 @@
+//! One run from start to end, in the three ways, and several in a row.
+
+use neuron_loop::{AgentLoop, LoopConfig, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    AgentResult, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt, TokenUsage,
+    ToolContext, transcript,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
+    let replies = || {
+        [
+            calls([
+                json!({"text": "one"}),
+                json!({"retry": "use two"}),
+                json!({"text": "x"}),
+            ])
+            .with_text("Let me see.")
+            .thinking("hmm", "sig"),
+            Reply::message(vec![ContentBlock::Compaction {
+                content: "so far".into(),
+            }])
+            .stop_reason(StopReason::Compaction),
+            calls([json!({"text": "two"})]),
+            Reply::text("All done, 日本 included."),
+        ]
+    };
+    let mut seen: Vec<(AgentResult, Vec<String>)> = Vec::new();
+    for way in WAYS {
+        for parallel in [false, true] {
+            let setup = setup(replies());
+            let hook = Recorder::answering(
+                "PreTool act c2",
+                HookAction::Skip {
+                    reason: "not that one".into(),
+                },
+            );
+            let mut agent = setup
+                .builder
+                .parallel_tool_execution(parallel)
+                .hook(hook.clone())
+                .system_prompt("Be brief.")
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(agent.messages(), result.messages);
+            assert_eq!(
+                (agent.usage(), agent.turns()),
+                (&result.usage, result.turns)
+            );
+            check_valid(agent.messages());
+            check_pairs(&hook.log.lines());
+            setup.provider.assert_complete();
+            let mut lines = hook.log.lines();
+            if parallel {
+                // Pre events come first when calls run together; nothing else may differ.
+                lines.sort();
+            }
+            seen.push((result, lines));
+        }
+    }
+    let (sequential, parallel) = (&seen[0], &seen[1]);
+    for pair in seen.chunks(2) {
+        assert_eq!((&pair[0].0, &pair[0].1), (&sequential.0, &sequential.1));
+        assert_eq!((&pair[1].0, &pair[1].1), (&parallel.0, &parallel.1));
+    }
+    assert_eq!(sequential.0, parallel.0);
+    assert_eq!(sequential.0.turns, 4);
+    assert_eq!(sequential.0.response, "All done, 日本 included.");
+    assert_eq!(
+        sequential.1,
+        [
+            "SessionStart ",
+            "RunStart",
+            "Turn 0",
+            "PreLlm 1",
+            "FirstChunk",
+            "PostLlm ToolUse",
+            r#"PreTool act c0 {"text":"one"}"#,
+            "PostTool act c0 ok one",
+            r#"PreTool act c1 {"retry":"use two"}"#,
+            "PostTool act c1 error use two",
+            r#"PreTool act c2 {"text":"x"}"#,
+            "PostTool act c2 ok not that one",
+            "Turn 1",
+            "PreLlm 3",
+            "FirstChunk",
+            "PostLlm Compaction",
+            "Turn 2",
+            "PreLlm 4",
+            "FirstChunk",
+            "PostLlm ToolUse",
+            r#"PreTool act c0 {"text":"two"}"#,
+            "PostTool act c0 ok two",
+            "Turn 3",
+            "PreLlm 6",
+            "FirstChunk",
+            "PostLlm EndTurn",
+            "RunEnd ok 4",
+            "SessionEnd ",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_request_carries_the_system_prompt_and_the_tools() {
+    let setup = setup([Reply::text("hi")]);
+    let mut agent = setup.builder.system_prompt("Be brief.").build();
+    agent
+        .run_text("hello", &ToolContext::default())
+        .await
+        .unwrap();
+    let request = &setup.provider.requests()[0];
+    assert_eq!(request.system, Some(SystemPrompt::Text("Be brief.".into())));
+    assert_eq!(request.tools.len(), 1);
+    assert_eq!(request.messages, [Message::user("hello")]);
+    assert!(request.model.is_empty());
+}
+
+#[tokio::test]
+async fn an_empty_system_prompt_is_not_sent() {
+    let provider = ScriptedProvider::new([Reply::text("hi")]);
+    let mut agent = AgentLoop::new(
+        provider.clone(),
+        Default::default(),
+        window(),
+        LoopConfig {
+            max_turns: Some(3),
+            ..Default::default()
+        },
+    );
+    agent
+        .run_text("hello", &ToolContext::default())
+        .await
+        .unwrap();
+    assert_eq!(provider.requests()[0].system, None);
+}
+
+#[tokio::test]
+async fn each_request_begins_with_the_messages_of_the_one_before() {
+    let setup = setup([
+        calls([json!({"text": "a"}), json!({"text": "b"})]),
+        calls([json!({"text": "c"})]),
+        Reply::text("done"),
+        Reply::text("again"),
+    ]);
+    let mut agent = setup.builder.build();
+    agent
+        .run_text("first", &ToolContext::default())
+        .await
+        .unwrap();
+    agent
+        .run_text("second", &ToolContext::default())
+        .await
+        .unwrap();
+    let bodies: Vec<_> = setup
+        .provider
+        .requests()
+        .iter()
+        .map(|request| serde_json::to_string(&request.messages).unwrap())
+        .collect();
+    for pair in bodies.windows(2) {
+        assert!(
+            pair[1].starts_with(pair[0].trim_end_matches(']')),
+            "{pair:#?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_next_run_continues_the_conversation_with_fresh_counters() {
+    let usage = |n| TokenUsage {
+        input_tokens: n,
+        output_tokens: 1,
+        ..Default::default()
+    };
+    let setup = setup([
+        Reply::text("one").usage(usage(10)),
+        Reply::text("two").usage(usage(20)),
+    ]);
+    let mut agent = setup.builder.max_turns(1).build();
+    let ctx = ToolContext::default();
+    let first = agent.run_text("a", &ctx).await.unwrap();
+    let second = agent.run_text("b", &ctx).await.unwrap();
+    assert_eq!((first.turns, second.turns), (1, 1));
+    assert_eq!(
+        (second.usage.input_tokens, agent.total_usage().input_tokens),
+        (20, 30)
+    );
+    assert_eq!(second.messages.len(), 4);
+    assert_eq!(second.response, "two");
+}
+
+#[tokio::test]
+async fn a_given_history_is_sent_and_repaired_if_it_must_be() {
+    let history = vec![
+        Message::user("before"),
+        Message {
+            role: Role::Assistant,
+            content: vec![ContentBlock::ToolUse {
+                id: "lost".into(),
+                name: "act".into(),
+                input: json!({}),
+            }],
+        },
+    ];
+    let setup = setup([Reply::text("hi")]);
+    let mut agent = setup.builder.messages(history.clone()).build();
+    check_valid(agent.messages());
+    agent
+        .run_text("and now", &ToolContext::default())
+        .await
+        .unwrap();
+    let sent = &setup.provider.requests()[0].messages;
+    assert_eq!(sent[..2], history[..]);
+    assert_eq!(sent[3], Message::user("and now"));
+    check_valid(agent.messages());
+}
+
+#[tokio::test]
+async fn a_message_that_breaks_the_history_is_repaired_before_it_is_sent() {
+    let setup = setup([Reply::text("hi")]);
+    let mut agent = setup.builder.build();
+    let result = agent
+        .run(Message::assistant("I begin"), &ToolContext::default())
+        .await
+        .unwrap();
+    check_valid(&setup.provider.requests()[0].messages);
+    check_valid(&result.messages);
+}
+
+#[tokio::test]
+async fn between_steps_messages_can_be_added_and_tools_changed() {
+    let setup = setup([calls([json!({"text": "a"})]), Reply::text("done")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("plan"), &ctx);
+    let Some(TurnResult::ToolsExecuted { calls, results }) = steps.next().await else {
+        panic!("tools first")
+    };
+    assert_eq!(
+        calls,
+        [("c0".to_owned(), "act".to_owned(), json!({"text": "a"}))]
+    );
+    assert_eq!(results[0].structured_content, Some(json!({"echo": "a"})));
+    assert_eq!(steps.messages().len(), 3);
+    steps.inject_message(Message::user("be quick"));
+    let log = setup.log.clone();
+    steps
+        .tools_mut()
+        .register_dyn(std::sync::Arc::new(Act { name: "more", log }));
+    let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
+        panic!("then the end")
+    };
+    assert_eq!(result.response, "done");
+    assert!(steps.next().await.is_none() && steps.next().await.is_none());
+    let requests = setup.provider.requests();
+    assert_eq!((requests[0].tools.len(), requests[1].tools.len()), (1, 2));
+    assert_eq!(requests[1].messages[3], Message::user("be quick"));
+}
+
+#[tokio::test]
+async fn a_paused_turn_is_resumed_and_its_text_belongs_to_the_answer() {
+    let paused = || Reply::text("The first half, ").stop_reason(StopReason::PauseTurn);
+    for way in WAYS {
+        let setup = setup([paused(), Reply::text("the second half.")]);
+        let mut agent = setup.builder.build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "The first half, the second half.");
+        assert_eq!((result.turns, result.messages.len()), (2, 3));
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_pauses_for_ever_is_not_followed_for_ever() {
+    let paused = || Reply::text("…").stop_reason(StopReason::PauseTurn);
+    let setup = setup((0..100).map(|_| paused()));
+    let mut agent = setup.builder.build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.stop_reason, StopReason::PauseTurn);
+    assert_eq!(setup.provider.calls(), 17);
+}
+
+#[tokio::test]
+async fn why_the_model_stopped_is_in_the_result() {
+    for reason in [
+        StopReason::MaxTokens,
+        StopReason::StopSequence,
+        StopReason::ContentFilter,
+        StopReason::Refusal,
+        StopReason::ContextWindowExceeded,
+        StopReason::Other("tired".into()),
+    ] {
+        let setup = setup([Reply::text("half an ans").stop_reason(reason.clone())]);
+        let mut agent = setup.builder.build();
+        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(
+            (result.stop_reason, result.response.as_str()),
+            (reason, "half an ans")
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_without_content_is_not_kept() {
+    let setup = setup([
+        calls([json!({})]),
+        Reply::message(vec![]).stop_reason(StopReason::EndTurn),
+        Reply::text("later"),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let result = agent.run_text("go", &ctx).await.unwrap();
+    assert_eq!((result.response.as_str(), result.messages.len()), ("", 3));
+    agent.run_text("and", &ctx).await.unwrap();
+    assert_eq!(transcript::validate(agent.messages()), Ok(()));
+    check_valid(agent.messages());
+}
+
+#[test]
+fn runs_can_be_spawned_from_generic_code() {
+    use neuron_types::{ContextStrategy, DurableContext, Provider};
+    fn is_send<T: Send>(_: T) {}
+    fn check<P, C, D>(mut agent: AgentLoop<P, C, D>)
+    where
+        P: Provider + 'static,
+        C: ContextStrategy + 'static,
+        D: DurableContext + 'static,
+    {
+        is_send(async move {
+            let ctx = ToolContext::default();
+            agent.run_text("a", &ctx).await.ok();
+            drop(
+                agent
+                    .run_stream(Message::user("b"), &ctx)
+                    .await
+                    .recv()
+                    .await,
+            );
+            agent.run_step(Message::user("c"), &ctx).next().await;
+            agent
+                .into_stream(Message::user("d"), ctx.clone())
+                .recv()
+                .await;
+        });
+    }
+    check(setup([Reply::text("hi")]).builder.build());
+}

@@ -1,0 +1,176 @@
+//! Limits: what they allow exactly, what they prevent, and how a run goes on after one.
+
+use neuron_loop::LoopError;
+use neuron_testing::Reply;
+use neuron_types::{TokenUsage, ToolContext, UsageLimits};
+use serde_json::json;
+
+use crate::support::*;
+
+fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage {
+        input_tokens,
+        output_tokens,
+        ..Default::default()
+    }
+}
+
+/// Three turns of one tool call each, 100 tokens in and 10 out, then the answer.
+fn replies() -> Vec<Reply> {
+    let turn = || calls([json!({"text": "a"})]).usage(usage(100, 10));
+    vec![
+        turn(),
+        turn(),
+        turn(),
+        Reply::text("done").usage(usage(100, 10)),
+    ]
+}
+
+#[track_caller]
+fn check_exceeded(error: &str, text: &str) {
+    assert_eq!(error, format!("usage limit exceeded: {text}"));
+}
+
+#[tokio::test]
+async fn a_limit_of_n_allows_exactly_n_calls_of_the_model() {
+    for way in WAYS {
+        for limit in 0..=4 {
+            let setup = setup(replies());
+            let limits = UsageLimits::default().with_request_limit(limit);
+            let mut agent = setup.builder.usage_limits(limits).build();
+            let result = run(way, &mut agent, &ToolContext::default()).await;
+            assert_eq!(setup.provider.calls(), limit);
+            match result {
+                Ok(result) => assert_eq!((limit, result.turns), (4, 4)),
+                Err(error) => {
+                    let text = format!("request limit exceeded: {} > {limit}", limit + 1);
+                    check_exceeded(&error, &text);
+                }
+            }
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_turn_limit_of_n_allows_exactly_n_turns() {
+    for way in WAYS {
+        for limit in 0..=4 {
+            let setup = setup(replies());
+            let mut agent = setup.builder.max_turns(limit).build();
+            let result = run(way, &mut agent, &ToolContext::default()).await;
+            assert_eq!((setup.provider.calls(), agent.turns()), (limit, limit));
+            assert_eq!(result.is_ok(), limit == 4, "{result:?}");
+            if let Err(error) = result {
+                assert_eq!(error, format!("max turns reached ({limit})"));
+            }
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
+    let limits = UsageLimits::default;
+    for (limits, text, ran) in [
+        (
+            limits().with_input_tokens_limit(199),
+            "input token limit exceeded: 200 > 199",
+            1,
+        ),
+        (
+            limits().with_output_tokens_limit(29),
+            "output token limit exceeded: 30 > 29",
+            2,
+        ),
+        (
+            limits().with_total_tokens_limit(219),
+            "total token limit exceeded: 220 > 219",
+            1,
+        ),
+    ] {
+        for way in WAYS {
+            let setup = setup(replies());
+            let mut agent = setup.builder.usage_limits(limits.clone()).build();
+            check_exceeded(
+                &run(way, &mut agent, &ToolContext::default())
+                    .await
+                    .unwrap_err(),
+                text,
+            );
+            assert_eq!(setup.log.count("start"), ran);
+            assert_eq!(
+                last_results(agent.messages()),
+                [format!("c0: ![not executed: usage limit exceeded: {text}]")]
+            );
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn using_exactly_the_limit_is_allowed() {
+    let setup = setup(replies());
+    let limits = UsageLimits::default()
+        .with_total_tokens_limit(440)
+        .with_tool_calls_limit(3);
+    let mut agent = setup.builder.usage_limits(limits).build();
+    assert_eq!(
+        agent
+            .run_text("go", &ToolContext::default())
+            .await
+            .unwrap()
+            .turns,
+        4
+    );
+}
+
+#[tokio::test]
+async fn a_last_answer_that_crosses_a_limit_is_returned() {
+    let setup = setup([Reply::text("long").usage(usage(10, 1000))]);
+    let limits = UsageLimits::default().with_output_tokens_limit(5);
+    let mut agent = setup.builder.usage_limits(limits).build();
+    assert_eq!(
+        agent
+            .run_text("go", &ToolContext::default())
+            .await
+            .unwrap()
+            .response,
+        "long"
+    );
+}
+
+#[tokio::test]
+async fn no_tool_of_a_batch_over_the_limit_runs() {
+    for way in WAYS {
+        let setup = setup([
+            calls([json!({"retry": "counts too"})]),
+            calls([json!({}), json!({}), json!({})]),
+            Reply::text("done"),
+        ]);
+        let limits = UsageLimits::default().with_tool_calls_limit(3);
+        let mut agent = setup.builder.usage_limits(limits).build();
+        let error = run(way, &mut agent, &ToolContext::default())
+            .await
+            .unwrap_err();
+        check_exceeded(&error, "tool call limit exceeded: 4 > 3");
+        assert_eq!(setup.log.count("start"), 1);
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn after_a_limit_the_run_is_readable_and_goes_on_with_a_higher_one() {
+    let setup = setup(replies());
+    let mut agent = setup.builder.max_turns(2).build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::MaxTurns(2)));
+    assert_eq!((agent.turns(), agent.usage()), (2, &usage(200, 20)));
+    assert_eq!(agent.messages().len(), 5);
+    agent.config_mut().max_turns = Some(5);
+    let result = agent.run_text("go on", &ctx).await.unwrap();
+    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
+    assert_eq!(agent.total_usage(), &usage(400, 40));
+    check_valid(agent.messages());
+}

@@ -1,0 +1,13 @@
+//! The loop's behaviour, path by path. One binary, so that it links once.
+
+mod cancellation;
+mod compaction;
+mod durability;
+mod errors;
+mod hooks;
+mod lifecycle;
+mod limits;
+mod scopes;
+mod streaming;
+mod support;
+mod tools;

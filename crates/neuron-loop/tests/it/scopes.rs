@@ -1,0 +1,156 @@
+//! Scopes: every poll of an operation runs inside them, and they learn of its end.
+
+use std::cell::RefCell;
+
+use neuron_testing::Reply;
+use neuron_types::{
+    HookAction, HookError, HookEvent, ObservabilityHook, Operation, OperationKind, OperationScope,
+    Outcome, ToolContext,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+thread_local! {
+    /// The scopes that are entered, as a tracing subscriber would see them.
+    static ENTERED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn entered() -> String {
+    ENTERED.with_borrow(|entered| entered.join(">"))
+}
+
+#[derive(Clone, Default)]
+struct Scoping(Log);
+
+struct Scope {
+    log: Log,
+    name: String,
+    ended: bool,
+}
+
+impl OperationScope for Scope {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        ENTERED.with_borrow_mut(|entered| entered.push(self.name.clone()));
+        poll();
+        ENTERED.with_borrow_mut(|entered| entered.pop());
+    }
+
+    fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
+        self.ended = true;
+        let outcome = match outcome {
+            Outcome::Run(result) => format!("run of {}", result.turns),
+            Outcome::Response(response) => format!("{:?}", response.stop_reason),
+            Outcome::ToolOutput(output) => output.content[0].to_string(),
+            Outcome::Compacted { .. } => "compacted".into(),
+            Outcome::Error(error) => format!("error {error}"),
+            _ => unreachable!("a new outcome"),
+        };
+        self.log.push(format!("{} ended: {outcome}", self.name));
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.log.push(format!("{} dropped", self.name));
+        }
+    }
+}
+
+impl ObservabilityHook for Scoping {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        let name = match operation.kind {
+            OperationKind::Run { .. } => "run".to_owned(),
+            OperationKind::ModelCall { .. } => format!("chat {}", operation.scope.turn),
+            OperationKind::ToolCall { call } => {
+                assert_eq!(operation.scope.call_id, Some(call.id.as_str()));
+                format!("tool {}", call.id)
+            }
+            _ => return None,
+        };
+        Some(Box::new(Scope {
+            log: self.0.clone(),
+            name,
+            ended: false,
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apart() {
+    for way in WAYS {
+        let setup = setup([
+            calls([
+                json!({"delay": 20, "text": "a"}),
+                json!({"delay": 10, "text": "b"}),
+            ]),
+            Reply::text("done"),
+        ]);
+        let mut tools = registry(&setup.log);
+        let log = setup.log.clone();
+        tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+            let log = log.clone();
+            Box::pin(async move {
+                log.push(format!("in {} before {}", entered(), call.id));
+                let result = next.run(call, ctx).await;
+                log.push(format!("in {} after {}", entered(), call.id));
+                result
+            })
+        }));
+        let hook = Scoping(setup.log.clone());
+        let mut agent = setup
+            .builder
+            .tools(tools)
+            .parallel_tool_execution(true)
+            .hook(hook)
+            .build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(entered(), "");
+        for (id, text) in [("c0", "a"), ("c1", "b")] {
+            for when in ["before", "after"] {
+                assert_eq!(
+                    setup.log.count(&format!("in run>tool {id} {when} {id}")),
+                    1,
+                    "{way:?}"
+                );
+            }
+            assert_eq!(setup.log.count(&format!("tool {id} ended: {text}")), 1);
+        }
+        assert_eq!(setup.log.count("chat 0 ended: ToolUse"), 1);
+        assert_eq!(setup.log.count("chat 1 ended: EndTurn"), 1);
+        assert_eq!(setup.log.lines().last().unwrap(), "run ended: run of 2");
+        assert_eq!(setup.log.count("ended"), 5);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_operation_ends_and_a_dropped_one_is_dropped() {
+    let second = std::time::Duration::from_secs(1);
+    let setup = setup([
+        calls([json!({"hang": true})]),
+        calls([json!({"hang": true})]),
+    ]);
+    let hook = Scoping(setup.log.clone());
+    let mut agent = setup.builder.hook(hook).build();
+    let ctx = ToolContext::default();
+    let token = ctx.cancellation_token.clone();
+    let (result, ()) = tokio::join!(agent.run_text("go", &ctx), async {
+        tokio::time::sleep(second).await;
+        token.cancel();
+    });
+    result.unwrap_err();
+    assert_eq!(setup.log.count("tool c0 ended: error cancelled"), 1);
+    assert_eq!(setup.log.count("run ended: error cancelled"), 1);
+
+    let ctx = ToolContext::default();
+    tokio::time::timeout(second, agent.run_text("go", &ctx))
+        .await
+        .unwrap_err();
+    assert_eq!(setup.log.count("tool c0 dropped"), 1);
+    assert_eq!(setup.log.count("run dropped"), 1);
+}

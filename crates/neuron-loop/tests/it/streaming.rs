@@ -1,0 +1,241 @@
+//! A run as a stream: order, one end, back-pressure, and streams of every shape.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::StreamExt;
+use neuron_loop::AgentLoop;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
+    StreamHandle, StreamReceiver, TokenUsage, ToolContext,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+fn short(event: &StreamEvent) -> String {
+    match event {
+        StreamEvent::TextDelta(text) => format!("text {text}"),
+        StreamEvent::ThinkingDelta(text) => format!("thinking {text}"),
+        StreamEvent::SignatureDelta(text) => format!("signature {text}"),
+        StreamEvent::ToolUseStart { id, .. } => format!("start {id}"),
+        StreamEvent::ToolUseInputDelta { id, delta } => format!("input {id} {delta}"),
+        StreamEvent::ToolUseEnd { id } => format!("end {id}"),
+        StreamEvent::ToolUse { id, input, .. } => format!("call {id} {input}"),
+        StreamEvent::Usage(usage) => format!("usage {}", usage.output_tokens),
+        StreamEvent::MessageComplete(message) => format!("message {}", message.content.len()),
+        StreamEvent::ToolResult { id, output, .. } => format!("result {id} {}", output.content[0]),
+        StreamEvent::RunComplete(result) => format!("complete {}", result.response),
+        StreamEvent::Error(error) => format!("error {error}"),
+        other => panic!("{other:?} has no place in an agent's stream"),
+    }
+}
+
+#[tokio::test]
+async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
+    let usage = TokenUsage {
+        input_tokens: 1,
+        output_tokens: 2,
+        ..Default::default()
+    };
+    let setup = setup([
+        calls([json!({"text": "a"}), json!({"text": "b"})])
+            .with_text("Look")
+            .thinking("hm", "sig")
+            .usage(usage.clone())
+            .chunk_chars(100),
+        Reply::text("Fin").usage(usage).chunk_chars(2),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let events: Vec<_> = agent
+        .run_stream(Message::user("go"), &ctx)
+        .await
+        .collect()
+        .await;
+    assert_eq!(
+        events.iter().map(short).collect::<Vec<_>>(),
+        [
+            "thinking hm",
+            "signature sig",
+            "text Look",
+            "start c0",
+            r#"input c0 {"text":"a"}"#,
+            "end c0",
+            r#"call c0 {"text":"a"}"#,
+            "start c1",
+            r#"input c1 {"text":"b"}"#,
+            "end c1",
+            r#"call c1 {"text":"b"}"#,
+            "message 4",
+            "usage 2",
+            "result c0 a",
+            "result c1 b",
+            "text Fi",
+            "text n",
+            "message 1",
+            "usage 2",
+            "complete Fin",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_first_text_comes_before_the_answer_has_ended() {
+    let produced = Arc::new(AtomicUsize::new(0));
+    let provider = Counting(10_000, produced.clone());
+    let mut agent = AgentLoop::builder(provider, window()).build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut read = 0;
+    while let Some(event) = events.recv().await {
+        if matches!(event, StreamEvent::TextDelta(_)) {
+            read += 1;
+            let ahead = produced.load(Ordering::SeqCst) - read;
+            assert!(
+                ahead <= 1,
+                "nothing is buffered: a slow reader slows the provider"
+            );
+        }
+        if read % 1000 == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(read, 10_000);
+}
+
+/// Streams so many deltas, and counts how many were asked for. It ends as the book's providers
+/// do, with a message and without a response.
+struct Counting(usize, Arc<AtomicUsize>);
+
+impl Provider for Counting {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("streams only".into()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let (count, produced) = (self.0, self.1.clone());
+        let deltas = futures_util::stream::iter(0..count).map(move |_| {
+            produced.fetch_add(1, Ordering::SeqCst);
+            StreamEvent::TextDelta("x".into())
+        });
+        let end = [
+            StreamEvent::Usage(TokenUsage {
+                output_tokens: count,
+                ..Default::default()
+            }),
+            StreamEvent::MessageComplete(Message::assistant("x".repeat(count))),
+        ];
+        Ok(StreamReceiver::new(deltas.chain(futures_util::stream::iter(end))).into())
+    }
+}
+
+#[tokio::test]
+async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
+    struct OverChannel;
+    impl Provider for OverChannel {
+        async fn complete(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            Err(ProviderError::InvalidRequest("streams only".into()))
+        }
+        async fn complete_stream(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            let (sender, receiver) = tokio::sync::mpsc::channel(2);
+            tokio::spawn(async move {
+                for text in ["Hel", "lo"] {
+                    sender.send(StreamEvent::TextDelta(text.into())).await.ok();
+                }
+                sender
+                    .send(StreamEvent::MessageComplete(Message::assistant("Hello")))
+                    .await
+                    .ok();
+            });
+            Ok(receiver.into())
+        }
+    }
+    let mut agent = AgentLoop::builder(OverChannel, window()).build();
+    let result = run(Way::Stream, &mut agent, &ToolContext::default())
+        .await
+        .unwrap();
+    assert_eq!(result.response, "Hello");
+}
+
+#[tokio::test]
+async fn an_error_is_the_last_event_and_can_be_told_from_others() {
+    let setup = setup([Reply::text("half an answer").chunk_chars(4).fail_after(
+        2,
+        ProviderError::RateLimit {
+            retry_after: Some(std::time::Duration::from_secs(7)),
+        },
+    )]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let events: Vec<_> = agent
+        .run_stream(Message::user("go"), &ctx)
+        .await
+        .collect()
+        .await;
+    let [first, second, StreamEvent::Error(error)] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(
+        (short(first), short(second)),
+        ("text half".into(), "text  an ".into())
+    );
+    assert!(error.is_retryable());
+    assert_eq!(error.retry_after(), Some(std::time::Duration::from_secs(7)));
+    assert_eq!(error.kind(), "Provider");
+    assert!(matches!(
+        error.as_provider(),
+        Some(ProviderError::RateLimit { .. })
+    ));
+}
+
+#[tokio::test]
+async fn dropping_the_stream_half_way_drops_the_request_and_frees_the_agent() {
+    let setup = setup([
+        Reply::text("a long answer").chunk_chars(1),
+        Reply::text("again"),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    {
+        let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+        events.recv().await.unwrap();
+        assert_eq!(setup.provider.open_streams(), 1);
+    }
+    assert_eq!(setup.provider.open_streams(), 0);
+    check_valid(agent.messages());
+    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "again");
+}
+
+#[tokio::test]
+async fn a_stream_can_own_its_agent() {
+    let provider = ScriptedProvider::new([Reply::text("hi")]);
+    let agent = AgentLoop::builder(provider, window()).build();
+    let stream = agent.into_stream(Message::user("go"), ToolContext::default());
+    let events: Vec<_> = tokio::spawn(stream.collect::<Vec<_>>()).await.unwrap();
+    let Some(StreamEvent::RunComplete(result)) = events.last() else {
+        panic!("{events:?}")
+    };
+    assert_eq!(result.messages.len(), 2);
+}
+
+#[tokio::test]
+async fn nothing_happens_before_the_stream_is_polled() {
+    let setup = setup([Reply::text("hi")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    drop(agent.run_stream(Message::user("go"), &ctx).await);
+    assert_eq!(setup.provider.calls(), 0);
+    assert_eq!(
+        agent.messages(),
+        [Message::user("go")],
+        "the message is not lost"
+    );
+}

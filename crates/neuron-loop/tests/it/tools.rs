@@ -1,0 +1,425 @@
+//! Batches of tool calls: order, hints, failures, skipped and malformed calls.
+
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, LoopConfig, LoopError};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ContentBlock, HookAction, Message, StopReason, ToolCall, ToolContext, ToolError,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test(start_paused = true)]
+async fn results_keep_the_order_of_the_calls_whatever_finishes_first() {
+    let setup = setup([
+        calls([
+            json!({"delay": 30, "text": "a"}),
+            json!({"delay": 20, "text": "b"}),
+            json!({"text": "c"}),
+        ]),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.parallel_tool_execution(true).build();
+    let started = tokio::time::Instant::now();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(
+        started.elapsed(),
+        Duration::from_millis(30),
+        "they ran together"
+    );
+    assert_eq!(last_results(&result.messages), ["c0: a", "c1: b", "c2: c"]);
+    assert_eq!(
+        setup.log.lines(),
+        [
+            "start c0", "start c1", "start c2", "end c2", "end c1", "end c0"
+        ]
+    );
+    assert_eq!(
+        result.messages.len(),
+        4,
+        "one user message for the whole batch"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_run_one_after_another_by_default() {
+    let setup = setup([
+        calls([json!({"delay": 30, "text": "a"}), json!({"text": "b"})]),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(
+        setup.log.lines(),
+        ["start c0", "end c0", "start c1", "end c1"]
+    );
+}
+
+#[tokio::test]
+async fn every_call_of_a_mixed_batch_has_one_result() {
+    for parallel in [false, true] {
+        let setup = setup([
+            calls([
+                json!({"text": "fine"}),
+                json!({"retry": "try 2024-01-01"}),
+                json!({}),
+            ]),
+            Reply::text("done"),
+        ]);
+        let skip = HookAction::Skip {
+            reason: "skipped by policy".into(),
+        };
+        let mut agent = setup
+            .builder
+            .parallel_tool_execution(parallel)
+            .hook(Recorder::answering("PreTool act c2", skip))
+            .build();
+        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(
+            last_results(&result.messages),
+            ["c0: fine", "c1: !try 2024-01-01", "c2: skipped by policy"]
+        );
+        assert_eq!(setup.log.count("start c2"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_failure_ends_the_run_and_later_calls_do_not_start() {
+    let setup = setup([
+        calls([
+            json!({"text": "fine"}),
+            json!({"fail": "disk full"}),
+            json!({}),
+        ]),
+        Reply::text("recovered"),
+    ]);
+    let hook = Recorder::default();
+    let mut agent = setup.builder.hook(hook.clone()).build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(
+        matches!(&error, LoopError::Tool(ToolError::ExecutionFailed(e)) if e.to_string() == "disk full")
+    );
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            "c0: fine",
+            "c1: !execution failed: disk full",
+            "c2: ![not executed: another tool call of the same answer failed]",
+        ]
+    );
+    assert_eq!(setup.log.count("start"), 2);
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+    assert_eq!(
+        agent.run_text("go on", &ctx).await.unwrap().response,
+        "recovered"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace() {
+    let setup = setup([
+        calls([
+            json!({"delay": 10, "fail": "boom"}),
+            json!({"delay": 1000, "text": "late but fine"}),
+            json!({"cancelled": true}),
+            json!({"hang": true}),
+            json!({"text": "early"}),
+        ]),
+        Reply::text("recovered"),
+    ]);
+    let hook = Recorder::default();
+    let mut agent = setup
+        .builder
+        .config(LoopConfig {
+            tool_grace: Duration::from_secs(2),
+            parallel_tool_execution: true,
+            ..Default::default()
+        })
+        .hook(hook.clone())
+        .build();
+    let ctx = ToolContext::default();
+    let started = tokio::time::Instant::now();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(
+        matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))),
+        "the first: {error}"
+    );
+    assert_eq!(
+        started.elapsed(),
+        Duration::from_millis(2010),
+        "no longer than the grace"
+    );
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            "c0: !execution failed: boom",
+            "c1: late but fine",
+            "c2: !cancelled",
+            "c3: ![interrupted: another tool call of the same answer failed; whether the call took effect is unknown]",
+            "c4: early",
+        ]
+    );
+    assert_eq!(
+        (setup.log.count("told c2"), setup.log.count("dropped c3")),
+        (1, 1)
+    );
+    assert!(
+        !ctx.cancellation_token.is_cancelled(),
+        "only the batch was cancelled"
+    );
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+    assert_eq!(
+        agent.run_text("go on", &ctx).await.unwrap().response,
+        "recovered"
+    );
+}
+
+#[tokio::test]
+async fn an_unknown_tool_ends_the_run_and_names_itself() {
+    let setup = setup([
+        Reply::tool_call("c0", "get_wether", json!({"city": "Paris"})),
+        Reply::text("recovered"),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert_eq!(error.to_string(), "tool error: tool not found: get_wether");
+    assert_eq!(
+        last_results(agent.messages()),
+        ["c0: !tool not found: get_wether"]
+    );
+    assert_eq!(
+        agent.run_text("go on", &ctx).await.unwrap().response,
+        "recovered"
+    );
+}
+
+#[tokio::test]
+async fn ids_that_cannot_be_told_apart_are_rejected_before_any_tool_runs() {
+    for (ids, text) in [
+        (["a", "a"], "two tool calls have the id `a`"),
+        (["a", ""], "a call of the tool `act` has no id"),
+    ] {
+        for way in WAYS {
+            let setup = setup([
+                Reply::tool_calls(ids.map(|id| (id, "act", json!({})))),
+                Reply::text("recovered"),
+            ]);
+            let hook = Recorder::default();
+            let mut agent = setup.builder.hook(hook.clone()).build();
+            let ctx = ToolContext::default();
+            let error = run(way, &mut agent, &ctx).await.unwrap_err();
+            assert!(error.contains(text), "{error}");
+            assert_eq!(setup.log.lines(), Vec::<String>::new());
+            assert_eq!(agent.messages(), [Message::user("go")]);
+            assert!(agent.usage().input_tokens > 0, "the answer was paid for");
+            check_pairs(&hook.log.lines());
+            assert_eq!(
+                agent.run_text("again", &ctx).await.unwrap().response,
+                "recovered"
+            );
+        }
+    }
+}
+
+fn cut_off() -> Vec<ContentBlock> {
+    let call = |id: &str, input| ContentBlock::ToolUse {
+        id: id.into(),
+        name: "act".into(),
+        input,
+    };
+    vec![
+        call("c0", json!({"text": "whole"})),
+        call("c1", ToolCall::invalid_json_input(r#"{"text": "ha"#)),
+    ]
+}
+
+#[tokio::test]
+async fn an_answer_that_was_cut_off_within_arguments_runs_nothing_and_is_returned() {
+    for reason in [StopReason::MaxTokens, StopReason::ContentFilter] {
+        for way in WAYS {
+            let setup = setup([
+                Reply::message(cut_off()).stop_reason(reason.clone()),
+                Reply::text("recovered"),
+            ]);
+            let mut agent = setup.builder.build();
+            let ctx = ToolContext::default();
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            assert_eq!(result.stop_reason, reason);
+            assert_eq!(setup.log.lines(), Vec::<String>::new());
+            let why = "![not executed: the model's answer was cut off within the arguments of a tool call]";
+            assert_eq!(
+                last_results(&result.messages),
+                [format!("c0: {why}"), format!("c1: {why}")]
+            );
+            check_valid(&result.messages);
+            assert_eq!(
+                result.messages[1].content,
+                cut_off(),
+                "the raw text is kept"
+            );
+            assert_eq!(
+                agent.run_text("again", &ctx).await.unwrap().response,
+                "recovered"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn whole_calls_of_an_answer_that_was_cut_off_later_run() {
+    let setup = setup([
+        calls([json!({"text": "a"})]).stop_reason(StopReason::MaxTokens),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(&result.messages), ["c0: a"]);
+}
+
+#[tokio::test]
+async fn malformed_arguments_are_an_error_that_shows_them_and_nothing_runs() {
+    for way in WAYS {
+        let setup = setup([
+            Reply::message(cut_off()).stop_reason(StopReason::ToolUse),
+            Reply::text("recovered"),
+        ]);
+        let mut agent = setup.builder.build();
+        let ctx = ToolContext::default();
+        let error = run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!(
+            error,
+            r#"tool error: invalid input: the arguments of `act` are not JSON: {"text": "ha"#
+        );
+        assert_eq!(setup.log.lines(), Vec::<String>::new());
+        assert_eq!(
+            last_results(agent.messages()),
+            [
+                "c0: ![not executed: another tool call of the same answer failed]",
+                r#"c1: !invalid input: the arguments of `act` are not JSON: {"text": "ha"#,
+            ]
+        );
+        assert_eq!(
+            agent.run_text("again", &ctx).await.unwrap().response,
+            "recovered"
+        );
+    }
+}
+
+#[tokio::test]
+async fn calls_run_whatever_the_stop_reason_says() {
+    for reason in [
+        StopReason::EndTurn,
+        StopReason::Other("stop".into()),
+        StopReason::PauseTurn,
+    ] {
+        for way in WAYS {
+            let setup = setup([
+                calls([json!({"text": "a"})])
+                    .with_text("I am done? No.")
+                    .stop_reason(reason.clone()),
+                Reply::text("done"),
+            ]);
+            let mut agent = setup.builder.build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(
+                (last_results(&result.messages), result.turns),
+                (vec!["c0: a".into()], 2)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_of_a_refused_answer_do_not_run() {
+    let setup = setup([calls([json!({})]).stop_reason(StopReason::Refusal)]);
+    let mut agent = setup.builder.build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.stop_reason, StopReason::Refusal);
+    assert_eq!(
+        last_results(&result.messages),
+        ["c0: ![not executed: the model refused to go on]"]
+    );
+    assert_eq!(setup.log.lines(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_raw_tool_call_with_extra_fields_is_run() {
+    let raw = ContentBlock::Raw {
+        provider: "anthropic".into(),
+        json: json!({"type": "tool_use", "id": "c0", "name": "act", "input": {}, "caller": "x"}),
+        portable: Some(Box::new(ContentBlock::ToolUse {
+            id: "c0".into(),
+            name: "act".into(),
+            input: json!({"text": "raw"}),
+        })),
+    };
+    let provider = ScriptedProvider::new([Reply::message(vec![raw]), Reply::text("done")]);
+    let log = Log::default();
+    let mut agent = AgentLoop::builder(provider, window())
+        .tools(registry(&log))
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(&result.messages), ["c0: raw"]);
+}
+
+#[tokio::test]
+async fn each_call_sees_its_own_id_and_key_and_the_same_run() {
+    use std::sync::{Arc, Mutex};
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let setup = setup([
+        calls([json!({}), json!({})]),
+        calls([json!({})]),
+        Reply::text("done"),
+    ]);
+    let mut tools = registry(&setup.log);
+    let note = seen.clone();
+    tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+        let keys = (
+            call.id.clone(),
+            ctx.idempotency_key.clone(),
+            ctx.run_id.clone(),
+        );
+        note.lock().unwrap().push(keys);
+        next.run(call, ctx)
+    }));
+    let mut agent = setup.builder.tools(tools).build();
+    let ctx = ToolContext {
+        run_id: "r".into(),
+        ..Default::default()
+    };
+    agent.run_text("go", &ctx).await.unwrap();
+    let key = |id: &str, key: &str| (id.to_owned(), key.to_owned(), "r".to_owned());
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [
+            key("c0", "r/0/0/c0"),
+            key("c1", "r/0/1/c1"),
+            key("c0", "r/1/0/c0")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_panic_in_a_tool_leaves_a_valid_history() {
+    let setup = setup([
+        calls([json!({"text": "a"}), json!({"panic": true})]),
+        Reply::text("after"),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let run = std::panic::AssertUnwindSafe(agent.run_text("go", &ctx));
+    let panicked = futures_util::FutureExt::catch_unwind(run).await;
+    assert!(panicked.is_err());
+    check_valid(agent.messages());
+    assert_eq!(last_results(agent.messages())[0], "c0: a");
+    assert_eq!(
+        agent.run_text("go on", &ctx).await.unwrap().response,
+        "after"
+    );
+}
