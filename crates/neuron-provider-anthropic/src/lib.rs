@@ -1,0 +1,65 @@
+//! Anthropic's [Messages API](https://platform.claude.com/docs/en/api/messages) as a neuron
+//! [`Provider`](neuron_types::Provider).
+//!
+//! ```no_run
+//! use neuron_provider_anthropic::Anthropic;
+//! use neuron_types::{CompletionRequest, Message, Provider};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = Anthropic::from_env()?;
+//! let request = CompletionRequest {
+//!     messages: vec![Message::user("What is Rust?")],
+//!     max_tokens: Some(256),
+//!     ..Default::default()
+//! };
+//! let response = provider.complete(request).await?;
+//! println!("{}", response.message.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What comes and what goes
+//!
+//! - Blocks that neuron does not model, and known blocks with fields that it does not model (a text
+//!   with citations), are kept as [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and go back
+//!   as they came.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) are all prompt tokens,
+//!   cached ones included; the API reports them apart.
+//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
+//!   body, and its `tools` are appended: the way to the vendor's own tools.
+//! - System messages at the beginning of the conversation join the system prompt; later ones are
+//!   sent where they stand.
+//! - A stream that ends before `message_stop` is an error, never a short answer.
+//! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
+//!   says what may be.
+//!
+//! # Where to look
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `client.rs` | [`Anthropic`]: settings, headers, the two calls |
+//! | `request.rs` | our request as the API's JSON |
+//! | `response.rs` | the API's JSON as our response |
+//! | `stream.rs` | the API's events as ours |
+//! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
+//! | `http.rs`, `sse.rs`, `secret.rs` | the wire below: nothing in them is Anthropic's |
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod client;
+mod error;
+mod request;
+mod response;
+mod stream;
+
+mod http;
+mod secret;
+mod sse;
+
+pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};

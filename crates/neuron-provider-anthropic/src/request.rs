@@ -1,0 +1,576 @@
+//! Our request as the API's JSON, written straight from the borrow.
+//!
+//! The same request always gives the same bytes, and `messages` comes last: between compactions the
+//! body of a turn begins as that of the turn before, which is what prompt caches need.
+
+use neuron_types::{
+    CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
+    DocumentSource, ImageSource, Message, ProviderError, ReasoningEffort, ResponseFormat, Role,
+    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+/// The provider's name in [`ContentBlock::Raw`] and in telemetry.
+pub(crate) const PROVIDER: &str = "anthropic";
+
+/// What a request that says nothing of it gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Defaults<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) max_tokens: usize,
+}
+
+/// Writes the body of a request.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+pub(crate) fn body(
+    request: &CompletionRequest,
+    defaults: Defaults<'_>,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    if let Some(ResponseFormat::JsonObject) = request.response_format {
+        return Err(ProviderError::InvalidRequest(
+            "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
+        ));
+    }
+    let body = Body {
+        request,
+        defaults,
+        stream,
+    };
+    let written = match &request.extra {
+        None => serde_json::to_vec(&body),
+        Some(extra) => serde_json::to_value(&body).and_then(|mut json| {
+            merge(&mut json, extra);
+            serde_json::to_vec(&json)
+        }),
+    };
+    written.map_err(|error| ProviderError::InvalidRequest(format!("cannot be written: {error}")))
+}
+
+/// The beta features that a request needs, for the `anthropic-beta` header.
+pub(crate) fn betas(request: &CompletionRequest) -> Vec<&'static str> {
+    let edits = request
+        .context_management
+        .iter()
+        .flat_map(|management| &management.edits);
+    let mut needed: Vec<_> = edits
+        .map(|edit| match edit {
+            ContextEdit::Compact { strategy } if strategy.starts_with("compact_") => {
+                "compact-2026-01-12"
+            }
+            _ => "context-management-2025-06-27",
+        })
+        .collect();
+    needed.sort_unstable();
+    needed.dedup();
+    needed
+}
+
+/// Merges `extra` deep into a body; its `tools` are appended.
+fn merge(json: &mut Value, extra: &Value) {
+    let (Value::Object(fields), Value::Object(extra)) = (&mut *json, extra) else {
+        return;
+    };
+    for (key, value) in extra {
+        match (fields.get_mut(key), value) {
+            (Some(Value::Array(tools)), Value::Array(more)) if key == "tools" => {
+                tools.extend(more.iter().cloned());
+            }
+            (Some(field @ Value::Object(_)), Value::Object(_)) => merge(field, value),
+            _ => {
+                fields.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+struct Body<'a> {
+    request: &'a CompletionRequest,
+    defaults: Defaults<'a>,
+    stream: bool,
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let request = self.request;
+        let mut body = serializer.serialize_map(None)?;
+        let model = match request.model.as_str() {
+            "" => self.defaults.model,
+            model => model,
+        };
+        body.serialize_entry("model", model)?;
+        body.serialize_entry("max_tokens", &self.max_tokens())?;
+        if self.stream {
+            body.serialize_entry("stream", &true)?;
+        }
+        if let Some(temperature) = request.temperature {
+            body.serialize_entry("temperature", &shortest(temperature))?;
+        }
+        if let Some(top_p) = request.top_p {
+            body.serialize_entry("top_p", &shortest(top_p))?;
+        }
+        if !request.stop_sequences.is_empty() {
+            body.serialize_entry("stop_sequences", &request.stop_sequences)?;
+        }
+        if let Some(thinking) = thinking(request) {
+            body.serialize_entry("thinking", &thinking)?;
+        }
+        let output = output_config(request);
+        if output.effort.is_some() || output.format.is_some() {
+            body.serialize_entry("output_config", &output)?;
+        }
+        if let Some(management) = &request.context_management {
+            body.serialize_entry(
+                "context_management",
+                &Edits {
+                    edits: &management.edits,
+                },
+            )?;
+        }
+        if !request.tools.is_empty() {
+            body.serialize_entry("tools", &Tools(&request.tools))?;
+        }
+        if let Some(choice) = tool_choice(request) {
+            body.serialize_entry("tool_choice", &choice)?;
+        }
+        let (leading, messages) = split_leading_system(&request.messages);
+        let system = System {
+            prompt: request.system.as_ref(),
+            leading,
+        };
+        if !system.is_empty() {
+            body.serialize_entry("system", &system)?;
+        }
+        body.serialize_entry("messages", &Messages(messages))?;
+        body.end()
+    }
+}
+
+impl Body<'_> {
+    /// The API wants a limit, and one above the budget for thinking.
+    fn max_tokens(&self) -> usize {
+        match (self.request.max_tokens, self.request.thinking) {
+            (Some(max_tokens), _) => max_tokens,
+            (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
+                self.defaults.max_tokens.saturating_add(budget_tokens)
+            }
+            (None, _) => self.defaults.max_tokens,
+        }
+    }
+}
+
+/// The number as its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071.
+fn shortest(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| number.into())
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Thinking {
+    Enabled { budget_tokens: usize },
+    Disabled,
+    Adaptive,
+}
+
+fn thinking(request: &CompletionRequest) -> Option<Thinking> {
+    Some(match request.thinking? {
+        ThinkingConfig::Enabled { budget_tokens } => Thinking::Enabled { budget_tokens },
+        ThinkingConfig::Disabled => Thinking::Disabled,
+        ThinkingConfig::Adaptive => Thinking::Adaptive,
+        _ => return None,
+    })
+}
+
+#[derive(Serialize)]
+struct OutputConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<Format<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonSchema { schema: &'a Value },
+}
+
+fn output_config(request: &CompletionRequest) -> OutputConfig<'_> {
+    let effort = match request.reasoning_effort {
+        Some(ReasoningEffort::Low) => Some("low"),
+        Some(ReasoningEffort::Medium) => Some("medium"),
+        Some(ReasoningEffort::High) => Some("high"),
+        // The API has no word for none: it is what leaving it out means.
+        _ => None,
+    };
+    let format = match &request.response_format {
+        Some(ResponseFormat::JsonSchema { schema, .. }) => Some(Format::JsonSchema { schema }),
+        _ => None,
+    };
+    OutputConfig { effort, format }
+}
+
+#[derive(Serialize)]
+struct Edits<'a> {
+    #[serde(serialize_with = "edits")]
+    edits: &'a [ContextEdit],
+}
+
+fn edits<S: Serializer>(edits: &[ContextEdit], serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Edit<'a> {
+        r#type: &'a str,
+    }
+    serializer.collect_seq(edits.iter().filter_map(|edit| match edit {
+        ContextEdit::Compact { strategy } => Some(Edit { r#type: strategy }),
+        _ => None,
+    }))
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Choice<'a> {
+    Auto,
+    None,
+    Any,
+    Tool { name: &'a str },
+}
+
+fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
+    // Without tools the API takes no choice, and these two mean what leaving it out means.
+    let no_tools = request.tools.is_empty() && request.extra.is_none();
+    Some(match request.tool_choice.as_ref()? {
+        ToolChoice::Auto | ToolChoice::None if no_tools => return None,
+        ToolChoice::Auto => Choice::Auto,
+        ToolChoice::None => Choice::None,
+        ToolChoice::Required => Choice::Any,
+        ToolChoice::Specific { name } => Choice::Tool { name },
+    })
+}
+
+struct Tools<'a>(&'a [ToolDefinition]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Tool<'a> {
+            name: &'a str,
+            description: &'a str,
+            input_schema: &'a Value,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_control: Option<Cache>,
+        }
+        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+            name: &tool.name,
+            description: &tool.description,
+            input_schema: &tool.input_schema,
+            cache_control: tool.cache_control.as_ref().map(Cache::from),
+        }))
+    }
+}
+
+#[derive(Serialize)]
+struct Cache {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ttl: Option<&'static str>,
+}
+
+impl From<&CacheControl> for Cache {
+    fn from(control: &CacheControl) -> Self {
+        let ttl = match control.ttl {
+            Some(CacheTtl::FiveMinutes) => Some("5m"),
+            Some(CacheTtl::OneHour) => Some("1h"),
+            _ => None,
+        };
+        Self {
+            r#type: "ephemeral",
+            ttl,
+        }
+    }
+}
+
+/// System messages at the beginning belong to the system prompt.
+fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
+    let first = messages
+        .iter()
+        .position(|message| message.role != Role::System);
+    messages.split_at(first.unwrap_or(messages.len()))
+}
+
+struct System<'a> {
+    prompt: Option<&'a SystemPrompt>,
+    leading: &'a [Message],
+}
+
+impl System<'_> {
+    fn is_empty(&self) -> bool {
+        self.prompt.is_none_or(SystemPrompt::is_empty) && self.leading_texts().next().is_none()
+    }
+
+    fn leading_texts(&self) -> impl Iterator<Item = &str> {
+        let blocks = self.leading.iter().flat_map(|message| &message.content);
+        blocks
+            .filter_map(ContentBlock::as_text)
+            .filter(|text| !text.is_empty())
+    }
+}
+
+impl Serialize for System<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Block<'a> {
+            r#type: &'static str,
+            text: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            cache_control: Option<Cache>,
+        }
+        let plain = |text| Block {
+            r#type: "text",
+            text,
+            cache_control: None,
+        };
+        if let (Some(SystemPrompt::Text(text)), None) = (self.prompt, self.leading_texts().next()) {
+            return serializer.serialize_str(text);
+        }
+        let mut blocks = serializer.serialize_seq(None)?;
+        match self.prompt {
+            Some(SystemPrompt::Text(text)) if !text.is_empty() => {
+                blocks.serialize_element(&plain(text))?;
+            }
+            Some(SystemPrompt::Blocks(prompt)) => {
+                for block in prompt.iter().filter(|block| !block.text.is_empty()) {
+                    let cache_control = block.cache_control.as_ref().map(Cache::from);
+                    blocks.serialize_element(&Block {
+                        cache_control,
+                        ..plain(&block.text)
+                    })?;
+                }
+            }
+            _ => {}
+        }
+        for text in self.leading_texts() {
+            blocks.serialize_element(&plain(text))?;
+        }
+        blocks.end()
+    }
+}
+
+struct Messages<'a>(&'a [Message]);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct WireMessage<'a> {
+            role: &'static str,
+            content: Content<'a>,
+        }
+        let messages = self.0.iter().filter_map(|message| {
+            let role = match message.role {
+                Role::User => "user",
+                Role::Assistant => "assistant",
+                Role::System => "system",
+            };
+            let content = Content(&message.content);
+            // The API rejects messages without content.
+            content
+                .blocks()
+                .next()
+                .is_some()
+                .then_some(WireMessage { role, content })
+        });
+        let mut sequence = serializer.serialize_seq(None)?;
+        for message in messages {
+            sequence.serialize_element(&message)?;
+        }
+        sequence.end()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Content<'a>(&'a [ContentBlock]);
+
+impl<'a> Content<'a> {
+    fn blocks(self) -> impl Iterator<Item = Block<'a>> {
+        self.0.iter().filter_map(block)
+    }
+}
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sequence = serializer.serialize_seq(None)?;
+        for block in self.blocks() {
+            sequence.serialize_element(&block)?;
+        }
+        sequence.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    RedactedThinking {
+        data: &'a str,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Input<'a>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        #[serde(skip_serializing_if = "Items::is_empty")]
+        content: Items<'a>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
+    Image {
+        source: Source<'a>,
+    },
+    Document {
+        source: Source<'a>,
+    },
+    Compaction {
+        content: &'a str,
+    },
+    #[serde(untagged)]
+    Raw(&'a Value),
+}
+
+/// A block as the API takes it; `None` for what it would reject or does not know.
+fn block(block: &ContentBlock) -> Option<Block<'_>> {
+    Some(match block {
+        ContentBlock::Text(text) if text.is_empty() => return None,
+        ContentBlock::Text(text) => Block::Text { text },
+        // Without a signature it is another provider's, or a torn one.
+        ContentBlock::Thinking { signature, .. } if signature.is_empty() => return None,
+        ContentBlock::Thinking {
+            thinking,
+            signature,
+        } => Block::Thinking {
+            thinking,
+            signature,
+        },
+        ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
+        ContentBlock::ToolUse { id, name, input } => Block::ToolUse {
+            id,
+            name,
+            input: Input(input),
+        },
+        ContentBlock::ToolResult {
+            tool_use_id,
+            content,
+            is_error,
+        } => Block::ToolResult {
+            tool_use_id,
+            content: Items(content),
+            is_error: *is_error,
+        },
+        ContentBlock::Image { source } => Block::Image {
+            source: image(source)?,
+        },
+        ContentBlock::Document { source } => Block::Document {
+            source: document(source)?,
+        },
+        ContentBlock::Compaction { content } => Block::Compaction { content },
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Block::Raw(json),
+        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?),
+        _ => return None,
+    })
+}
+
+/// A tool's arguments: the API takes only objects.
+struct Input<'a>(&'a Value);
+
+impl Serialize for Input<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => fields.serialize(serializer),
+            Value::Null => serializer.serialize_map(Some(0))?.end(),
+            other => serializer.collect_map([("input", other)]),
+        }
+    }
+}
+
+struct Items<'a>(&'a [ContentItem]);
+
+impl Items<'_> {
+    fn is_empty(&self) -> bool {
+        self.items().next().is_none()
+    }
+
+    fn items(&self) -> impl Iterator<Item = Block<'_>> {
+        self.0.iter().filter_map(|item| match item {
+            ContentItem::Text(text) if text.is_empty() => None,
+            ContentItem::Text(text) => Some(Block::Text { text }),
+            ContentItem::Image { source } => Some(Block::Image {
+                source: image(source)?,
+            }),
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sequence = serializer.serialize_seq(None)?;
+        for item in self.items() {
+            sequence.serialize_element(&item)?;
+        }
+        sequence.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Source<'a> {
+    Base64 {
+        media_type: &'a str,
+        data: &'a str,
+    },
+    Text {
+        media_type: &'static str,
+        data: &'a str,
+    },
+    Url {
+        url: &'a str,
+    },
+}
+
+fn image(source: &ImageSource) -> Option<Source<'_>> {
+    Some(match source {
+        ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
+        ImageSource::Url { url } => Source::Url { url },
+        _ => return None,
+    })
+}
+
+fn document(source: &DocumentSource) -> Option<Source<'_>> {
+    Some(match source {
+        DocumentSource::Base64Pdf { data } => Source::Base64 {
+            media_type: "application/pdf",
+            data,
+        },
+        DocumentSource::PlainText { data } => Source::Text {
+            media_type: "text/plain",
+            data,
+        },
+        DocumentSource::Url { url } => Source::Url { url },
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! The API's JSON as our response.
+
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
+    ToolCall, UsageIteration,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::request::PROVIDER;
+
+/// How much of a body that is no message an error shows, in characters.
+const SHOWN: usize = 300;
+
+/// Reads a whole answer.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when the body is not a message.
+pub(crate) fn parse(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
+    let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
+        let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+        ProviderError::Other(
+            format!("the response is not a message ({error}); it begins with: {shown}").into(),
+        )
+    })?;
+    let content: Vec<_> = wire.content.into_iter().map(block).collect();
+    let message = Message {
+        role: Role::Assistant,
+        content,
+    };
+    Ok(CompletionResponse {
+        id: wire.id,
+        model: wire.model,
+        stop_reason: stop_reason(wire.stop_reason.as_deref(), &message),
+        message,
+        usage: wire.usage.into(),
+    })
+}
+
+/// A message: the whole answer, or the beginning of one that is streamed.
+#[derive(Debug, Deserialize)]
+pub(crate) struct WireMessage {
+    #[serde(default)]
+    pub(crate) id: String,
+    #[serde(default)]
+    pub(crate) model: String,
+    pub(crate) content: Vec<Value>,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    pub(crate) usage: WireUsage,
+}
+
+/// Maps why the model stopped; where the API does not say, it follows from the message.
+pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
+    match reason {
+        Some("end_turn") => StopReason::EndTurn,
+        Some("tool_use") => StopReason::ToolUse,
+        Some("max_tokens") => StopReason::MaxTokens,
+        Some("stop_sequence") => StopReason::StopSequence,
+        Some("pause_turn") => StopReason::PauseTurn,
+        Some("refusal") => StopReason::Refusal,
+        Some("compaction") => StopReason::Compaction,
+        Some("model_context_window_exceeded") => StopReason::ContextWindowExceeded,
+        Some(other) => StopReason::Other(other.to_owned()),
+        None if message.tool_uses().next().is_some() => StopReason::ToolUse,
+        None => StopReason::EndTurn,
+    }
+}
+
+/// Reads a block. What neuron does not model, wholly or in part, is kept as it came.
+pub(crate) fn block(json: Value) -> ContentBlock {
+    let Value::Object(fields) = &json else {
+        return raw(json, None);
+    };
+    let (modelled, known): (_, &[&str]) = match text_of(fields, "type") {
+        Some("text") => (read_text(fields), &["type", "text"]),
+        Some("thinking") => (read_thinking(fields), &["type", "thinking", "signature"]),
+        Some("redacted_thinking") => (read_redacted(fields), &["type", "data"]),
+        Some("tool_use") => (read_tool_use(fields), &["type", "id", "name", "input"]),
+        Some("compaction") => (read_compaction(fields), &["type", "content"]),
+        _ => (None, &[]),
+    };
+    let says_more = |(key, value): (&String, &Value)| {
+        let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        !known.contains(&key.as_str()) && !is_empty
+    };
+    match modelled {
+        Some(block) if !fields.iter().any(says_more) => block,
+        portable => raw(json, portable),
+    }
+}
+
+fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw {
+        provider: PROVIDER.to_owned(),
+        json,
+        portable: portable.map(Box::new),
+    }
+}
+
+fn read_text(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    Some(ContentBlock::Text(text_of(fields, "text")?.to_owned()))
+}
+
+fn read_thinking(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    Some(ContentBlock::Thinking {
+        thinking: text_of(fields, "thinking")?.to_owned(),
+        signature: text_of(fields, "signature").unwrap_or_default().to_owned(),
+    })
+}
+
+fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    Some(ContentBlock::RedactedThinking {
+        data: text_of(fields, "data")?.to_owned(),
+    })
+}
+
+fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    let input = match fields.get("input")? {
+        // Compatible servers pass on arguments that their model did not write as an object.
+        Value::String(text) => parse_arguments(text),
+        input => input.clone(),
+    };
+    Some(ContentBlock::ToolUse {
+        id: text_of(fields, "id")?.to_owned(),
+        name: text_of(fields, "name")?.to_owned(),
+        input,
+    })
+}
+
+fn read_compaction(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    Some(ContentBlock::Compaction {
+        content: text_of(fields, "content")?.to_owned(),
+    })
+}
+
+fn text_of<'f>(fields: &'f Map<String, Value>, key: &str) -> Option<&'f str> {
+    fields.get(key)?.as_str()
+}
+
+/// Reads a tool's arguments from their text; no text means none. What is not JSON is kept as text.
+pub(crate) fn parse_arguments(text: &str) -> Value {
+    if text.trim().is_empty() {
+        return Value::Object(Map::new());
+    }
+    serde_json::from_str(text).unwrap_or_else(|_| ToolCall::invalid_json_input(text))
+}
+
+/// The API's counts. In a stream they come several times, and each that is there replaces the one
+/// before.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireUsage {
+    input_tokens: Option<usize>,
+    output_tokens: Option<usize>,
+    cache_read_input_tokens: Option<usize>,
+    cache_creation_input_tokens: Option<usize>,
+    output_tokens_details: Option<OutputDetails>,
+    iterations: Option<Vec<WireIteration>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct OutputDetails {
+    thinking_tokens: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WireIteration {
+    r#type: String,
+    model: Option<String>,
+    input_tokens: Option<usize>,
+    output_tokens: Option<usize>,
+    cache_read_input_tokens: Option<usize>,
+    cache_creation_input_tokens: Option<usize>,
+}
+
+impl WireUsage {
+    /// Takes over the counts that a later event has.
+    pub(crate) fn update(&mut self, later: Self) {
+        self.input_tokens = later.input_tokens.or(self.input_tokens);
+        self.output_tokens = later.output_tokens.or(self.output_tokens);
+        self.cache_read_input_tokens = later
+            .cache_read_input_tokens
+            .or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens = later
+            .cache_creation_input_tokens
+            .or(self.cache_creation_input_tokens);
+        self.output_tokens_details = later
+            .output_tokens_details
+            .or(self.output_tokens_details.take());
+        self.iterations = later.iterations.or(self.iterations.take());
+    }
+}
+
+/// The API counts cached prompt tokens apart, and leaves compactions out of its totals; ours hold
+/// all that was paid for.
+impl From<WireUsage> for TokenUsage {
+    fn from(wire: WireUsage) -> Self {
+        let reasoning_tokens = wire
+            .output_tokens_details
+            .and_then(|details| details.thinking_tokens);
+        let passes = wire.iterations.unwrap_or_default();
+        if passes.is_empty() {
+            let (read, created) = (
+                wire.cache_read_input_tokens,
+                wire.cache_creation_input_tokens,
+            );
+            return Self {
+                input_tokens: all_input(wire.input_tokens, read, created),
+                output_tokens: wire.output_tokens.unwrap_or_default(),
+                cache_read_tokens: read,
+                cache_creation_tokens: created,
+                reasoning_tokens,
+                iterations: None,
+            };
+        }
+        let iterations: Vec<_> = passes.into_iter().map(UsageIteration::from).collect();
+        let mut usage = Self {
+            reasoning_tokens,
+            ..Self::default()
+        };
+        for pass in &iterations {
+            usage += &Self {
+                input_tokens: pass.input_tokens,
+                output_tokens: pass.output_tokens,
+                cache_read_tokens: pass.cache_read_tokens,
+                cache_creation_tokens: pass.cache_creation_tokens,
+                ..Self::default()
+            };
+        }
+        usage.iterations = Some(iterations);
+        usage
+    }
+}
+
+impl From<WireIteration> for UsageIteration {
+    fn from(wire: WireIteration) -> Self {
+        let (read, created) = (
+            wire.cache_read_input_tokens,
+            wire.cache_creation_input_tokens,
+        );
+        Self {
+            kind: wire.r#type,
+            model: wire.model,
+            input_tokens: all_input(wire.input_tokens, read, created),
+            output_tokens: wire.output_tokens.unwrap_or_default(),
+            cache_read_tokens: read,
+            cache_creation_tokens: created,
+        }
+    }
+}
+
+fn all_input(fresh: Option<usize>, read: Option<usize>, created: Option<usize>) -> usize {
+    [fresh, read, created]
+        .into_iter()
+        .flatten()
+        .fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! Server-sent events: bytes in, events out.
+//!
+//! The [format](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream)
+//! as the standard has it: lines end with LF, CR or CRLF, a colon begins a comment, one space after
+//! a field's colon is dropped, several `data` lines make one text.
+
+use memchr::memchr2;
+
+/// The most bytes that one event may have. Answers of models stay far below it; what does not is no
+/// event stream.
+const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Decodes an event stream that arrives in pieces of any size.
+#[derive(Debug, Default)]
+pub(crate) struct SseDecoder {
+    /// The beginning of a line whose end has not arrived.
+    line: Vec<u8>,
+    /// The data lines of the event so far, joined.
+    data: Vec<u8>,
+    has_data: bool,
+    /// The last byte was a CR: an LF that follows belongs to it.
+    after_cr: bool,
+    /// Whether the first line, which may have a byte order mark, is past.
+    begun: bool,
+}
+
+/// An event is larger than [`MAX_EVENT_BYTES`].
+#[derive(Debug)]
+pub(crate) struct TooLarge;
+
+impl SseDecoder {
+    /// Takes the next bytes and calls `on_event` with the data of every event that they complete.
+    ///
+    /// # Errors
+    ///
+    /// What `on_event` returns, or `E` made from [`TooLarge`]. The decoder must not be used after
+    /// it.
+    pub(crate) fn feed<E: From<TooLarge>>(
+        &mut self,
+        mut bytes: &[u8],
+        mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.after_cr && !bytes.is_empty() {
+            self.after_cr = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
+            let (line, rest) = bytes.split_at(end);
+            if self.line.is_empty() {
+                self.end_line(line, &mut on_event)?;
+            } else {
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                self.end_line(&whole, &mut on_event)?;
+                // Keeps the room that it has.
+                whole.clear();
+                self.line = whole;
+            }
+            bytes = match rest {
+                [b'\r', b'\n', rest @ ..] => rest,
+                [b'\r'] => {
+                    self.after_cr = true;
+                    &[]
+                }
+                [_, rest @ ..] => rest,
+                [] => &[],
+            };
+        }
+        if self.line.len() + self.data.len() + bytes.len() > MAX_EVENT_BYTES {
+            return Err(TooLarge.into());
+        }
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn end_line<E: From<TooLarge>>(
+        &mut self,
+        line: &[u8],
+        on_event: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let line = match std::mem::replace(&mut self.begun, true) {
+            true => line,
+            false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
+        };
+        if line.is_empty() {
+            if !std::mem::take(&mut self.has_data) {
+                return Ok(());
+            }
+            let result = on_event(&self.data);
+            self.data.clear();
+            return result;
+        }
+        let Some(value) = line.strip_prefix(b"data") else {
+            return Ok(());
+        };
+        let value = match value {
+            [] => value,
+            [b':', b' ', value @ ..] | [b':', value @ ..] => value,
+            // Another field whose name begins so.
+            _ => return Ok(()),
+        };
+        if self.data.len() + value.len() > MAX_EVENT_BYTES {
+            return Err(TooLarge.into());
+        }
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(value);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    impl From<TooLarge> for String {
+        fn from(_: TooLarge) -> Self {
+            "too large".into()
+        }
+    }
+
+    fn decode(pieces: &[&[u8]]) -> Vec<String> {
+        let mut decoder = SseDecoder::default();
+        let mut events = Vec::new();
+        for piece in pieces {
+            decoder
+                .feed(piece, |data| {
+                    events.push(String::from_utf8(data.to_vec()).unwrap());
+                    Ok::<_, String>(())
+                })
+                .unwrap();
+        }
+        events
+    }
+
+    /// Decodes a text whole, byte by byte, and split at every boundary.
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let bytes = text.as_bytes();
+        assert_eq!(decode(&[bytes]), expected);
+        assert_eq!(decode(&bytes.chunks(1).collect::<Vec<_>>()), expected);
+        for at in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(at);
+            assert_eq!(decode(&[first, &[], second]), expected, "split at {at}");
+        }
+    }
+
+    #[test]
+    fn events_in_every_form() {
+        check("", &[]);
+        check("data: a\n\n", &["a"]);
+        check("data:a\n\ndata:  b\n\n", &["a", " b"]);
+        check("data: a\r\n\r\ndata: b\r\rdata: c\n\n", &["a", "b", "c"]);
+        check("event: x\nid: 7\nretry: 9\ndata: a\n\n", &["a"]);
+        check(
+            ": comment\n\n:\n\ndata: a\n: in between\ndata: b\n\n",
+            &["a\nb"],
+        );
+        check("data\n\ndata:\n\ndata\ndata\n\n", &["", "", "\n"]);
+        check("database: a\nDATA: b\n data: c\n\n", &[]);
+        check("\u{feff}data: a\n\n", &["a"]);
+        check(
+            "data: {\"text\":\"日本 🦀 é\"}\r\n\r\n",
+            &["{\"text\":\"日本 🦀 é\"}"],
+        );
+    }
+
+    #[test]
+    fn an_event_that_is_not_ended_is_none() {
+        check("data: a\n\ndata: b\n", &["a"]);
+        check("data: a\n\ndata: b", &["a"]);
+    }
+
+    #[test]
+    fn an_endless_event_is_an_error() {
+        let megabyte = vec![b'x'; 1024 * 1024];
+        let none = |_: &[u8]| Ok::<_, String>(());
+        let mut decoder = SseDecoder::default();
+        let mut fed = 0;
+        while decoder.feed(&megabyte, none).is_ok() {
+            fed += 1;
+            assert!(fed <= 64, "one line");
+        }
+        let mut decoder = SseDecoder::default();
+        let line = [b"data: ".as_slice(), &megabyte, b"\n"].concat();
+        let mut fed = 0;
+        while decoder.feed(&line, none).is_ok() {
+            fed += 1;
+            assert!(fed <= 64, "many lines");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_split_anywhere_give_the_same_events(
+            text in "(data|data:|: |event: |[ab\u{65e5}]|\r|\n|\r\n|\n\n){0,40}",
+            cuts in prop::collection::vec(0_usize..200, 0..6),
+        ) {
+            let bytes = text.as_bytes();
+            let mut cuts: Vec<_> = cuts.into_iter().map(|cut| cut.min(bytes.len())).collect();
+            cuts.sort_unstable();
+            let mut pieces = Vec::new();
+            let mut start = 0;
+            for cut in cuts {
+                pieces.push(&bytes[start..cut]);
+                start = cut;
+            }
+            pieces.push(&bytes[start..]);
+            prop_assert_eq!(decode(&pieces), decode(&[bytes]));
+        }
+    }
+}

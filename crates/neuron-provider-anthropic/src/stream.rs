@@ -1,0 +1,372 @@
+//! The API's events as ours: bytes in, [`StreamEvent`]s out.
+//! <https://platform.claude.com/docs/en/build-with-claude/streaming>
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StreamEvent, TokenUsage,
+    ToolCall, WasmCompatSend,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::error::{self, ApiError};
+use crate::response::{self, WireMessage, WireUsage};
+use crate::secret::Secret;
+use crate::sse::{SseDecoder, TooLarge};
+
+/// An answer's events, made from its bytes as they are polled.
+pub(crate) struct EventStream<B> {
+    body: B,
+    decoder: SseDecoder,
+    answer: Answer,
+    /// What the last bytes gave and the reader has not taken.
+    ready: VecDeque<StreamEvent>,
+    /// Nothing follows what is ready.
+    ended: bool,
+    secret: Secret,
+}
+
+impl<B> EventStream<B>
+where
+    B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend,
+{
+    pub(crate) fn new(body: B, secret: Secret) -> Self {
+        Self {
+            body,
+            decoder: SseDecoder::default(),
+            answer: Answer::default(),
+            ready: VecDeque::new(),
+            ended: false,
+            secret,
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
+        let (answer, ready, ended) = (&mut self.answer, &mut self.ready, &mut self.ended);
+        let fed = self.decoder.feed(bytes, |data| {
+            if !*ended {
+                *ended = answer.take(data, ready)?;
+            }
+            Ok::<_, Fault>(())
+        });
+        fed.map_err(|Fault(error)| error)
+    }
+
+    fn end_with(&mut self, error: ProviderError) {
+        let error = match error {
+            // The only texts that the server writes.
+            ProviderError::StreamError(text) => {
+                ProviderError::StreamError(self.secret.redact(text))
+            }
+            error => error,
+        };
+        self.ready.push_back(StreamEvent::Error(error.into()));
+        self.ended = true;
+    }
+}
+
+impl<B> Stream for EventStream<B>
+where
+    B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend,
+{
+    type Item = StreamEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Poll::Ready(Some(event));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            let fed = match std::task::ready!(Pin::new(&mut self.body).poll_next(cx)) {
+                Some(Ok(bytes)) => self.feed(&bytes),
+                Some(Err(error)) => Err(error),
+                None => Err(ProviderError::StreamError(
+                    "the stream ended before the answer was complete".into(),
+                )),
+            };
+            if let Err(error) = fed {
+                self.end_with(error);
+            }
+        }
+    }
+}
+
+/// An error while events are decoded.
+struct Fault(ProviderError);
+
+impl From<ProviderError> for Fault {
+    fn from(error: ProviderError) -> Self {
+        Self(error)
+    }
+}
+
+impl From<TooLarge> for Fault {
+    fn from(_: TooLarge) -> Self {
+        Self(ProviderError::StreamError(
+            "an event of the stream is too large".into(),
+        ))
+    }
+}
+
+/// Any of the API's events: each has some of these fields. Borrowed from the event's text where
+/// that has no escapes.
+#[derive(Deserialize)]
+struct WireEvent<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    index: usize,
+    #[serde(borrow, default)]
+    delta: Option<WireDelta<'a>>,
+    #[serde(default)]
+    content_block: Option<Map<String, Value>>,
+    #[serde(default)]
+    message: Option<WireMessage>,
+    #[serde(default)]
+    usage: Option<WireUsage>,
+    #[serde(default)]
+    error: Option<ApiError>,
+    #[serde(borrow, default)]
+    request_id: Option<Cow<'a, str>>,
+}
+
+/// Any of the API's deltas: each has one of these fields, more or less.
+#[derive(Deserialize)]
+struct WireDelta<'a> {
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    partial_json: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    thinking: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    signature: Option<Cow<'a, str>>,
+    #[serde(default)]
+    citation: Option<Value>,
+    #[serde(default)]
+    content: Option<Value>,
+    #[serde(default)]
+    encrypted_content: Option<Value>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Cow<'a, str>>,
+}
+
+/// An answer as far as it has come.
+#[derive(Default)]
+struct Answer {
+    id: String,
+    model: String,
+    usage: WireUsage,
+    stop_reason: Option<String>,
+    open: BTreeMap<usize, OpenBlock>,
+    done: BTreeMap<usize, ContentBlock>,
+}
+
+impl Answer {
+    /// Takes an event, and says whether it was the last.
+    fn take(
+        &mut self,
+        data: &[u8],
+        out: &mut VecDeque<StreamEvent>,
+    ) -> Result<bool, ProviderError> {
+        let event: WireEvent<'_> = serde_json::from_slice(data).map_err(|error| {
+            let shown: String = String::from_utf8_lossy(data).chars().take(200).collect();
+            ProviderError::StreamError(format!("an event is not as expected ({error}): {shown}"))
+        })?;
+        match &*event.kind {
+            "message_start" => {
+                if let Some(message) = event.message {
+                    (self.id, self.model) = (message.id, message.model);
+                    self.usage = message.usage;
+                }
+            }
+            "content_block_start" => {
+                if let Some(fields) = event.content_block {
+                    self.open.insert(event.index, OpenBlock::start(fields, out));
+                }
+            }
+            "content_block_delta" => {
+                if let (Some(block), Some(delta)) = (self.open.get_mut(&event.index), event.delta) {
+                    block.extend(delta, out);
+                }
+            }
+            "content_block_stop" => {
+                if let Some(block) = self.open.remove(&event.index) {
+                    self.done.insert(event.index, block.stop(out));
+                }
+            }
+            "message_delta" => {
+                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
+                    self.stop_reason = Some(reason.into_owned());
+                }
+                if let Some(usage) = event.usage {
+                    self.usage.update(usage);
+                }
+            }
+            "message_stop" => {
+                self.finish(out);
+                return Ok(true);
+            }
+            "error" => {
+                let Some(error) = event.error else {
+                    return Err(ProviderError::StreamError(
+                        "the server reports an error".into(),
+                    ));
+                };
+                return Err(error::from_event(&error, event.request_id.as_deref()));
+            }
+            // `ping`, and whatever the API adds.
+            _ => {}
+        }
+        Ok(false)
+    }
+
+    fn finish(&mut self, out: &mut VecDeque<StreamEvent>) {
+        for (index, block) in std::mem::take(&mut self.open) {
+            self.done.insert(index, block.stop(out));
+        }
+        let content = std::mem::take(&mut self.done).into_values().collect();
+        let message = Message {
+            role: Role::Assistant,
+            content,
+        };
+        let usage = TokenUsage::from(std::mem::take(&mut self.usage));
+        out.push_back(StreamEvent::Usage(usage.clone()));
+        out.push_back(StreamEvent::MessageComplete(message.clone()));
+        out.push_back(StreamEvent::ResponseComplete(Box::new(
+            CompletionResponse {
+                id: std::mem::take(&mut self.id),
+                model: std::mem::take(&mut self.model),
+                stop_reason: response::stop_reason(self.stop_reason.as_deref(), &message),
+                message,
+                usage,
+            },
+        )));
+    }
+}
+
+/// A block whose end has not come.
+struct OpenBlock {
+    /// The block as it began; what the deltas add is put in at the end.
+    fields: Map<String, Value>,
+    /// The id, if this is a call of a tool that we run.
+    call_id: Option<String>,
+    text: String,
+    thinking: String,
+    arguments: String,
+    signature: Option<String>,
+    citations: Vec<Value>,
+}
+
+impl OpenBlock {
+    fn start(fields: Map<String, Value>, out: &mut VecDeque<StreamEvent>) -> Self {
+        let field = |key: &str| fields.get(key).and_then(Value::as_str).unwrap_or_default();
+        let call_id = (field("type") == "tool_use").then(|| field("id").to_owned());
+        if let Some(id) = &call_id {
+            let (id, name) = (id.clone(), field("name").to_owned());
+            out.push_back(StreamEvent::ToolUseStart { id, name });
+        }
+        let (text, thinking) = (field("text").to_owned(), field("thinking").to_owned());
+        if !text.is_empty() {
+            out.push_back(StreamEvent::TextDelta(text.clone()));
+        }
+        if !thinking.is_empty() {
+            out.push_back(StreamEvent::ThinkingDelta(thinking.clone()));
+        }
+        Self {
+            fields,
+            call_id,
+            text,
+            thinking,
+            arguments: String::new(),
+            signature: None,
+            citations: Vec::new(),
+        }
+    }
+
+    fn extend(&mut self, delta: WireDelta<'_>, out: &mut VecDeque<StreamEvent>) {
+        if let Some(text) = delta.text {
+            self.text.push_str(&text);
+            out.push_back(StreamEvent::TextDelta(text.into_owned()));
+        }
+        if let Some(thinking) = delta.thinking {
+            self.thinking.push_str(&thinking);
+            out.push_back(StreamEvent::ThinkingDelta(thinking.into_owned()));
+        }
+        if let Some(piece) = delta.partial_json {
+            self.arguments.push_str(&piece);
+            if let (Some(id), false) = (&self.call_id, piece.is_empty()) {
+                let (id, delta) = (id.clone(), piece.into_owned());
+                out.push_back(StreamEvent::ToolUseInputDelta { id, delta });
+            }
+        }
+        if let Some(signature) = delta.signature {
+            // The whole signature each time.
+            let signature = signature.into_owned();
+            out.push_back(StreamEvent::SignatureDelta(signature.clone()));
+            self.signature = Some(signature);
+        }
+        self.citations.extend(delta.citation);
+        // A compaction's summary, whole each time.
+        for (key, value) in [
+            ("content", delta.content),
+            ("encrypted_content", delta.encrypted_content),
+        ] {
+            if let Some(value) = value {
+                self.fields.insert(key.to_owned(), value);
+            }
+        }
+    }
+
+    fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
+        let is_kind = |kind: &str| self.fields.get("type").is_some_and(|field| field == kind);
+        let (is_text, is_thinking) = (is_kind("text"), is_kind("thinking"));
+        let mut set = |key: &str, value: Value| self.fields.insert(key.to_owned(), value);
+        if is_text || !self.text.is_empty() {
+            set("text", Value::String(self.text));
+        }
+        if is_thinking || !self.thinking.is_empty() {
+            set("thinking", Value::String(self.thinking));
+        }
+        if let Some(signature) = self.signature {
+            set("signature", Value::String(signature));
+        }
+        if !self.arguments.is_empty() {
+            set("input", response::parse_arguments(&self.arguments));
+        }
+        if !self.citations.is_empty() {
+            match self.fields.get_mut("citations") {
+                Some(Value::Array(citations)) => citations.append(&mut self.citations),
+                _ => {
+                    self.fields
+                        .insert("citations".to_owned(), Value::Array(self.citations));
+                }
+            }
+        }
+        let block = response::block(Value::Object(self.fields));
+        if let Some(id) = self.call_id {
+            out.push_back(StreamEvent::ToolUseEnd { id });
+            if let Some(call) = block.as_tool_use()
+                && ToolCall::invalid_json(call.input).is_none()
+            {
+                out.push_back(StreamEvent::ToolUse {
+                    id: call.id.to_owned(),
+                    name: call.name.to_owned(),
+                    input: call.input.clone(),
+                });
+            }
+        }
+        block
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+//! Errors as the vendor sends them.
+
+use std::fmt;
+use std::time::Duration;
+
+use neuron_types::ProviderError;
+use serde_json::{Value, json};
+
+/// An error of the Messages API: an HTTP status, a type and a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status.
+    pub status: u16,
+    /// The vendor's type, `invalid_request_error` for one.
+    pub kind: String,
+    /// The message.
+    pub message: String,
+    /// What the `retry-after` header says.
+    pub retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    /// Builds an error without a `retry-after` header.
+    pub fn new(status: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            kind: kind.into(),
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// Builds a 400 `invalid_request_error`.
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(400, "invalid_request_error", message)
+    }
+
+    /// Returns the JSON body, also the data of an `error` event.
+    #[must_use]
+    pub fn body(&self, request_id: &str) -> Value {
+        json!({
+            "type": "error",
+            "error": {"type": self.kind, "message": self.message},
+            "request_id": request_id,
+        })
+    }
+
+    /// Returns the value of the `retry-after` header, in seconds.
+    #[must_use]
+    pub fn retry_after_header(&self) -> Option<String> {
+        self.retry_after
+            .map(|delay| delay.as_secs_f64().to_string())
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {}", self.status, self.kind, self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// The error from which a provider makes this one again, as far as the vendor has one.
+impl From<&ProviderError> for ApiError {
+    fn from(error: &ProviderError) -> Self {
+        match error {
+            ProviderError::RateLimit { retry_after } => Self {
+                retry_after: *retry_after,
+                ..Self::new(429, "rate_limit_error", "the rate limit is exceeded")
+            },
+            ProviderError::ModelLoading(text) => Self::new(503, "api_error", text),
+            ProviderError::Timeout(after) => Self::new(
+                504,
+                "timeout_error",
+                format!("the request timed out after {after:?}"),
+            ),
+            ProviderError::ServiceUnavailable(text) => Self::new(529, "overloaded_error", text),
+            ProviderError::Authentication(text) => Self::new(401, "authentication_error", text),
+            ProviderError::InvalidRequest(text) => Self::invalid_request(text),
+            ProviderError::ModelNotFound(model) => {
+                Self::new(404, "not_found_error", format!("model: {model}"))
+            }
+            ProviderError::InsufficientResources(text) => Self::new(402, "billing_error", text),
+            other => Self::new(500, "api_error", other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: ProviderError, expected: &str) {
+        assert_eq!(ApiError::from(&error).to_string(), expected);
+    }
+
+    #[test]
+    fn every_provider_error_has_its_status() {
+        use ProviderError as E;
+        check(
+            E::RateLimit { retry_after: None },
+            "429 rate_limit_error: the rate limit is exceeded",
+        );
+        check(E::ModelLoading("m".into()), "503 api_error: m");
+        check(
+            E::Timeout(Duration::from_secs(3)),
+            "504 timeout_error: the request timed out after 3s",
+        );
+        check(
+            E::ServiceUnavailable("busy".into()),
+            "529 overloaded_error: busy",
+        );
+        check(
+            E::Authentication("no".into()),
+            "401 authentication_error: no",
+        );
+        check(
+            E::InvalidRequest("bad".into()),
+            "400 invalid_request_error: bad",
+        );
+        check(
+            E::ModelNotFound("m".into()),
+            "404 not_found_error: model: m",
+        );
+        check(
+            E::InsufficientResources("pay".into()),
+            "402 billing_error: pay",
+        );
+        check(
+            E::StreamError("cut".into()),
+            "500 api_error: stream error: cut",
+        );
+        check(E::Other("odd".into()), "500 api_error: odd");
+    }
+
+    #[test]
+    fn retry_after_is_in_seconds() {
+        let header = |millis| {
+            let retry_after = Some(Duration::from_millis(millis));
+            ApiError::from(&ProviderError::RateLimit { retry_after }).retry_after_header()
+        };
+        assert_eq!(header(2_000).as_deref(), Some("2"));
+        assert_eq!(header(250).as_deref(), Some("0.25"));
+    }
+}

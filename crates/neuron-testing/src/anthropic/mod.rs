@@ -1,0 +1,21 @@
+//! Anthropic's Messages API on the loopback interface, and its parts for tests without HTTP.
+//!
+//! [`AnthropicServer`] is strict: it refuses what the vendor refuses, with the vendor's words, so
+//! that a test with a bad request fails here as it would there.
+
+mod block;
+mod check;
+mod error;
+mod plan;
+mod response;
+mod server;
+mod stop_reason;
+mod stream;
+mod usage;
+
+pub use check::{check_request, check_version};
+pub use error::ApiError;
+pub use response::json_body;
+pub use server::{AnthropicServer, AnthropicServerBuilder};
+pub use stop_reason::{stop_reason_from_wire, stop_reason_to_wire};
+pub use stream::sse_bytes;

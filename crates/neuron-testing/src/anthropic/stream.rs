@@ -1,0 +1,129 @@
+//! An answer as server-sent events.
+
+use neuron_types::{CompletionResponse, ToolCall};
+use serde_json::{Value, json};
+
+use super::block::{WireBlock, wire_blocks};
+use super::response::stop_details;
+use super::stop_reason::stop_reason_to_wire;
+use super::usage::{final_usage, start_usage};
+use crate::Wire;
+use crate::chunks::chunks;
+use crate::loopback::sse_event;
+
+/// Returns the whole event stream that the vendor sends for this response, as bytes.
+///
+/// A delta has `chunk_chars` characters; `wire` says how lines are written (what it says of chunks
+/// and cuts is for the server).
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::Wire;
+/// use neuron_testing::anthropic::sse_bytes;
+/// use neuron_types::{CompletionResponse, Message, StopReason, TokenUsage};
+///
+/// let response = CompletionResponse {
+///     id: "msg_1".into(),
+///     model: "claude-sonnet-4-6".into(),
+///     message: Message::assistant("hello"),
+///     usage: TokenUsage { input_tokens: 9, output_tokens: 3, ..Default::default() },
+///     stop_reason: StopReason::EndTurn,
+/// };
+/// let bytes = sse_bytes(&response, 16, &Wire::default());
+/// assert!(bytes.starts_with(b"event: message_start\ndata: {"));
+/// assert!(bytes.ends_with(b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"));
+/// ```
+#[must_use]
+pub fn sse_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire) -> Vec<u8> {
+    stream_events(response, chunk_chars)
+        .iter()
+        .flat_map(|event| event_bytes(event, wire))
+        .collect()
+}
+
+/// Writes an event whose name is its `type`, as all of the vendor's are.
+pub(super) fn event_bytes(event: &Value, wire: &Wire) -> Vec<u8> {
+    let name = event.get("type").and_then(Value::as_str);
+    sse_event(name.unwrap_or_default(), &event.to_string(), wire)
+}
+
+/// Returns the data of every event, `message_stop` being the last.
+pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -> Vec<Value> {
+    let mut events = vec![json!({
+        "type": "message_start",
+        "message": {
+            "id": response.id,
+            "type": "message",
+            "role": "assistant",
+            "model": response.model,
+            "content": [],
+            "stop_reason": null,
+            "stop_sequence": null,
+            "stop_details": null,
+            "usage": start_usage(&response.usage),
+        },
+    })];
+    let mut ping = Some(json!({"type": "ping"}));
+    for (index, block) in wire_blocks(&response.message.content).enumerate() {
+        events.push(json!({
+            "type": "content_block_start",
+            "index": index,
+            "content_block": block.start(),
+        }));
+        events.extend(ping.take());
+        events.extend(
+            deltas(&block, chunk_chars).into_iter().map(
+                |delta| json!({"type": "content_block_delta", "index": index, "delta": delta}),
+            ),
+        );
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.extend(ping);
+    events.push(json!({
+        "type": "message_delta",
+        "delta": {
+            "stop_reason": stop_reason_to_wire(&response.stop_reason),
+            "stop_sequence": null,
+            "stop_details": stop_details(&response.stop_reason),
+        },
+        "usage": final_usage(&response.usage),
+    }));
+    events.push(json!({"type": "message_stop"}));
+    events
+}
+
+fn deltas(block: &WireBlock<'_>, chunk_chars: usize) -> Vec<Value> {
+    match block {
+        WireBlock::Text(text) => chunks(text, chunk_chars)
+            .map(|piece| json!({"type": "text_delta", "text": piece}))
+            .collect(),
+        WireBlock::Thinking {
+            thinking,
+            signature,
+        } => {
+            let signature = (!signature.is_empty())
+                .then(|| json!({"type": "signature_delta", "signature": signature}));
+            chunks(thinking, chunk_chars)
+                .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
+                .chain(signature)
+                .collect()
+        }
+        WireBlock::ToolUse { input, .. } => {
+            let json = match ToolCall::invalid_json(input) {
+                Some(raw) => raw.to_owned(),
+                // Arguments that are empty have the empty first piece alone.
+                None if input.as_object().is_some_and(serde_json::Map::is_empty) => String::new(),
+                None => input.to_string(),
+            };
+            std::iter::once("")
+                .chain(chunks(&json, chunk_chars))
+                .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
+                .collect()
+        }
+        WireBlock::Compaction(content) => {
+            vec![json!({"type": "compaction_delta", "content": content})]
+        }
+        WireBlock::Complete(_) => Vec::new(),
+    }
+}

@@ -1,0 +1,20 @@
+//! The HTTP under every loopback server: connections, records of requests, and answers that come
+//! in pieces or break. It knows no vendor.
+
+mod body;
+mod plan;
+mod record;
+mod reply;
+mod server;
+mod sse;
+mod wire;
+
+pub(crate) use plan::{Plan, Step};
+pub(crate) use server::LoopbackServer;
+pub(crate) use sse::sse_event;
+
+pub(crate) use reply::Source;
+
+pub use record::RecordedRequest;
+pub use reply::ServerReply;
+pub use wire::Wire;

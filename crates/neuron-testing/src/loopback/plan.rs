@@ -1,0 +1,67 @@
+//! What a server does with one request, in full and in advance.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+/// What a server does with one request.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// How long nothing happens.
+    pub(crate) delay: Duration,
+    pub(crate) answer: Answer,
+}
+
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Respond {
+        status: u16,
+        headers: Vec<(String, String)>,
+        body: Vec<Step>,
+    },
+    /// Closes the connection without an answer.
+    Close,
+    /// Never answers.
+    Hang,
+}
+
+/// A step of sending a body. After the last the body ends as it should.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Sends these bytes as one chunk.
+    Send(Bytes),
+    Wait(Duration),
+    /// Closes the connection in mid-body.
+    Abort,
+    /// Sends nothing more, and does not end the body.
+    Hang,
+}
+
+impl Plan {
+    pub(crate) fn respond(status: u16, headers: Vec<(String, String)>, body: Vec<Step>) -> Self {
+        Self::now(Answer::Respond {
+            status,
+            headers,
+            body,
+        })
+    }
+
+    pub(crate) fn close() -> Self {
+        Self::now(Answer::Close)
+    }
+
+    pub(crate) fn hang() -> Self {
+        Self::now(Answer::Hang)
+    }
+
+    pub(crate) fn after(self, delay: Duration) -> Self {
+        Self { delay, ..self }
+    }
+
+    fn now(answer: Answer) -> Self {
+        Self {
+            delay: Duration::ZERO,
+            answer,
+        }
+    }
+}

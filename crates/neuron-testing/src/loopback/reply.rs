@@ -1,0 +1,116 @@
+//! One answer of a loopback server: a reply, or any bytes, and how they are sent.
+
+use neuron_types::{CompletionResponse, ProviderError};
+
+use super::Wire;
+use crate::Reply;
+
+/// One answer of a loopback server.
+///
+/// Servers take anything that becomes one: a [`Reply`], a text, a response, an error.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::{Reply, ServerReply, Wire};
+///
+/// let script = [
+///     ServerReply::raw(502, [("content-type", "text/html")], "<h1>Bad Gateway</h1>"),
+///     Reply::text("hello").over(Wire::default().cut_at(100)),
+///     ServerReply::from("hello again").header("retry-after-ms", "20"),
+/// ];
+/// # let _ = script;
+/// ```
+#[derive(Debug, Clone)]
+pub struct ServerReply {
+    pub(crate) source: Source,
+    /// `None` leaves it to the server's own.
+    pub(crate) wire: Option<Wire>,
+    /// Sent besides the vendor's.
+    pub(crate) headers: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Reply(Box<Reply>),
+    Raw { status: u16, body: Vec<u8> },
+}
+
+impl ServerReply {
+    /// Answers with this status, these headers and these bytes.
+    ///
+    /// Without a `content-length` header the body is sent in chunks.
+    pub fn raw(
+        status: u16,
+        headers: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
+        body: impl Into<Vec<u8>>,
+    ) -> Self {
+        headers.into_iter().fold(
+            Self::new(Source::Raw {
+                status,
+                body: body.into(),
+            }),
+            |reply, (name, value)| reply.header(name, value),
+        )
+    }
+
+    /// Sets how the bytes are written and cut, in place of the server's own setting.
+    #[must_use]
+    pub fn over(mut self, wire: Wire) -> Self {
+        self.wire = Some(wire);
+        self
+    }
+
+    /// Adds a response header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            wire: None,
+            headers: Vec::new(),
+        }
+    }
+}
+
+impl Reply {
+    /// Makes this a server's reply whose bytes are written and cut in this way.
+    #[must_use]
+    pub fn over(self, wire: Wire) -> ServerReply {
+        ServerReply::from(self).over(wire)
+    }
+}
+
+impl From<Reply> for ServerReply {
+    fn from(reply: Reply) -> Self {
+        Self::new(Source::Reply(Box::new(reply)))
+    }
+}
+
+impl From<CompletionResponse> for ServerReply {
+    fn from(response: CompletionResponse) -> Self {
+        Reply::from(response).into()
+    }
+}
+
+impl From<ProviderError> for ServerReply {
+    fn from(error: ProviderError) -> Self {
+        Reply::from(error).into()
+    }
+}
+
+impl From<&str> for ServerReply {
+    fn from(text: &str) -> Self {
+        Reply::from(text).into()
+    }
+}
+
+impl From<String> for ServerReply {
+    fn from(text: String) -> Self {
+        Reply::from(text).into()
+    }
+}

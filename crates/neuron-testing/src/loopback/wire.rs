@@ -1,0 +1,238 @@
+//! How the bytes of an answer are written and cut: the boundaries that a client must survive.
+
+use bytes::{Bytes, BytesMut};
+
+use super::Step;
+
+/// How the bytes of an answer are written and cut.
+///
+/// Unless something is set, a body that is a stream has one chunk an event, and every other body
+/// is one chunk.
+///
+/// # Example: every way to split a stream in two
+///
+/// ```
+/// use neuron_testing::anthropic::sse_bytes;
+/// use neuron_testing::{Reply, Wire};
+/// # use neuron_types::*;
+/// # let response = CompletionResponse {
+/// #     id: "msg_1".into(), model: "m".into(), message: Message::assistant("hi"),
+/// #     usage: TokenUsage::default(), stop_reason: StopReason::EndTurn,
+/// # };
+/// let length = sse_bytes(&response, 16, &Wire::default()).len();
+/// let replies = (1..length).map(|at| Reply::from(response.clone()).over(Wire::default().split_at(at)));
+/// assert_eq!(replies.count(), length - 1);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Wire {
+    split: Option<Split>,
+    cut: Option<(usize, CutKind)>,
+    pub(super) crlf: bool,
+    pub(super) no_space: bool,
+    pub(super) comments: bool,
+    pub(super) padded: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Split {
+    Every(usize),
+    At(usize),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CutKind {
+    Abort,
+    End,
+}
+
+impl Wire {
+    /// Sends the body in chunks of so many bytes, whatever they hold; at least one.
+    #[must_use]
+    pub fn split_every(mut self, bytes: usize) -> Self {
+        self.split = Some(Split::Every(bytes.max(1)));
+        self
+    }
+
+    /// Sends the body in two chunks, the first of so many bytes.
+    #[must_use]
+    pub fn split_at(mut self, bytes: usize) -> Self {
+        self.split = Some(Split::At(bytes));
+        self
+    }
+
+    /// Sends so many bytes of the body, then closes the connection: the client sees an error.
+    ///
+    /// Changes nothing of a body that is not longer.
+    #[must_use]
+    pub fn cut_at(mut self, bytes: usize) -> Self {
+        self.cut = Some((bytes, CutKind::Abort));
+        self
+    }
+
+    /// Sends so many bytes of the body, then ends it as if that were all.
+    #[must_use]
+    pub fn end_at(mut self, bytes: usize) -> Self {
+        self.cut = Some((bytes, CutKind::End));
+        self
+    }
+
+    /// Ends the lines of an event stream with CR LF.
+    #[must_use]
+    pub fn crlf(mut self) -> Self {
+        self.crlf = true;
+        self
+    }
+
+    /// Writes `data:` and `event:` without the space after the colon.
+    #[must_use]
+    pub fn no_space(mut self) -> Self {
+        self.no_space = true;
+        self
+    }
+
+    /// Writes a comment line before every event of a stream.
+    #[must_use]
+    pub fn comments(mut self) -> Self {
+        self.comments = true;
+        self
+    }
+
+    /// Pads every event's JSON with spaces before its last brace, as vendors do to hide how long
+    /// tokens are.
+    #[must_use]
+    pub fn padded(mut self) -> Self {
+        self.padded = true;
+        self
+    }
+
+    /// Splits and cuts a body. Waits stay where they are, and no chunk reaches over one.
+    pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
+        let steps = match self.cut {
+            Some((bytes, kind)) => cut(steps, bytes, kind),
+            None => steps,
+        };
+        match self.split {
+            Some(split) => split_steps(steps, split),
+            None => steps,
+        }
+    }
+}
+
+fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
+    let mut left = bytes;
+    let mut kept = Vec::with_capacity(steps.len());
+    for step in steps {
+        match step {
+            Step::Send(mut chunk) if chunk.len() > left => {
+                chunk.truncate(left);
+                kept.extend((!chunk.is_empty()).then_some(Step::Send(chunk)));
+                kept.extend((kind == CutKind::Abort).then_some(Step::Abort));
+                return kept;
+            }
+            Step::Send(chunk) => {
+                left -= chunk.len();
+                kept.push(Step::Send(chunk));
+            }
+            other => kept.push(other),
+        }
+    }
+    kept
+}
+
+fn split_steps(steps: Vec<Step>, split: Split) -> Vec<Step> {
+    let mut result = Vec::new();
+    let mut sent = 0;
+    let mut joined = BytesMut::new();
+    let mut flush = |joined: &mut BytesMut, result: &mut Vec<Step>| {
+        let mut rest: Bytes = joined.split().freeze();
+        while !rest.is_empty() {
+            let room = match split {
+                Split::Every(bytes) => bytes - sent % bytes,
+                Split::At(bytes) if sent < bytes => bytes - sent,
+                Split::At(_) => rest.len(),
+            };
+            let chunk = rest.split_to(room.min(rest.len()));
+            sent += chunk.len();
+            result.push(Step::Send(chunk));
+        }
+    };
+    for step in steps {
+        match step {
+            Step::Send(chunk) => joined.extend_from_slice(&chunk),
+            other => {
+                flush(&mut joined, &mut result);
+                result.push(other);
+            }
+        }
+    }
+    flush(&mut joined, &mut result);
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn send(text: &'static str) -> Step {
+        Step::Send(Bytes::from_static(text.as_bytes()))
+    }
+
+    #[track_caller]
+    fn check(wire: &Wire, steps: &[Step], expected: &[Step]) {
+        assert_eq!(wire.apply(steps.to_vec()), expected);
+    }
+
+    #[test]
+    fn splits_and_cuts_by_bytes() {
+        let wait = || Step::Wait(Duration::from_secs(1));
+        let steps = [send("abc"), send("de"), wait(), send("f")];
+        let wire = Wire::default;
+        check(&wire(), &steps, &steps);
+        check(
+            &wire().split_every(2),
+            &steps,
+            &[send("ab"), send("cd"), send("e"), wait(), send("f")],
+        );
+        check(
+            &wire().split_at(4),
+            &steps,
+            &[send("abcd"), send("e"), wait(), send("f")],
+        );
+        check(
+            &wire().cut_at(4),
+            &steps,
+            &[send("abc"), send("d"), Step::Abort],
+        );
+        check(&wire().end_at(3), &steps, &[send("abc")]);
+        check(&wire().cut_at(0), &steps, &[Step::Abort]);
+        check(&wire().cut_at(6), &steps, &steps);
+        check(
+            &wire().cut_at(4).split_every(3),
+            &steps,
+            &[send("abc"), send("d"), Step::Abort],
+        );
+    }
+
+    #[test]
+    fn any_split_keeps_the_bytes() {
+        let text = "event: a\r\ndata: é\r\n\r\n";
+        for bytes in 0..=text.len() + 1 {
+            for wire in [
+                Wire::default().split_every(bytes),
+                Wire::default().split_at(bytes),
+            ] {
+                let steps = wire.apply(vec![send("event: a\r\n"), send("data: é\r\n\r\n")]);
+                let joined: Vec<u8> = steps
+                    .iter()
+                    .flat_map(|step| match step {
+                        Step::Send(chunk) => chunk.to_vec(),
+                        other => panic!("{other:?}"),
+                    })
+                    .collect();
+                assert_eq!(joined, text.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! One scripted answer: what it says, how fast, and where it breaks.
+
+use std::time::Duration;
+
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, StreamError,
+    TokenUsage,
+};
+use serde_json::Value;
+
+/// One scripted answer of a model.
+///
+/// It says what comes; the methods that return `Self` say how. What is not set follows from what
+/// is, and is the same in every run:
+///
+/// - the id is `msg_1` for the first call of a script, `msg_2` for the second;
+/// - the model is the one that the request asks for;
+/// - the usage is estimated from the lengths of prompt and answer, and never zero;
+/// - the stop reason is [`StopReason::ToolUse`] if tools are called, else [`StopReason::EndTurn`].
+///
+/// What breaks a stream ([`end_early_after`](Self::end_early_after),
+/// [`fail_after`](Self::fail_after), [`hang_after`](Self::hang_after)) breaks an answer that is
+/// not streamed too, if it would not have been complete by then. The last one set counts.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::Reply;
+/// use serde_json::json;
+///
+/// let reply = Reply::tool_calls([
+///     ("call_1", "weather", json!({"city": "Paris"})),
+///     ("call_2", "weather", json!({"city": "Oslo"})),
+/// ])
+/// .thinking("Two cities, two calls.", "signature")
+/// .with_text("Let me look.");
+/// # let _ = reply;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Reply {
+    answer: Answer,
+    id: Option<String>,
+    model: Option<String>,
+    usage: Option<TokenUsage>,
+    stop_reason: Option<StopReason>,
+    pace: Pace,
+}
+
+#[derive(Debug, Clone)]
+enum Answer {
+    Content(Vec<ContentBlock>),
+    /// A stream error, because a provider's error cannot be cloned.
+    Error(StreamError),
+    Hang,
+}
+
+/// How an answer comes.
+#[derive(Debug, Clone)]
+pub(crate) struct Pace {
+    pub(crate) delay: Duration,
+    pub(crate) event_delay: Duration,
+    pub(crate) chunk_chars: usize,
+    /// After how many events a stream breaks, and how.
+    pub(crate) cut: Option<(usize, Cut)>,
+}
+
+/// How a stream breaks.
+#[derive(Debug, Clone)]
+pub(crate) enum Cut {
+    End,
+    Fail(StreamError),
+    Hang,
+}
+
+/// What the values that a reply leaves open follow from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The number of the call, from 1.
+    pub(crate) call: usize,
+    pub(crate) model: &'a str,
+    pub(crate) prompt_chars: usize,
+}
+
+/// A reply with every value filled in.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Response(Box<CompletionResponse>),
+    Error(ProviderError),
+    Hang,
+}
+
+impl Reply {
+    /// Answers with a text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::message(vec![ContentBlock::Text(text.into())])
+    }
+
+    /// Calls one tool.
+    pub fn tool_call(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
+        Self::tool_calls([(id, name, input)])
+    }
+
+    /// Calls several tools at once: for each its id, its name and the arguments.
+    ///
+    /// [`ToolCall::invalid_json_input`](neuron_types::ToolCall::invalid_json_input) gives
+    /// arguments that are no JSON: they are streamed as their raw text.
+    pub fn tool_calls(
+        calls: impl IntoIterator<Item = (impl Into<String>, impl Into<String>, Value)>,
+    ) -> Self {
+        Self::message(
+            calls
+                .into_iter()
+                .map(|(id, name, input)| ContentBlock::ToolUse {
+                    id: id.into(),
+                    name: name.into(),
+                    input,
+                })
+                .collect(),
+        )
+    }
+
+    /// Answers with any content.
+    #[must_use]
+    pub fn message(content: Vec<ContentBlock>) -> Self {
+        Self::new(Answer::Content(content))
+    }
+
+    /// Answers with this response.
+    #[must_use]
+    pub fn response(response: CompletionResponse) -> Self {
+        Self {
+            id: Some(response.id),
+            model: Some(response.model),
+            usage: Some(response.usage),
+            stop_reason: Some(response.stop_reason),
+            ..Self::message(response.message.content)
+        }
+    }
+
+    /// Answers with an error, before any event of a stream.
+    ///
+    /// A server sends the HTTP status and body from which a provider makes this error.
+    #[must_use]
+    pub fn error(error: ProviderError) -> Self {
+        Self::new(Answer::Error(error.into()))
+    }
+
+    /// Never answers.
+    #[must_use]
+    pub fn hang() -> Self {
+        Self::new(Answer::Hang)
+    }
+
+    /// Adds a text: after the content there is, but before the tool calls.
+    ///
+    /// Changes nothing of an error or a reply that hangs.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<String>) -> Self {
+        if let Answer::Content(content) = &mut self.answer {
+            let before_calls = content
+                .iter()
+                .position(|block| block.as_tool_use().is_some())
+                .unwrap_or(content.len());
+            content.insert(before_calls, ContentBlock::Text(text.into()));
+        }
+        self
+    }
+
+    /// Adds reasoning: before all other content, but after reasoning that is there.
+    ///
+    /// Changes nothing of an error or a reply that hangs.
+    #[must_use]
+    pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
+        if let Answer::Content(content) = &mut self.answer {
+            let after_thinking = content
+                .iter()
+                .take_while(|block| matches!(block, ContentBlock::Thinking { .. }))
+                .count();
+            let thinking = ContentBlock::Thinking {
+                thinking: text.into(),
+                signature: signature.into(),
+            };
+            content.insert(after_thinking, thinking);
+        }
+        self
+    }
+
+    /// Sets the tokens that the call took.
+    #[must_use]
+    pub fn usage(mut self, usage: TokenUsage) -> Self {
+        self.usage = Some(usage);
+        self
+    }
+
+    /// Sets why the model stopped.
+    #[must_use]
+    pub fn stop_reason(mut self, stop_reason: StopReason) -> Self {
+        self.stop_reason = Some(stop_reason);
+        self
+    }
+
+    /// Sets the model that answers.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the answer's id.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Waits so long before the answer begins, an error included.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.pace.delay = delay;
+        self
+    }
+
+    /// Waits so long between two events of a stream.
+    #[must_use]
+    pub fn event_delay(mut self, delay: Duration) -> Self {
+        self.pace.event_delay = delay;
+        self
+    }
+
+    /// Sets how many characters a delta of text, reasoning or arguments has: 16 unless set, and at
+    /// least one.
+    #[must_use]
+    pub fn chunk_chars(mut self, chars: usize) -> Self {
+        self.pace.chunk_chars = chars.max(1);
+        self
+    }
+
+    /// Ends the stream after so many events, without an error and without the rest.
+    #[must_use]
+    pub fn end_early_after(self, events: usize) -> Self {
+        self.cut(events, Cut::End)
+    }
+
+    /// Breaks the stream with an error after so many events.
+    #[must_use]
+    pub fn fail_after(self, events: usize, error: ProviderError) -> Self {
+        self.cut(events, Cut::Fail(error.into()))
+    }
+
+    /// Sends nothing more after so many events, and does not end the stream.
+    #[must_use]
+    pub fn hang_after(self, events: usize) -> Self {
+        self.cut(events, Cut::Hang)
+    }
+
+    fn cut(mut self, events: usize, cut: Cut) -> Self {
+        self.pace.cut = Some((events, cut));
+        self
+    }
+
+    fn new(answer: Answer) -> Self {
+        Self {
+            answer,
+            id: None,
+            model: None,
+            usage: None,
+            stop_reason: None,
+            pace: Pace {
+                delay: Duration::ZERO,
+                event_delay: Duration::ZERO,
+                chunk_chars: 16,
+                cut: None,
+            },
+        }
+    }
+
+    /// Fills in what is not set.
+    pub(crate) fn resolve(self, asked: Asked<'_>) -> (Outcome, Pace) {
+        let outcome = match self.answer {
+            Answer::Error(error) => Outcome::Error(error.into()),
+            Answer::Hang => Outcome::Hang,
+            Answer::Content(content) => {
+                let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
+                let derived = if calls_tools {
+                    StopReason::ToolUse
+                } else {
+                    StopReason::EndTurn
+                };
+                Outcome::Response(Box::new(CompletionResponse {
+                    id: self.id.unwrap_or_else(|| format!("msg_{}", asked.call)),
+                    model: self.model.unwrap_or_else(|| asked.model.to_owned()),
+                    usage: self.usage.unwrap_or_else(|| estimate(&asked, &content)),
+                    stop_reason: self.stop_reason.unwrap_or(derived),
+                    message: Message {
+                        role: Role::Assistant,
+                        content,
+                    },
+                }))
+            }
+        };
+        (outcome, self.pace)
+    }
+}
+
+/// Four characters a token, and a few tokens for the frame.
+fn estimate(asked: &Asked<'_>, content: &[ContentBlock]) -> TokenUsage {
+    let chars: usize = content
+        .iter()
+        .map(|block| match block {
+            ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),
+            other => other.to_string().chars().count(),
+        })
+        .sum();
+    TokenUsage {
+        input_tokens: 8 + asked.prompt_chars / 4,
+        output_tokens: 4 + chars / 4,
+        ..TokenUsage::default()
+    }
+}
+
+impl From<CompletionResponse> for Reply {
+    fn from(response: CompletionResponse) -> Self {
+        Self::response(response)
+    }
+}
+
+impl From<ProviderError> for Reply {
+    fn from(error: ProviderError) -> Self {
+        Self::error(error)
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}

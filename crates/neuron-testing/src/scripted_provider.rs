@@ -1,0 +1,309 @@
+//! A provider that answers from a script and remembers what it was asked.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
+    ProviderInfo, StreamEvent, StreamHandle, StreamReceiver,
+};
+
+use crate::Reply;
+use crate::events::events;
+use crate::queue::{Exhausted, Queue};
+use crate::script::{Asked, Cut, Outcome, Pace};
+
+/// A provider that answers from a script.
+///
+/// Each call uses up the next [`Reply`], when its future is first polled; a call after the last
+/// one gets [`ProviderError::InvalidRequest`], which says so. Clones share the script and the
+/// record of requests.
+///
+/// Nothing is spawned: answers and streams live in the futures that the caller polls, and delays
+/// follow a paused tokio clock.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::{Reply, ScriptedProvider};
+/// use neuron_types::{CompletionRequest, Message, Provider, ProviderError, StreamEvent};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ProviderError> {
+/// let provider = ScriptedProvider::new([Reply::text("Hello there").chunk_chars(6)]);
+/// let request = CompletionRequest {
+///     messages: vec![Message::user("hi")],
+///     ..Default::default()
+/// };
+///
+/// let mut stream = provider.complete_stream_ref(&request).await?.receiver;
+/// let mut deltas = Vec::new();
+/// while let Some(event) = stream.recv().await {
+///     if let StreamEvent::TextDelta(delta) = event {
+///         deltas.push(delta);
+///     }
+/// }
+/// assert_eq!(deltas, ["Hello ", "there"]);
+/// assert_eq!(provider.requests(), [request]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct ScriptedProvider {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Queue<Reply>,
+    requests: Mutex<Vec<CompletionRequest>>,
+    open: Arc<AtomicUsize>,
+}
+
+/// The model of a reply that names none to a request that names none.
+const MODEL: &str = "scripted-model";
+
+impl ScriptedProvider {
+    /// Builds a provider that gives these replies, in order.
+    pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                script: Queue::new(replies.into_iter().map(Into::into)),
+                requests: Mutex::default(),
+                open: Arc::default(),
+            }),
+        }
+    }
+
+    /// Adds a reply at the script's end.
+    pub fn push(&self, reply: impl Into<Reply>) {
+        self.shared.script.push(reply.into());
+    }
+
+    /// Returns every request so far, in order, those that no reply was left for included.
+    #[must_use]
+    pub fn requests(&self) -> Vec<CompletionRequest> {
+        self.lock_requests().clone()
+    }
+
+    /// Returns how many requests there were.
+    #[must_use]
+    pub fn calls(&self) -> usize {
+        self.lock_requests().len()
+    }
+
+    /// Returns how many replies are left.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.shared.script.remaining()
+    }
+
+    /// Returns how many calls and streams are alive: begun, and neither finished nor dropped.
+    ///
+    /// After a run was cancelled it is 0; else something still holds the provider's stream.
+    #[must_use]
+    pub fn open_streams(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+
+    /// Asserts that every reply was used.
+    ///
+    /// # Panics
+    ///
+    /// When replies are left.
+    #[track_caller]
+    pub fn assert_complete(&self) {
+        self.shared.script.assert_complete();
+    }
+
+    /// Records the request, takes its reply and waits as long as the reply says.
+    async fn answer(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<(CompletionResponse, Pace), ProviderError> {
+        let taken = self.take(request);
+        let (outcome, pace) = taken?;
+        sleep(pace.delay).await;
+        match outcome {
+            Outcome::Response(response) => Ok((*response, pace)),
+            Outcome::Error(error) => Err(error),
+            Outcome::Hang => pending().await,
+        }
+    }
+
+    /// One critical section, so that requests and replies have the same order.
+    fn take(&self, request: CompletionRequest) -> Result<(Outcome, Pace), ProviderError> {
+        let mut requests = self.lock_requests();
+        let result = match self.shared.script.take() {
+            Ok((call, reply)) => Ok(reply.resolve(Asked {
+                call,
+                model: match request.model.as_str() {
+                    "" => MODEL,
+                    model => model,
+                },
+                prompt_chars: prompt_chars(&request),
+            })),
+            Err(exhausted) => Err(exhausted_error(exhausted, request.messages.last())),
+        };
+        requests.push(request);
+        result
+    }
+
+    fn lock_requests(&self) -> MutexGuard<'_, Vec<CompletionRequest>> {
+        self.shared
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(&self) -> Open {
+        self.shared.open.fetch_add(1, Ordering::SeqCst);
+        Open(Arc::clone(&self.shared.open))
+    }
+}
+
+/// A provider without replies, to [`push`](ScriptedProvider::push) some.
+impl Default for ScriptedProvider {
+    fn default() -> Self {
+        Self::new([] as [Reply; 0])
+    }
+}
+
+impl Provider for ScriptedProvider {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let _open = self.open();
+        let (response, pace) = self.answer(request).await?;
+        let Some((after, cut)) = pace.cut else {
+            return Ok(response);
+        };
+        if after >= events(response.clone(), pace.chunk_chars).len() {
+            return Ok(response);
+        }
+        match cut {
+            Cut::End => Err(ProviderError::StreamError(
+                "the stream ended before the answer was complete".into(),
+            )),
+            Cut::Fail(error) => Err(error.into()),
+            Cut::Hang => pending().await,
+        }
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        let open = self.open();
+        let (response, pace) = self.answer(request).await?;
+        Ok(StreamHandle::from(stream_of(response, pace, open)))
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.complete(request.clone()).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.complete_stream(request.clone()).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("scripted", MODEL)
+    }
+}
+
+/// Counts as one open stream while it lives.
+#[derive(Debug)]
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A stream in the middle of its events.
+struct Running {
+    events: std::vec::IntoIter<StreamEvent>,
+    /// What comes after `events`; `None` is a plain end.
+    cut: Option<Cut>,
+    event_delay: Duration,
+    first: bool,
+    _open: Open,
+}
+
+fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
+    let mut events = events(response, pace.chunk_chars);
+    let cut = pace.cut.map(|(after, cut)| {
+        events.truncate(after);
+        cut
+    });
+    let running = Running {
+        events: events.into_iter(),
+        cut,
+        event_delay: pace.event_delay,
+        first: true,
+        _open: open,
+    };
+    // Fused: a receiver may be read after its end.
+    StreamReceiver::new(stream::unfold(running, next_event).fuse())
+}
+
+async fn next_event(mut running: Running) -> Option<(StreamEvent, Running)> {
+    let event = match running.events.next() {
+        Some(event) => event,
+        None => match running.cut.take()? {
+            Cut::End => return None,
+            Cut::Fail(error) => StreamEvent::Error(error),
+            Cut::Hang => pending().await,
+        },
+    };
+    if !std::mem::take(&mut running.first) {
+        sleep(running.event_delay).await;
+    }
+    Some((event, running))
+}
+
+/// Needs no tokio clock when there is nothing to wait for.
+async fn sleep(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+fn exhausted_error(exhausted: Exhausted, last: Option<&Message>) -> ProviderError {
+    let last = match last {
+        Some(message) => {
+            let blocks: Vec<String> = message.content.iter().map(ToString::to_string).collect();
+            format!(
+                "its last message is {:?}: {}",
+                message.role,
+                blocks.join(" ")
+            )
+        }
+        None => "it has no messages".to_owned(),
+    };
+    ProviderError::InvalidRequest(format!("{exhausted}; {last}"))
+}
+
+fn prompt_chars(request: &CompletionRequest) -> usize {
+    request
+        .messages
+        .iter()
+        .flat_map(|message| &message.content)
+        .map(|block| match block {
+            ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),
+            other => other.to_string().chars().count(),
+        })
+        .sum()
+}

@@ -1,0 +1,150 @@
+//! A tiny HTTP/1.1 client that shows chunks as they are on the wire, and whether the answer was
+//! complete.
+
+use std::io;
+
+use neuron_testing::AnthropicServer;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) chunks: Vec<Vec<u8>>,
+    /// Whether the body ended as it should, and not with the connection.
+    pub(crate) complete: bool,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let header = self.headers.iter().find(|(key, _)| key == name);
+        header.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.chunks.concat()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.bytes()).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes()).unwrap()
+    }
+
+    /// The data of every server-sent event, with a check that its name is its type.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        let text = self.text();
+        let events = text.split_terminator("\n\n").map(|event| {
+            let (name, data) = event.split_once('\n').unwrap();
+            let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+            assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+            data
+        });
+        events.collect()
+    }
+}
+
+/// A connection to a server.
+pub(crate) struct Client(TcpStream);
+
+impl Client {
+    pub(crate) async fn connect(server: &AnthropicServer) -> io::Result<Self> {
+        let url = server.url();
+        let address = url.strip_prefix("http://").unwrap();
+        Ok(Self(TcpStream::connect(address).await?))
+    }
+
+    pub(crate) async fn send(
+        &mut self,
+        method_and_path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<()> {
+        let mut head = format!("{method_and_path} HTTP/1.1\r\nhost: localhost\r\n");
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        self.0.write_all(head.as_bytes()).await?;
+        self.0.write_all(body).await
+    }
+
+    /// Reads one answer; an error when the connection ends before its head does.
+    pub(crate) async fn receive(&mut self) -> io::Result<Answer> {
+        let status = self.line().await?;
+        let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+        let mut headers = Vec::new();
+        loop {
+            let line = self.line().await?;
+            match line.split_once(": ") {
+                Some((name, value)) => headers.push((name.to_owned(), value.to_owned())),
+                None => break,
+            }
+        }
+        let mut answer = Answer {
+            status,
+            headers,
+            chunks: Vec::new(),
+            complete: false,
+        };
+        answer.complete = self.body(&mut answer.chunks).await.is_ok();
+        Ok(answer)
+    }
+
+    /// Reads a body in chunks.
+    async fn body(&mut self, chunks: &mut Vec<Vec<u8>>) -> io::Result<()> {
+        loop {
+            let size = usize::from_str_radix(&self.line().await?, 16).unwrap();
+            let mut chunk = vec![0; size];
+            self.0.read_exact(&mut chunk).await?;
+            assert_eq!(self.line().await?, "");
+            if size == 0 {
+                return Ok(());
+            }
+            chunks.push(chunk);
+        }
+    }
+
+    pub(crate) async fn line(&mut self) -> io::Result<String> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.push(self.0.read_u8().await?);
+        }
+        line.truncate(line.len() - 2);
+        Ok(String::from_utf8(line).unwrap())
+    }
+}
+
+pub(crate) const HEADERS: &[(&str, &str)] = &[
+    ("x-api-key", AnthropicServer::API_KEY),
+    ("anthropic-version", "2023-06-01"),
+    ("content-type", "application/json"),
+];
+
+pub(crate) const MESSAGES: &str = "POST /v1/messages";
+
+/// A good request's body.
+pub(crate) fn ask(stream: bool) -> Value {
+    json!({
+        "model": "claude-sonnet-4-6",
+        "max_tokens": 256,
+        "stream": stream,
+        "messages": [{"role": "user", "content": "hi"}],
+    })
+}
+
+/// Sends this body with good headers over a connection of its own.
+pub(crate) async fn post(server: &AnthropicServer, body: &Value) -> Answer {
+    let mut client = Client::connect(server).await.unwrap();
+    let body = body.to_string();
+    client
+        .send(MESSAGES, HEADERS, body.as_bytes())
+        .await
+        .unwrap();
+    client.receive().await.unwrap()
+}

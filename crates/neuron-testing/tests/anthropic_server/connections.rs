@@ -1,0 +1,118 @@
+//! Clients that go away, clients that come at once, and the server's end.
+
+use std::time::Duration;
+
+use neuron_testing::{AnthropicServer, Reply};
+
+use crate::client::{Client, HEADERS, MESSAGES, ask, post};
+use crate::start;
+
+/// Asks, lets `before` happen, closes the connection, and checks that the server notices.
+async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {
+    let server = start([reply, Reply::text("next")]).await;
+    let mut client = Client::connect(&server).await.unwrap();
+    let body = ask(stream).to_string();
+    client
+        .send(MESSAGES, HEADERS, body.as_bytes())
+        .await
+        .unwrap();
+    server.wait_for_requests(1).await;
+    for _ in 0..lines_before {
+        client.line().await.unwrap();
+    }
+    assert_eq!(server.disconnects(), 0);
+    drop(client);
+    server.wait_for_disconnect().await;
+    assert_eq!(server.disconnects(), 1);
+    assert_eq!(post(&server, &ask(false)).await.status, 200);
+}
+
+#[tokio::test]
+async fn notices_clients_that_go_away() {
+    let hour = Duration::from_secs(3600);
+    check_disconnect(Reply::hang(), false, 0).await;
+    check_disconnect(Reply::text("hello").delay(hour), true, 0).await;
+    check_disconnect(Reply::text("hello").hang_after(2), true, 9).await;
+    check_disconnect(Reply::text("hello").event_delay(hour), true, 6).await;
+    check_disconnect(Reply::text("hello").hang_after(2), false, 0).await;
+}
+
+#[tokio::test]
+async fn events_come_when_they_are_due() {
+    let delay = Duration::from_millis(20);
+    let server = start([Reply::text("hello").delay(delay).event_delay(delay)]).await;
+    let begin = std::time::Instant::now();
+    let answer = post(&server, &ask(true)).await;
+    // One delay before the first of seven events, six between them.
+    assert_eq!(answer.events().len(), 7);
+    assert!(begin.elapsed() >= 7 * delay);
+}
+
+async fn many_requests_at_once() {
+    let count = 16;
+    let server = start((0..count).map(|n| n.to_string())).await;
+    let (request, client_count) = (ask(true), count);
+    let answers =
+        futures_util::future::join_all((0..client_count).map(|_| post(&server, &request)));
+    let mut texts: Vec<usize> = answers
+        .await
+        .iter()
+        .map(|answer| {
+            let events = answer.events();
+            let text = events
+                .iter()
+                .find_map(|event| event["delta"]["text"].as_str());
+            text.unwrap().parse().unwrap()
+        })
+        .collect();
+    texts.sort_unstable();
+    assert_eq!(texts, (0..count).collect::<Vec<_>>());
+    server.assert_complete();
+    assert_eq!(server.connections(), count);
+}
+
+#[tokio::test]
+async fn serves_many_at_once_on_one_thread() {
+    many_requests_at_once().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn serves_many_at_once_on_several_threads() {
+    many_requests_at_once().await;
+}
+
+#[tokio::test]
+async fn dropping_it_closes_port_and_connections() {
+    let server = start([Reply::hang()]).await;
+    let mut open = Client::connect(&server).await.unwrap();
+    let body = ask(false).to_string();
+    open.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
+    server.wait_for_requests(1).await;
+    let address = server.url().replace("http://", "");
+    drop(server);
+    let refused = tokio::net::TcpStream::connect(&address).await.unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert!(open.receive().await.is_err());
+}
+
+#[test]
+fn a_server_may_outlive_its_runtime() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let server = runtime.block_on(start(["hello"]));
+    drop(runtime);
+    drop(server);
+}
+
+#[tokio::test]
+async fn everything_can_cross_threads() {
+    fn check<T: Send>(_: &T) {}
+    fn check_shared<T: Send + Sync + 'static>(_: &T) {}
+    check(&AnthropicServer::start(["hello"]));
+    let server = start(["hello"]).await;
+    check_shared(&server);
+    check(&server.wait_for_disconnect());
+    check(&server.wait_for_requests(1));
+}

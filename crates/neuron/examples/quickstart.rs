@@ -1,0 +1,193 @@
+//! An agent that streams its answer, calls two tools and finishes.
+//!
+//! With `ANTHROPIC_API_KEY` it talks to Anthropic. Without, it starts a server in this process that
+//! plays a script in Anthropic's wire format, so that everything but the model is real.
+//!
+//! Ctrl-C cancels the run: the history stays valid, and the program says where it stopped.
+
+use std::error::Error;
+use std::io::Write;
+use std::time::Duration;
+
+use neuron::anthropic::Anthropic;
+use neuron::prelude::*;
+use neuron_testing::{AnthropicServer, Reply};
+use serde_json::json;
+
+/// Looks the weather up. A real one would call a service here.
+struct GetWeather;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct GetWeatherArgs {
+    /// The city, for instance "Tokyo"
+    city: String,
+}
+
+#[derive(serde::Serialize)]
+struct Weather {
+    celsius: f64,
+    sky: &'static str,
+}
+
+impl Tool for GetWeather {
+    const NAME: &'static str = "get_weather";
+    type Args = GetWeatherArgs;
+    type Output = Weather;
+    type Error = ToolError;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: "Returns the current weather in a city, in degrees Celsius.".into(),
+            input_schema: schemars::schema_for!(GetWeatherArgs).into(),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    async fn call(&self, args: GetWeatherArgs, _ctx: &ToolContext) -> Result<Weather, ToolError> {
+        match args.city.as_str() {
+            // The model sees the hint and calls again; the run does not end.
+            "" => Err(ToolError::ModelRetry("the city must not be empty".into())),
+            _ => Ok(Weather {
+                celsius: 22.5,
+                sky: "sunny",
+            }),
+        }
+    }
+}
+
+/// Converts Celsius to Fahrenheit.
+struct ToFahrenheit;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct ToFahrenheitArgs {
+    /// Degrees Celsius
+    celsius: f64,
+}
+
+impl Tool for ToFahrenheit {
+    const NAME: &'static str = "to_fahrenheit";
+    type Args = ToFahrenheitArgs;
+    type Output = f64;
+    type Error = ToolError;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: "Converts degrees Celsius to degrees Fahrenheit.".into(),
+            input_schema: schemars::schema_for!(ToFahrenheitArgs).into(),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    async fn call(&self, args: ToFahrenheitArgs, _ctx: &ToolContext) -> Result<f64, ToolError> {
+        Ok(args.celsius * 9.0 / 5.0 + 32.0)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (provider, _server) = match std::env::var("ANTHROPIC_API_KEY") {
+        Ok(_) => (Anthropic::from_env()?, None),
+        Err(_) => {
+            let server = AnthropicServer::start(script()).await?;
+            println!("ANTHROPIC_API_KEY is not set: a server in this process plays the model.\n");
+            (
+                Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()),
+                Some(server),
+            )
+        }
+    };
+
+    let mut tools = ToolRegistry::new();
+    tools.register(GetWeather);
+    tools.register(ToFahrenheit);
+
+    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+        .tools(tools)
+        .system_prompt("You are a weather assistant. Use the tools; never guess a temperature.")
+        .max_turns(8)
+        .build();
+
+    let question = "What's the weather in San Francisco, in Fahrenheit?";
+    println!("you: {question}");
+
+    let ctx = ToolContext::default();
+    let token = ctx.cancellation_token.clone();
+    tokio::spawn(async move {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            token.cancel();
+        }
+    });
+
+    let outcome = show(agent.run_stream(Message::user(question), &ctx).await).await;
+    match outcome {
+        Ok(result) => {
+            println!(
+                "\n{} turns, {} tokens in, {} out",
+                result.turns, result.usage.input_tokens, result.usage.output_tokens
+            );
+            Ok(())
+        }
+        Err(error) => {
+            eprintln!("\nerror: {error}");
+            eprintln!(
+                "after {} turns; the {} messages so far are valid, and a run could go on from them",
+                agent.turns(),
+                agent.messages().len()
+            );
+            std::process::exit(1);
+        }
+    }
+}
+
+/// Prints a run as it happens.
+async fn show(mut events: AgentStream<'_>) -> Result<AgentResult, Box<dyn Error>> {
+    let mut in_text = false;
+    while let Some(event) = events.recv().await {
+        let was_in_text =
+            std::mem::replace(&mut in_text, matches!(event, StreamEvent::TextDelta(_)));
+        if was_in_text && !in_text {
+            println!();
+        }
+        match event {
+            StreamEvent::TextDelta(text) => {
+                print!("{}{text}", if was_in_text { "" } else { "agent: " });
+                std::io::stdout().flush()?;
+            }
+            StreamEvent::ToolUse { name, input, .. } => println!("  -> {name} {input}"),
+            StreamEvent::ToolResult { name, output, .. } => {
+                let kind = if output.is_error { "error" } else { "result" };
+                for item in &output.content {
+                    println!("  <- {name} {kind}: {item}");
+                }
+            }
+            StreamEvent::RunComplete(result) => return Ok(*result),
+            StreamEvent::Error(error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Err("the stream ended without an answer".into())
+}
+
+/// What the server plays when there is no key.
+fn script() -> Vec<Reply> {
+    let pace = Duration::from_millis(40);
+    vec![
+        Reply::tool_call(
+            "toolu_01",
+            "get_weather",
+            json!({ "city": "San Francisco" }),
+        )
+        .with_text("Let me look that up.")
+        .event_delay(pace),
+        Reply::tool_call("toolu_02", "to_fahrenheit", json!({ "celsius": 22.5 })).event_delay(pace),
+        Reply::text("It is sunny in San Francisco, at 72.5 °F (22.5 °C).").event_delay(pace),
+    ]
+}

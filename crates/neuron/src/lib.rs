@@ -1,0 +1,51 @@
+//! Composable building blocks for AI agents: the neuron crates under one name.
+//!
+//! ```no_run
+//! use neuron::anthropic::Anthropic;
+//! use neuron::prelude::*;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut agent = AgentLoop::builder(Anthropic::from_env()?, SlidingWindowStrategy::new(20, 100_000))
+//!     .system_prompt("You are a helpful assistant.")
+//!     .max_turns(10)
+//!     .build();
+//!
+//! let result = agent.run_text("What is Rust?", &ToolContext::default()).await?;
+//! println!("{}", result.response);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A run without a key: `cargo run -p neuron --example quickstart`.
+//!
+//! # Map
+//!
+//! Each module is a crate that also stands alone.
+//!
+//! | module | crate | what it is |
+//! |---|---|---|
+//! | [`types`] | `neuron-types` | messages, requests, traits, errors |
+//! | [`tool`] | `neuron-tool` | the tool registry and its middleware |
+//! | [`context`] | `neuron-context` | strategies for long conversations |
+//! | [`agent`] | `neuron-loop` | the agent loop |
+#![cfg_attr(
+    feature = "anthropic",
+    doc = "| [`anthropic`] | `neuron-provider-anthropic` | Anthropic's Messages API |"
+)]
+//!
+//! # Features
+//!
+//! | feature | enables | default |
+//! |---|---|---|
+//! | `anthropic` | `neuron-provider-anthropic` | yes |
+//! | `full` | all of them, except the Temporal adapter | no |
+
+pub use neuron_context as context;
+pub use neuron_loop as agent;
+#[cfg(feature = "anthropic")]
+pub use neuron_provider_anthropic as anthropic;
+pub use neuron_tool as tool;
+pub use neuron_types as types;
+
+pub mod prelude;

@@ -1,0 +1,15 @@
+//! What most programs need: `use neuron::prelude::*`.
+
+#[doc(no_inline)]
+pub use neuron_context::{SlidingWindowStrategy, TokenCounter};
+#[doc(no_inline)]
+pub use neuron_loop::{AgentLoop, AgentStream, LoopConfig, StepIterator, TurnResult};
+#[doc(no_inline)]
+pub use neuron_tool::{ToolRegistry, tool_middleware_fn};
+#[doc(no_inline)]
+pub use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, ContentBlock, ContentItem, ContextStrategy,
+    HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook, Provider,
+    ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, Tool, ToolContext,
+    ToolDefinition, ToolError, ToolOutput, UsageLimits,
+};

@@ -1,0 +1,121 @@
+//! The step `examples`: builds every example once and runs it as a user without keys would.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::process;
+use crate::workspace::{self, Package};
+
+/// How long an example may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs every example of the workspace, except those of packages that opt out in their manifest.
+pub(crate) fn run() -> Result<(), String> {
+    let metadata = workspace::members()?;
+    let programs = build()?;
+    let output = metadata.target_directory.join("example-output.txt");
+    for package in metadata
+        .packages
+        .iter()
+        .filter(|package| package.runs_examples())
+    {
+        for target in package.targets.iter().filter(|target| target.is("example")) {
+            let label = format!("{}/{}", package.name, target.name);
+            let program = programs
+                .get(&target.src_path)
+                .ok_or_else(|| format!("the build made no program for example {label}"))?;
+            run_one(package, program, &output).map_err(|reason| {
+                let (package, example) = (&package.name, &target.name);
+                format!("`cargo run -p {package} --example {example} --all-features` {reason}")
+            })?;
+            println!("ran {label}");
+        }
+    }
+    Ok(())
+}
+
+/// Builds all examples; returns the program of each source file.
+///
+/// The programs are started directly: `cargo run -p` chooses features for one package alone, and
+/// would build most dependencies again for each.
+fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
+    let mut command = process::cargo(["build", "--workspace", "--examples", "--all-features"]);
+    command.arg("--message-format=json-render-diagnostics");
+    let mut programs = BTreeMap::new();
+    for line in process::capture(command)?.lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else {
+            continue;
+        };
+        let source = message.pointer("/target/src_path").and_then(Value::as_str);
+        let program = message.pointer("/executable").and_then(Value::as_str);
+        if let (Some(source), Some(program)) = (source, program) {
+            let program = PathBuf::from(program);
+            if programs.values().any(|known| *known == program) {
+                let program = program.display();
+                return Err(format!(
+                    "two examples share {program}: give them different names"
+                ));
+            }
+            programs.insert(PathBuf::from(source), program);
+        }
+    }
+    Ok(programs)
+}
+
+/// Runs one example and shows its output if it fails.
+fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
+    let result = run_silently(package, program, output);
+    if result.is_err()
+        && let Ok(text) = fs::read(output)
+    {
+        println!("{}", String::from_utf8_lossy(&text).trim_end());
+    }
+    result
+}
+
+fn run_silently(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
+    // A file rather than a pipe: nobody has to read it while we wait for the example to end.
+    let in_output = |error| format!("cannot write its output to {}: {error}", output.display());
+    let file = File::create(output).map_err(in_output)?;
+    let mut command = process::program(program);
+    command
+        // As `cargo run` sets it.
+        .env("CARGO_MANIFEST_DIR", package.folder())
+        .stdin(Stdio::null())
+        .stderr(file.try_clone().map_err(in_output)?)
+        .stdout(file);
+    hide_keys(&mut command);
+
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("did not start: {error}"))?;
+    let start = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("ended with {status}")),
+            Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(10)),
+            Ok(None) => {
+                // The child may end by itself in between; then there is nothing to kill.
+                child.kill().ok();
+                child.wait().ok();
+                return Err(format!("was stopped after {} s", LIMIT.as_secs()));
+            }
+            Err(error) => return Err(format!("could not be waited for: {error}")),
+        }
+    }
+}
+
+/// An example must work, or say what it misses, without the developer's accounts and servers.
+fn hide_keys(command: &mut Command) {
+    for (key, _) in std::env::vars_os() {
+        if key == "OLLAMA_HOST" || key.to_string_lossy().ends_with("_API_KEY") {
+            command.env_remove(&key);
+        }
+    }
+}

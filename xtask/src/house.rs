@@ -1,0 +1,17 @@
+//! The rules of the house that no other tool checks, as tests over the whole workspace.
+
+mod arrows;
+mod listings;
+mod msrv;
+mod sources;
+
+/// Fails with all problems at once.
+#[track_caller]
+fn assert_none(problems: &[String]) {
+    assert!(
+        problems.is_empty(),
+        "{} problems:\n{}",
+        problems.len(),
+        problems.join("\n")
+    );
+}

@@ -1,0 +1,57 @@
+//! The workspace's chores behind `cargo xtask`: reads the command line, nothing more.
+
+#![warn(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+
+mod api;
+mod examples;
+#[cfg(test)]
+mod house;
+mod process;
+mod suite;
+mod tally;
+mod wasm;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+commands:
+  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, tests
+  api    rewrites crates/*/api.txt, the listings of the public surface
+  help   prints this text";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["test"] => suite::run(),
+        ["api"] => match api::rewrite() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => {
+                eprintln!("error: {reason}");
+                ExitCode::FAILURE
+            }
+        },
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => usage_error("no command given"),
+        [command @ ("test" | "api" | "help"), ..] => {
+            usage_error(&format!("`{command}` takes no arguments"))
+        }
+        [command, ..] => usage_error(&format!("unknown command `{command}`")),
+    }
+}
+
+fn usage_error(reason: &str) -> ExitCode {
+    eprintln!("error: {reason}\n\n{USAGE}");
+    ExitCode::from(2)
+}

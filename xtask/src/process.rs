@@ -1,0 +1,111 @@
+//! Starting other programs from the workspace's root, and naming them in messages the way one
+//! would type them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The folder with the workspace's manifest.
+pub(crate) fn root() -> &'static Path {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package)
+}
+
+/// A program that runs in the workspace's root.
+///
+/// `cargo run` tells xtask about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …).
+/// Those variables stop here: build scripts that watch them would run again each time a developer
+/// changes between `cargo xtask test` and plain cargo.
+pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new(name);
+    command.current_dir(root());
+    for (key, _) in std::env::vars_os() {
+        let text = key.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&key);
+        }
+    }
+    command
+}
+
+/// The cargo that started xtask.
+pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
+    let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args);
+    command
+}
+
+/// Runs a command on our terminal.
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{}` ended with {status}", display(&command))),
+        Err(error) => Err(cannot_start(&command, &error)),
+    }
+}
+
+/// Runs a command and returns its standard output; its errors go to our terminal.
+pub(crate) fn capture(mut command: Command) -> Result<String, String> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| cannot_start(&command, &error))?;
+    if !output.status.success() {
+        return Err(format!(
+            "`{}` ended with {}",
+            display(&command),
+            output.status
+        ));
+    }
+    String::from_utf8(output.stdout)
+        .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
+}
+
+/// The message for a program that is not there or may not run.
+pub(crate) fn cannot_start(command: &Command, error: &std::io::Error) -> String {
+    format!("cannot start `{}`: {error}", display(command))
+}
+
+/// The command as one would type it into a shell, with the variables that we set.
+pub(crate) fn display(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (key, value) in command.get_envs() {
+        if let Some(value) = value {
+            words.push(format!(
+                "{}={}",
+                key.to_string_lossy(),
+                quoted(&value.to_string_lossy())
+            ));
+        }
+    }
+    let path = Path::new(command.get_program());
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    words.push(name.to_string_lossy().into_owned());
+    words.extend(command.get_args().map(|arg| quoted(&arg.to_string_lossy())));
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    if word.is_empty() || word.contains(char::is_whitespace) {
+        format!("\"{word}\"")
+    } else {
+        word.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_one_would_type_it() {
+        let mut command = Command::new("/somewhere/bin/cargo");
+        command
+            .args(["doc", "--no-deps"])
+            .env("RUSTDOCFLAGS", "-D warnings")
+            .env_remove("HOME");
+        assert_eq!(
+            display(&command),
+            "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps"
+        );
+    }
+}

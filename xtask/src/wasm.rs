@@ -1,0 +1,80 @@
+//! The step `wasm`: type-checks the packages that promise to compile for wasm32. Where the sources
+//! of the standard library come from, if rustup has no such target, is in `debian`.
+
+mod debian;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::process;
+use crate::workspace;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Checks all packages whose manifest says `[package.metadata.neuron] wasm = true`, with their
+/// default features.
+///
+/// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
+pub(crate) fn check() -> Result<(), String> {
+    let metadata = workspace::members()?;
+    let packages: Vec<&str> = metadata
+        .packages
+        .iter()
+        .filter(|package| package.wants_wasm())
+        .map(|package| package.name.as_str())
+        .collect();
+    if packages.is_empty() {
+        return not_checked("no package sets `wasm = true` in [package.metadata.neuron]");
+    }
+    match command(&metadata.target_directory) {
+        Ok(mut command) => {
+            packages.iter().for_each(|package| {
+                command.args(["-p", package]);
+            });
+            process::run(command)
+        }
+        Err(reason) => not_checked(&reason),
+    }
+}
+
+fn not_checked(reason: &str) -> Result<(), String> {
+    println!("not checked: wasm32 ({reason})");
+    if std::env::var_os("CI").is_some_and(|value| value == "true") {
+        return Err(format!("with CI=true wasm32 must be checked: {reason}"));
+    }
+    Ok(())
+}
+
+/// `cargo check` for wasm32 on this machine, without packages; or why there is none.
+fn command(target_directory: &Path) -> Result<Command, String> {
+    let mut command = process::cargo(["check", "--target", TARGET]);
+    // A folder of its own: the compiler may be another, and must not displace the usual build.
+    command.env("CARGO_TARGET_DIR", target_directory.join("wasm"));
+    if !has_installed_target() {
+        let rustc = debian::rustc(target_directory)?;
+        // `build-std` is unstable; this variable opens it for a stable compiler.
+        command
+            .arg("-Zbuild-std=std,panic_abort")
+            .env("RUSTC_BOOTSTRAP", "1")
+            .env("RUSTC", rustc);
+    }
+    Ok(command)
+}
+
+/// Whether the usual compiler has the target's `core`.
+fn has_installed_target() -> bool {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut command = process::program(rustc);
+    command.args(["--print", "target-libdir", "--target", TARGET]);
+    let Ok(folder) = process::capture(command) else {
+        return false;
+    };
+    let Ok(files) = PathBuf::from(folder.trim()).read_dir() else {
+        return false;
+    };
+    files.flatten().any(|file| {
+        let name = file.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("libcore") && name.ends_with(".rlib")
+    })
+}

@@ -1,0 +1,111 @@
+//! What `cargo metadata` says about this workspace, as far as the chores need it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::process;
+
+/// One answer of `cargo metadata`.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A package: one of ours or, in the `graph`, one that we depend on.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) targets: Vec<Target>,
+    #[cfg(test)]
+    pub(crate) version: String,
+    #[cfg(test)]
+    pub(crate) rust_version: Option<String>,
+    /// Where a foreign package comes from; none for a path.
+    #[cfg(test)]
+    pub(crate) source: Option<String>,
+    #[cfg(test)]
+    pub(crate) dependencies: Vec<Dependency>,
+    /// `[package.metadata]`, which may hold anything.
+    metadata: Option<Value>,
+}
+
+/// A library, binary, example, test or benchmark of a package.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) kind: Vec<String>,
+    pub(crate) src_path: PathBuf,
+}
+
+/// A line of a package's dependency tables.
+#[cfg(test)]
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `dev` or `build`; none for a normal dependency.
+    pub(crate) kind: Option<String>,
+}
+
+/// The packages of the workspace.
+pub(crate) fn members() -> Result<Metadata, String> {
+    load(&["--no-deps"])
+}
+
+/// The packages of the workspace and all that they depend on, on every platform and with every
+/// feature.
+#[cfg(test)]
+pub(crate) fn graph() -> Result<Metadata, String> {
+    load(&["--all-features"])
+}
+
+fn load(args: &[&str]) -> Result<Metadata, String> {
+    let mut command = process::cargo(["metadata", "--format-version", "1"]);
+    command.args(args);
+    let json = process::capture(command)?;
+    serde_json::from_str(&json).map_err(|error| format!("cannot read `cargo metadata`: {error}"))
+}
+
+impl Package {
+    /// The folder with the package's manifest.
+    pub(crate) fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    /// The library that this package offers to others, macros included.
+    pub(crate) fn library(&self) -> Option<&Target> {
+        self.targets
+            .iter()
+            .find(|target| target.is("lib") || target.is("proc-macro"))
+    }
+
+    /// Whether `crates/` holds the package.
+    pub(crate) fn is_in_crates(&self) -> bool {
+        self.folder().parent() == Some(&process::root().join("crates"))
+    }
+
+    /// Whether the package must compile for wasm32: `[package.metadata.neuron] wasm = true`.
+    pub(crate) fn wants_wasm(&self) -> bool {
+        self.flag("/neuron/wasm").unwrap_or(false)
+    }
+
+    /// Whether its examples end by themselves: not so with
+    /// `[package.metadata.neuron] run-examples = false`.
+    pub(crate) fn runs_examples(&self) -> bool {
+        self.flag("/neuron/run-examples").unwrap_or(true)
+    }
+
+    fn flag(&self, pointer: &str) -> Option<bool> {
+        self.metadata.as_ref()?.pointer(pointer)?.as_bool()
+    }
+}
+
+impl Target {
+    /// Whether the target is of this kind, such as `example`.
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind.iter().any(|own| own == kind)
+    }
+}
