@@ -1,7 +1,5 @@
 //! Calling the model: how its answer is obtained, and who hears of it.
 
-use std::collections::HashSet;
-
 use neuron_types::{
     CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
     OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
@@ -139,17 +137,24 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 
 /// Rejects an answer whose calls could not be told apart: no history with it would be valid.
 fn check_call_ids(message: &Message) -> Result<(), LoopError> {
-    let mut seen = HashSet::new();
+    let mut ids: Vec<&str> = Vec::new();
     for call in message.tool_uses() {
-        let fault = if call.id.is_empty() {
-            format!("a call of the tool `{}` has no id", call.name)
-        } else if !seen.insert(call.id) {
-            format!("two tool calls have the id `{}`", call.id)
-        } else {
-            continue;
-        };
-        let text = format!("the model's answer is malformed: {fault}; no tool was run");
-        return Err(ProviderError::Other(text.into()).into());
+        if call.id.is_empty() {
+            return Err(malformed(format!(
+                "a call of the tool `{}` has no id",
+                call.name
+            )));
+        }
+        ids.push(call.id);
     }
-    Ok(())
+    ids.sort_unstable();
+    match ids.windows(2).find(|pair| pair.first() == pair.last()) {
+        Some([id, ..]) => Err(malformed(format!("two tool calls have the id `{id}`"))),
+        _ => Ok(()),
+    }
+}
+
+fn malformed(fault: String) -> LoopError {
+    let text = format!("the model's answer is malformed: {fault}; no tool was run");
+    ProviderError::Other(text.into()).into()
 }

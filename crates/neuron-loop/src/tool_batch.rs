@@ -1,7 +1,9 @@
 //! Running the tool calls of one answer: hooks, scopes, cancellation, one after another or
 //! together, here or in a durable engine.
 
+use std::fmt::Write;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -45,83 +47,100 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         started: &mut usize,
     ) -> Result<(), LoopError> {
         let count = results.calls().len();
-        let together = if self.config.parallel_tool_execution {
-            count
-        } else {
-            1
-        };
-        for first in (0..count).step_by(together.max(1)) {
-            let group = first..count.min(first + together);
-            self.run_group(group.collect(), results, started).await?;
+        if self.config.parallel_tool_execution && count > 1 {
+            return self.run_together(0..count, results, started).await;
+        }
+        for index in 0..count {
+            match self.durability {
+                Some(_) => {
+                    self.run_together(index..index + 1, results, started)
+                        .await?
+                }
+                None => self.run_alone(index, results, started).await?,
+            }
         }
         Ok(())
     }
 
-    /// Runs some of the calls together.
-    async fn run_group(
+    /// Runs one call in this process: `run_together` without what several calls need.
+    async fn run_alone(
         &self,
-        group: Vec<usize>,
+        index: usize,
         results: &mut ToolResults<'_>,
         started: &mut usize,
     ) -> Result<(), LoopError> {
-        let (run, skip) = self.ask_before(&group, results).await?;
+        let Some(call) = results.calls().get(index) else {
+            return Ok(());
+        };
+        match self.ask_before(call).await {
+            Ok(None) => {}
+            Ok(Some(reason)) => {
+                results.finish(index, ToolOutput::text(reason));
+                return self.tell_after(index, results).await;
+            }
+            Err(error) => {
+                self.tell_failed(call, &error).await;
+                return Err(error);
+            }
+        }
+        *started += 1;
+        results.start(index);
+        let ctx = self.call_context(index, call, &self.ctx.cancellation_token);
+        let ran = self.execute(call, ctx).await;
+        self.record(index, ran, results).await
+    }
+
+    /// Runs calls at the same time: here, or in the durable engine.
+    async fn run_together(
+        &self,
+        group: Range<usize>,
+        results: &mut ToolResults<'_>,
+        started: &mut usize,
+    ) -> Result<(), LoopError> {
+        let (run, skip) = self.ask_before_all(group, results).await?;
         *started += run.len();
         for &index in &run {
             results.start(index);
         }
-        let cancellation = self.ctx.cancellation_token.child_token();
         let mut first_error = None;
         for (index, reason) in skip {
             results.finish(index, ToolOutput::text(reason));
-            if let Err(error) = self.tell_after(index, results).await {
-                first_error.get_or_insert(error);
-            }
+            let told = self.tell_after(index, results).await;
+            first_error = first_error.or(told.err());
         }
         if first_error.is_none() {
-            match self.durability {
-                Some(durability) => {
-                    for (index, ran) in self.run_durably(durability, &run, results).await {
-                        self.record(index, ran, results, &mut first_error).await;
-                    }
-                }
-                None => {
-                    self.run_here(&run, results, &cancellation, &mut first_error)
-                        .await
-                }
-            }
+            first_error = match self.durability {
+                Some(durability) => self.run_durably(durability, &run, results).await,
+                None => self.run_here(&run, results).await,
+            };
         }
         let Some(error) = first_error else {
             return Ok(());
         };
-        cancellation.cancel();
         for index in run.into_iter().filter(|&index| results.is_running(index)) {
-            self.tell_failed(index, results, &error).await;
+            if let Some(call) = results.calls().get(index) {
+                self.tell_failed(call, &error).await;
+            }
         }
         Err(error)
     }
 
-    /// Asks the hooks about every call of a group, in order: which to run, and which to skip with
-    /// what reason.
-    async fn ask_before(
+    /// Asks the hooks about every call, in order: which to run, and which to skip with what reason.
+    async fn ask_before_all(
         &self,
-        group: &[usize],
+        group: Range<usize>,
         results: &ToolResults<'_>,
     ) -> Result<(Vec<usize>, Vec<(usize, String)>), LoopError> {
         let (mut run, mut skip) = (Vec::with_capacity(group.len()), Vec::new());
-        for (position, &index) in group.iter().enumerate() {
-            let Some(call) = results.calls().get(index) else {
-                continue;
-            };
-            let event = HookEvent::PreToolExecution {
-                tool_name: &call.name,
-                input: &call.input,
-            };
-            match self.hooks.in_call(&call.id).ask(event).await {
+        let calls = results.calls().get(group.clone()).unwrap_or_default();
+        for (index, call) in group.zip(calls) {
+            match self.ask_before(call).await {
                 Ok(None) => run.push(index),
                 Ok(Some(reason)) => skip.push((index, reason)),
                 Err(error) => {
-                    for &asked in group.iter().take(position + 1) {
-                        self.tell_failed(asked, results, &error).await;
+                    // All that were asked about have begun for the hooks, and none will run.
+                    for asked in calls.iter().take(run.len() + skip.len() + 1) {
+                        self.tell_failed(asked, &error).await;
                     }
                     return Err(error);
                 }
@@ -130,39 +149,42 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         Ok((run, skip))
     }
 
+    async fn ask_before(&self, call: &ToolCall) -> Result<Option<String>, LoopError> {
+        let event = HookEvent::PreToolExecution {
+            tool_name: &call.name,
+            input: &call.input,
+        };
+        self.hooks.in_call(&call.id).ask(event).await
+    }
+
     /// Runs calls in this process, and records each as it ends. After an error the others have
     /// until the grace period ends.
-    async fn run_here(
-        &self,
-        run: &[usize],
-        results: &mut ToolResults<'_>,
-        cancellation: &CancellationToken,
-        first_error: &mut Option<LoopError>,
-    ) {
+    async fn run_here(&self, run: &[usize], results: &mut ToolResults<'_>) -> Option<LoopError> {
         let calls = results.calls();
+        let cancellation = self.ctx.cancellation_token.child_token();
         let mut running = FuturesUnordered::new();
         for &index in run {
             if let Some(call) = calls.get(index) {
-                let ctx = self.call_context(index, call, cancellation);
+                let ctx = self.call_context(index, call, &cancellation);
                 running.push(async move { (index, self.execute(call, ctx).await) });
             }
         }
-        while let Some((index, ran)) = running.next().await {
-            self.record(index, ran, results, first_error).await;
-            if first_error.is_some() {
-                cancellation.cancel();
-                break;
-            }
+        let mut first_error = None;
+        while first_error.is_none() {
+            let (index, ran) = running.next().await?;
+            first_error = self.record(index, ran, results).await.err();
         }
+        cancellation.cancel();
         let mut grace = pin!(grace(self.config.tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
                 Either::Left((Some((index, ran)), _)) => {
-                    self.record(index, ran, results, first_error).await;
+                    self.record(index, ran, results).await.ok();
                 }
                 _ => break,
             }
         }
+        first_error
     }
 
     /// Runs calls in a durable engine: all handed over at once, so that it can run them in the
@@ -171,8 +193,8 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         &self,
         durability: &D,
         run: &[usize],
-        results: &ToolResults<'_>,
-    ) -> Vec<(usize, Ran)> {
+        results: &mut ToolResults<'_>,
+    ) -> Option<LoopError> {
         let calls = results.calls();
         let chosen: Vec<(usize, &ToolCall)> = run
             .iter()
@@ -213,7 +235,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 "the durable context returned fewer results than there were calls".into(),
             )),
         };
-        let mut outcomes = Vec::with_capacity(run.len());
+        let mut first_error = None;
         for ((index, _), scope) in chosen.into_iter().zip(scopes) {
             let ran = match ran.next() {
                 Some(Ok(output)) => Ok(output),
@@ -221,9 +243,10 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 None => Err(missing()),
             };
             scope.end(outcome(&ran));
-            outcomes.push((index, ran));
+            let recorded = self.record(index, ran, results).await;
+            first_error = first_error.or(recorded.err());
         }
-        outcomes
+        first_error
     }
 
     /// Runs one call in this process.
@@ -261,13 +284,22 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         cancellation: &CancellationToken,
     ) -> ToolContext {
         let (run_id, turn) = (self.hooks.scope.run_id, self.hooks.scope.turn);
+        let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
+        // The position makes it unique in the run, the model's id between runs of one name.
+        // Writing to a string cannot fail.
+        write!(idempotency_key, "{run_id}/{turn}/{index}/{}", call.id).ok();
+        let outer = self.ctx;
+        // Field by field: cloning the whole would clone what is replaced too.
         ToolContext {
+            cwd: outer.cwd.clone(),
+            session_id: outer.session_id.clone(),
+            environment: outer.environment.clone(),
             cancellation_token: cancellation.child_token(),
+            progress_reporter: outer.progress_reporter.clone(),
             call_id: call.id.clone(),
             run_id: run_id.to_owned(),
-            // The position makes it unique in the run, the model's id between runs of one name.
-            idempotency_key: format!("{run_id}/{turn}/{index}/{}", call.id),
-            ..self.ctx.clone()
+            idempotency_key,
+            extensions: outer.extensions.clone(),
         }
     }
 
@@ -277,21 +309,19 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         index: usize,
         ran: Ran,
         results: &mut ToolResults<'_>,
-        first_error: &mut Option<LoopError>,
-    ) {
-        let error = match ran {
+    ) -> Result<(), LoopError> {
+        match ran {
             Ok(output) => {
                 results.finish(index, output);
-                self.tell_after(index, results).await.err()
+                self.tell_after(index, results).await
             }
             Err(error) => {
-                self.tell_failed(index, results, &error).await;
                 results.fail(index, &error);
-                Some(error)
+                if let Some(call) = results.calls().get(index) {
+                    self.tell_failed(call, &error).await;
+                }
+                Err(error)
             }
-        };
-        if let Some(error) = error {
-            first_error.get_or_insert(error);
         }
     }
 
@@ -316,14 +346,12 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         self.hooks.in_call(&call.id).ask(event).await.map(drop)
     }
 
-    async fn tell_failed(&self, index: usize, results: &ToolResults<'_>, error: &LoopError) {
-        if let Some(call) = results.calls().get(index) {
-            let event = HookEvent::ToolError {
-                tool_name: &call.name,
-                error,
-            };
-            self.hooks.in_call(&call.id).tell(event).await;
-        }
+    async fn tell_failed(&self, call: &ToolCall, error: &LoopError) {
+        let event = HookEvent::ToolError {
+            tool_name: &call.name,
+            error,
+        };
+        self.hooks.in_call(&call.id).tell(event).await;
     }
 }
 

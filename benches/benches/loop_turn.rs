@@ -1,0 +1,74 @@
+//! One turn of the loop with 10, 100 and 1,000 turns of history, beside a loop by hand.
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use neuron_benches::floor::run_by_hand;
+use neuron_benches::turn::{Cost, Unlimited, run_agent};
+use neuron_context::SlidingWindowStrategy;
+
+/// The turns that are measured, after those of the history.
+const MEASURED: usize = 20;
+
+const HISTORIES: [usize; 3] = [10, 100, 1000];
+
+/// Adds up the median turn after `history` turns, so many times.
+fn measure(iterations: u64, history: usize, run: impl Fn(usize) -> Vec<Cost>) -> Duration {
+    (0..iterations)
+        .map(|_| {
+            let costs = run(history + MEASURED);
+            let mut times: Vec<_> = costs.iter().skip(history).map(|cost| cost.time).collect();
+            times.sort_unstable();
+            times.get(times.len() / 2).copied().unwrap_or_default()
+        })
+        .sum()
+}
+
+fn agent(turns: usize) -> Vec<Cost> {
+    run_agent(turns, Unlimited).expect("the run succeeds")
+}
+
+fn agent_with_window(turns: usize) -> Vec<Cost> {
+    run_agent(turns, SlidingWindowStrategy::new(20, usize::MAX)).expect("the run succeeds")
+}
+
+fn loop_turn(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("turn");
+    for history in HISTORIES {
+        let forms: [(&str, fn(usize) -> Vec<Cost>); 3] = [
+            ("by hand", run_by_hand),
+            ("agent", agent),
+            ("agent, sliding window's estimate", agent_with_window),
+        ];
+        for (name, run) in forms {
+            group.bench_function(BenchmarkId::new(name, history), |bencher| {
+                bencher.iter_custom(|iterations| measure(iterations, history, run));
+            });
+        }
+    }
+    group.finish();
+    report_allocations();
+}
+
+fn report_allocations() {
+    println!("allocations a turn, after 10 / 100 / 1000 turns");
+    for (name, run) in [
+        ("by hand", run_by_hand as fn(usize) -> Vec<Cost>),
+        ("agent", agent),
+    ] {
+        let counts = HISTORIES.map(|history| {
+            let costs = run(history + MEASURED);
+            costs
+                .get(history + MEASURED / 2)
+                .map_or(0, |cost| cost.allocations)
+        });
+        println!("  {name}: {counts:?}");
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(30).measurement_time(Duration::from_secs(2));
+    targets = loop_turn
+}
+criterion_main!(benches);

@@ -1,0 +1,39 @@
+//! The floor: the same model and tool in the shortest loop that one would write by hand. No hooks,
+//! limits, cancellation or errors.
+
+use neuron_types::{ContentBlock, Message, Role};
+
+use crate::turn::{Clock, Cost, Echo, ToolCaller};
+
+/// Runs so many turns, and returns what each cost.
+#[must_use]
+pub fn run_by_hand(turns: usize) -> Vec<Cost> {
+    let clock = Clock::with_capacity(turns + 1);
+    let (model, tool) = (
+        ToolCaller {
+            turns,
+            clock: &clock,
+        },
+        Echo,
+    );
+    let mut messages = vec![Message::user("go")];
+    loop {
+        let answer = model.answer(&messages).message;
+        let results: Vec<_> = answer
+            .tool_uses()
+            .map(|call| ContentBlock::ToolResult {
+                tool_use_id: call.id.to_owned(),
+                content: tool.run().content,
+                is_error: false,
+            })
+            .collect();
+        messages.push(answer);
+        if results.is_empty() {
+            return clock.costs();
+        }
+        messages.push(Message {
+            role: Role::User,
+            content: results,
+        });
+    }
+}

@@ -1,0 +1,209 @@
+//! One turn of the loop, deep inside a run.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use neuron_loop::AgentLoop;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy, Message,
+    Provider, ProviderError, Role, StopReason, StreamHandle, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+use stats_alloc::Stats;
+
+use crate::ALLOCATOR;
+
+/// How long a turn took, and what it allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// Time.
+    pub time: Duration,
+    /// Allocations; growing in place is not counted.
+    pub allocations: usize,
+}
+
+/// When, and after how many allocations, each call of the model came.
+#[derive(Debug, Default)]
+pub struct Clock(Mutex<Vec<(Instant, Stats)>>);
+
+impl Clock {
+    /// Expects so many calls.
+    #[must_use]
+    pub fn with_capacity(calls: usize) -> Self {
+        Self(Mutex::new(Vec::with_capacity(calls)))
+    }
+
+    /// Notes a call.
+    pub fn tick(&self) {
+        let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ticks.push((Instant::now(), ALLOCATOR.stats()));
+    }
+
+    /// Returns what each turn cost from one call to the next.
+    #[must_use]
+    pub fn costs(&self) -> Vec<Cost> {
+        let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let between = |pair: &[(Instant, Stats)]| match pair {
+            [(start, before), (end, after)] => Cost {
+                time: *end - *start,
+                allocations: after.allocations - before.allocations,
+            },
+            _ => Cost {
+                time: Duration::ZERO,
+                allocations: 0,
+            },
+        };
+        ticks.windows(2).map(between).collect()
+    }
+}
+
+/// A model in this process: so many turns with one tool call each, then an answer.
+#[derive(Debug)]
+pub struct ToolCaller<'c> {
+    /// How many turns call the tool.
+    pub turns: usize,
+    /// Ticks at each call.
+    pub clock: &'c Clock,
+}
+
+impl ToolCaller<'_> {
+    /// Answers a conversation.
+    #[must_use]
+    pub fn answer(&self, messages: &[Message]) -> CompletionResponse {
+        self.clock.tick();
+        let turn = messages.len() / 2;
+        let (message, stop_reason) = if turn < self.turns {
+            let input = Value::Null;
+            let call = ContentBlock::ToolUse {
+                id: "call".into(),
+                name: "echo".into(),
+                input,
+            };
+            (
+                Message {
+                    role: Role::Assistant,
+                    content: vec![call],
+                },
+                StopReason::ToolUse,
+            )
+        } else {
+            (Message::assistant("done"), StopReason::EndTurn)
+        };
+        CompletionResponse {
+            id: String::new(),
+            model: String::new(),
+            message,
+            usage: TokenUsage {
+                input_tokens: 10,
+                output_tokens: 1,
+                ..TokenUsage::default()
+            },
+            stop_reason,
+        }
+    }
+}
+
+impl Provider for ToolCaller<'_> {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        Ok(self.answer(&request.messages))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest(
+            "this model does not stream".into(),
+        ))
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        Ok(self.answer(&request.messages))
+    }
+}
+
+/// A tool that returns one text.
+#[derive(Debug)]
+pub struct Echo;
+
+impl Echo {
+    /// Runs the tool.
+    #[must_use]
+    pub fn run(&self) -> ToolOutput {
+        ToolOutput::text("echo")
+    }
+}
+
+impl ToolDyn for Echo {
+    fn name(&self) -> &str {
+        "echo"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: "echo".into(),
+            title: None,
+            description: "Returns a text".into(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Ok(self.run()) })
+    }
+}
+
+/// A strategy that never compacts and estimates nothing.
+#[derive(Debug)]
+pub struct Unlimited;
+
+impl ContextStrategy for Unlimited {
+    fn should_compact(&self, _: &[Message], _: usize) -> bool {
+        false
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(messages)
+    }
+
+    fn token_estimate(&self, _: &[Message]) -> usize {
+        0
+    }
+}
+
+/// Runs an agent for so many turns, and returns what each cost.
+///
+/// # Errors
+///
+/// The run's.
+pub fn run_agent(
+    turns: usize,
+    strategy: impl ContextStrategy,
+) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
+    let clock = Clock::with_capacity(turns + 1);
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(std::sync::Arc::new(Echo));
+    let provider = ToolCaller {
+        turns,
+        clock: &clock,
+    };
+    let mut agent = AgentLoop::builder(provider, strategy).tools(tools).build();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let result = runtime.block_on(agent.run_text("go", &ToolContext::default()))?;
+    if result.turns != turns + 1 {
+        return Err(format!("{} turns instead of {}", result.turns, turns + 1).into());
+    }
+    Ok(clock.costs())
+}

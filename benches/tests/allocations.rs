@@ -1,0 +1,35 @@
+//! What a turn allocates does not grow with the history. Counts, not times: they are the same on
+//! every machine.
+
+use neuron_benches::floor::run_by_hand;
+use neuron_benches::turn::{Cost, Unlimited, run_agent};
+
+/// Five times the floor is the aim.
+const AT_MOST_TIMES_THE_FLOOR: usize = 5;
+
+/// The same number for all turns between two growths of a vector.
+fn allocations(costs: &[Cost], after: usize) -> usize {
+    let mut counts: Vec<_> = costs[after..after + 10]
+        .iter()
+        .map(|cost| cost.allocations)
+        .collect();
+    counts.sort_unstable();
+    counts[counts.len() / 2]
+}
+
+// One test: the counter counts for the whole process.
+#[test]
+fn a_turn_allocates_the_same_whatever_the_history() {
+    let floor = run_by_hand(1020);
+    let agent = run_agent(1020, Unlimited).unwrap();
+    let at = |costs: &[Cost]| [10, 100, 1000].map(|after| allocations(costs, after));
+    let (floor, agent) = (at(&floor), at(&agent));
+    println!("by hand {floor:?}, agent {agent:?}");
+    assert_eq!(agent[0], agent[1]);
+    assert_eq!(agent[1], agent[2]);
+    assert_eq!(floor[0], floor[2]);
+    assert!(
+        agent[0] <= AT_MOST_TIMES_THE_FLOOR * floor[0],
+        "{agent:?} against {floor:?}"
+    );
+}
