@@ -12,6 +12,9 @@ const MEASURED: usize = 20;
 
 const HISTORIES: [usize; 3] = [10, 100, 1000];
 
+/// Runs so many turns and returns what each cost.
+type Run = fn(usize) -> Vec<Cost>;
+
 /// Adds up the median turn after `history` turns, so many times.
 fn measure(iterations: u64, history: usize, run: impl Fn(usize) -> Vec<Cost>) -> Duration {
     (0..iterations)
@@ -35,7 +38,7 @@ fn agent_with_window(turns: usize) -> Vec<Cost> {
 fn loop_turn(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("turn");
     for history in HISTORIES {
-        let forms: [(&str, fn(usize) -> Vec<Cost>); 3] = [
+        let forms: [(&str, Run); 3] = [
             ("by hand", run_by_hand),
             ("agent", agent),
             ("agent, sliding window's estimate", agent_with_window),
@@ -52,10 +55,7 @@ fn loop_turn(criterion: &mut Criterion) {
 
 fn report_allocations() {
     println!("allocations a turn, after 10 / 100 / 1000 turns");
-    for (name, run) in [
-        ("by hand", run_by_hand as fn(usize) -> Vec<Cost>),
-        ("agent", agent),
-    ] {
+    for (name, run) in [("by hand", run_by_hand as Run), ("agent", agent)] {
         let counts = HISTORIES.map(|history| {
             let costs = run(history + MEASURED);
             costs

@@ -19,6 +19,10 @@ use crate::tool_results::ToolResults;
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
 
+/// How often in a row a compaction may change nothing before the run gives up on it: each may cost a
+/// call of a model.
+const MAX_FUTILE_COMPACTIONS: usize = 2;
+
 /// The version of the state that a run continues from as a new execution.
 const SNAPSHOT_VERSION: u32 = 1;
 
@@ -130,6 +134,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
+                self.check_history();
             } else {
                 self.open_turn(ctx).await?;
                 if let Some(compacted) = self.compact_if_needed(ctx).await? {
@@ -196,6 +201,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 
     async fn compact_if_needed(&mut self, ctx: &ToolContext) -> Result<Option<Step>, LoopError> {
+        if self.run.futile_compactions >= MAX_FUTILE_COMPACTIONS {
+            return Ok(None);
+        }
         let old_tokens = self.context.token_estimate(&self.request.messages);
         if !self
             .context
@@ -222,14 +230,16 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let new_tokens = self.context.token_estimate(&messages);
         scopes.end(Outcome::Compacted { new_tokens });
         if messages == self.request.messages || new_tokens > old_tokens {
-            if !std::mem::replace(&mut self.run.reported_full, true) {
+            self.run.futile_compactions += 1;
+            if self.run.futile_compactions == MAX_FUTILE_COMPACTIONS {
                 tracing::warn!(
                     tokens = old_tokens,
-                    "the context strategy cannot make the history shorter; the run goes on with it"
+                    "the context strategy cannot make the history shorter; this run goes on with it"
                 );
             }
             return Ok(None);
         }
+        self.run.futile_compactions = 0;
         self.request.messages = messages;
         self.hooks()
             .ask(HookEvent::ContextCompaction {
@@ -251,10 +261,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
     ) -> Result<Option<Step>, LoopError> {
         let CompletionResponse {
-            message,
+            mut message,
             stop_reason,
             ..
         } = response;
+        // Whatever a provider calls it, it is the answer.
+        message.role = Role::Assistant;
         let calls: Vec<ToolCall> = message
             .tool_uses()
             .map(|call| ToolCall {

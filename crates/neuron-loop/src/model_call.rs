@@ -1,8 +1,8 @@
 //! Calling the model: how its answer is obtained, and who hears of it.
 
 use neuron_types::{
-    CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
-    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
+    CompletionResponse, ContentBlock, ContextStrategy, DurableContext, HookEvent, LoopError,
+    Message, OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
     ToolContext,
 };
 
@@ -34,7 +34,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let checked = answered.and_then(|response| {
             self.run.turns += 1;
             self.add_usage(&response.usage);
-            check_call_ids(&response.message)?;
+            check_answer(&response.message)?;
             Ok(response)
         });
         let response = match checked {
@@ -135,8 +135,13 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 }
 
-/// Rejects an answer whose calls could not be told apart: no history with it would be valid.
-fn check_call_ids(message: &Message) -> Result<(), LoopError> {
+/// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it
+/// answers calls itself.
+fn check_answer(message: &Message) -> Result<(), LoopError> {
+    let is_result = |block: &ContentBlock| matches!(block, ContentBlock::ToolResult { .. });
+    if message.content.iter().any(is_result) {
+        return Err(malformed("it holds a tool result".into()));
+    }
     let mut ids: Vec<&str> = Vec::new();
     for call in message.tool_uses() {
         if call.id.is_empty() {

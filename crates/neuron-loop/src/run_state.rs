@@ -24,8 +24,8 @@ pub(crate) struct RunState {
     /// Whether the current turn has been opened and only the model's call is left: so after a
     /// compaction that was reported in between.
     pub(crate) turn_open: bool,
-    /// Whether a compaction that could not help has been reported.
-    pub(crate) reported_full: bool,
+    /// How often in a row a compaction changed nothing.
+    pub(crate) futile_compactions: usize,
 }
 
 impl RunState {

@@ -49,3 +49,8 @@ pub use neuron_tool as tool;
 pub use neuron_types as types;
 
 pub mod prelude;
+
+/// Compiles what the README shows.
+#[cfg(all(doctest, feature = "anthropic"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -197,17 +197,55 @@ async fn a_strategy_that_leaves_nothing_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_strategy_without_effect_does_not_loop_or_stop_the_run() {
+async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
+    let tried = Arc::new(Mutex::new(0));
+    let count = tried.clone();
+    let how = move |messages| {
+        *count.lock().unwrap() += 1;
+        Ok((messages, TokenUsage::default()))
+    };
     let (provider, log) = script();
     let hook = Recorder::default();
-    let how = |messages| Ok((messages, TokenUsage::default()));
     let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 0, how })
         .tools(registry(&log))
         .hook(hook.clone())
         .build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let ctx = ToolContext::default();
+    let result = agent.run_text("go", &ctx).await.unwrap();
     assert_eq!((result.response.as_str(), provider.calls()), ("done", 3));
-    assert_eq!(hook.log.count("Compacted"), 0);
+    assert_eq!(
+        (hook.log.count("Compacted"), *tried.lock().unwrap()),
+        (0, 2)
+    );
+    agent.run_text("and", &ctx).await.unwrap();
+    assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
+}
+
+#[tokio::test]
+async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
+    let (provider, log) = script();
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
+        .tools(registry(&log))
+        .build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    while let Some(turn) = steps.next().await {
+        if matches!(turn, TurnResult::CompactionOccurred { .. }) {
+            let input = json!({});
+            let lost = ContentBlock::ToolUse {
+                id: "lost".into(),
+                name: "act".into(),
+                input,
+            };
+            steps.inject_message(Message {
+                role: Role::Assistant,
+                content: vec![lost],
+            });
+        }
+    }
+    for request in provider.requests() {
+        check_valid(&request.messages);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -227,6 +227,28 @@ async fn ids_that_cannot_be_told_apart_are_rejected_before_any_tool_runs() {
     }
 }
 
+#[tokio::test]
+async fn an_answer_that_holds_a_tool_result_is_rejected() {
+    let result = ContentBlock::ToolResult {
+        tool_use_id: "c0".into(),
+        content: vec![],
+        is_error: false,
+    };
+    let setup = setup([Reply::message(vec![result]), Reply::text("recovered")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(
+        error.to_string().contains("it holds a tool result"),
+        "{error}"
+    );
+    assert_eq!(
+        agent.run_text("again", &ctx).await.unwrap().response,
+        "recovered"
+    );
+    check_valid(agent.messages());
+}
+
 fn cut_off() -> Vec<ContentBlock> {
     let call = |id: &str, input| ContentBlock::ToolUse {
         id: id.into(),
