@@ -7,6 +7,7 @@
 
 use std::error::Error;
 use std::io::Write;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use neuron::anthropic::Anthropic;
@@ -92,7 +93,17 @@ impl Tool for ToFahrenheit {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let (provider, _server) = match std::env::var("ANTHROPIC_API_KEY") {
         Ok(_) => (Anthropic::from_env()?, None),
         Err(_) => {
@@ -115,9 +126,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .max_turns(8)
         .build();
 
-    let question = "What's the weather in San Francisco, in Fahrenheit?";
-    println!("you: {question}");
-
     let ctx = ToolContext::default();
     let token = ctx.cancellation_token.clone();
     tokio::spawn(async move {
@@ -126,25 +134,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     });
 
+    let question = "What's the weather in San Francisco, in Fahrenheit?";
+    println!("you: {question}");
     let outcome = show(agent.run_stream(Message::user(question), &ctx).await).await;
-    match outcome {
-        Ok(result) => {
-            println!(
-                "\n{} turns, {} tokens in, {} out",
-                result.turns, result.usage.input_tokens, result.usage.output_tokens
-            );
-            Ok(())
-        }
-        Err(error) => {
-            eprintln!("\nerror: {error}");
-            eprintln!(
-                "after {} turns; the {} messages so far are valid, and a run could go on from them",
-                agent.turns(),
-                agent.messages().len()
-            );
-            std::process::exit(1);
-        }
+    if outcome.is_err() {
+        // Whatever happened, the conversation is valid and could go on.
+        println!(
+            "\nkept: {} turns, {} messages",
+            agent.turns(),
+            agent.messages().len()
+        );
     }
+    let result = outcome?;
+    println!(
+        "\n{} turns, {} tokens in, {} out",
+        result.turns, result.usage.input_tokens, result.usage.output_tokens
+    );
+    Ok(())
 }
 
 /// Prints a run as it happens.
