@@ -51,6 +51,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             return self.run_together(0..count, results, started).await;
         }
         for index in 0..count {
+            cancel::check(self.ctx)?;
             match self.durability {
                 Some(_) => {
                     self.run_together(index..index + 1, results, started)
@@ -98,10 +99,6 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         started: &mut usize,
     ) -> Result<(), LoopError> {
         let (run, skip) = self.ask_before_all(group, results).await?;
-        *started += run.len();
-        for &index in &run {
-            results.start(index);
-        }
         let mut first_error = None;
         for (index, reason) in skip {
             results.finish(index, ToolOutput::text(reason));
@@ -109,6 +106,10 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             first_error = first_error.or(told.err());
         }
         if first_error.is_none() {
+            *started += run.len();
+            for &index in &run {
+                results.start(index);
+            }
             first_error = match self.durability {
                 Some(durability) => self.run_durably(durability, &run, results).await,
                 None => self.run_here(&run, results).await,
@@ -117,7 +118,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         let Some(error) = first_error else {
             return Ok(());
         };
-        for index in run.into_iter().filter(|&index| results.is_running(index)) {
+        for index in run.into_iter().filter(|&index| results.is_open(index)) {
             if let Some(call) = results.calls().get(index) {
                 self.tell_failed(call, &error).await;
             }

@@ -67,9 +67,12 @@ impl<'m> ToolResults<'m> {
         }
     }
 
-    /// Whether a call was started and has not ended.
-    pub(crate) fn is_running(&self, index: usize) -> bool {
-        matches!(self.states.get(index), Some(State::Started))
+    /// Whether a call has not ended, started or not.
+    pub(crate) fn is_open(&self, index: usize) -> bool {
+        matches!(
+            self.states.get(index),
+            Some(State::NotStarted | State::Started)
+        )
     }
 
     /// Sets why calls without a result have none.

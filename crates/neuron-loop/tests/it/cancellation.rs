@@ -149,33 +149,85 @@ async fn a_tool_that_notices_the_cancellation_does_not_make_it_a_tool_error() {
     assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
 }
 
+/// Cancels at the first event whose line begins so.
+struct CancelAt(&'static str, tokio_util::sync::CancellationToken, Recorder);
+
+impl neuron_types::ObservabilityHook for CancelAt {
+    async fn on_event(
+        &self,
+        _: neuron_types::HookEvent<'_>,
+    ) -> Result<neuron_types::HookAction, neuron_types::HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: neuron_types::HookEvent<'_>,
+        scope: &neuron_types::HookScope<'_>,
+    ) -> Result<neuron_types::HookAction, neuron_types::HookError> {
+        let action = self.2.on_event_in(event, scope).await;
+        if self.2.log.lines().last().unwrap().starts_with(self.0) {
+            self.1.cancel();
+        }
+        action
+    }
+}
+
 #[tokio::test]
-async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
-    struct CancelOnAnswer;
-    impl neuron_types::ObservabilityHook for CancelOnAnswer {
-        async fn on_event(
-            &self,
-            _: neuron_types::HookEvent<'_>,
-        ) -> Result<neuron_types::HookAction, neuron_types::HookError> {
-            Ok(neuron_types::HookAction::Continue)
+async fn nothing_begins_after_the_run_was_cancelled_in_a_hook() {
+    let not = "![not executed: the run was cancelled]";
+    for (event, calls_made, tools_run, results) in [
+        ("RunStart", 0, 0, vec![]),
+        ("PreLlm", 0, 0, vec![]),
+        (
+            "PostLlm",
+            1,
+            0,
+            vec![format!("c0: {not}"), format!("c1: {not}")],
+        ),
+        (
+            "PostTool act c0",
+            1,
+            1,
+            vec!["c0: ok".to_owned(), format!("c1: {not}")],
+        ),
+    ] {
+        for way in WAYS {
+            let ctx = ToolContext::default();
+            let setup = setup([calls([json!({}), json!({})]), Reply::text("done")]);
+            let recorder = Recorder::default();
+            let hook = CancelAt(event, ctx.cancellation_token.clone(), recorder.clone());
+            let mut agent = setup.builder.hook(hook).build();
+            assert_eq!(run(way, &mut agent, &ctx).await.unwrap_err(), "cancelled");
+            assert_eq!(setup.provider.calls(), calls_made, "{event}");
+            assert_eq!(setup.log.count("start"), tools_run, "{event}");
+            check_pairs(&recorder.log.lines());
+            check_valid(agent.messages());
+            if !results.is_empty() {
+                assert_eq!(last_results(agent.messages()), results);
+            }
         }
     }
+}
+
+#[tokio::test]
+async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
     let ctx = ToolContext::default();
-    let token = ctx.cancellation_token.clone();
     let setup = setup([calls([json!({})])]);
-    let mut agent = setup.builder.hook(CancelOnAnswer).build();
+    let mut agent = setup.builder.build();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let mut last = None;
     while let Some(event) = events.recv().await {
         if matches!(event, neuron_types::StreamEvent::MessageComplete(_)) {
-            token.cancel();
+            ctx.cancellation_token.cancel();
         }
         last = Some(event);
     }
     drop(events);
-    assert!(
-        matches!(last, Some(neuron_types::StreamEvent::Error(error)) if error.kind() == "Cancelled")
-    );
+    let Some(neuron_types::StreamEvent::Error(error)) = last else {
+        panic!("{last:?}")
+    };
+    assert_eq!(error.kind(), "Cancelled");
     assert_eq!(setup.log.lines(), Vec::<String>::new());
     assert_eq!(
         last_results(agent.messages()),

@@ -197,3 +197,35 @@ async fn events_say_where_they_happened() {
     assert!(ids.iter().all(|id| id.starts_with("run-")));
     assert_eq!(log.count(r#"0 Some("c0")"#), 2);
 }
+
+#[tokio::test]
+async fn terminating_after_a_skipped_call_starts_none_of_the_others() {
+    let setup = setup([calls([json!({}), json!({}), json!({})])]);
+    let hook = Recorder {
+        answers: vec![
+            ("PreTool act c1", skip("no")),
+            ("PostTool act c1", terminate("enough")),
+        ],
+        ..Default::default()
+    };
+    let mut agent = setup
+        .builder
+        .parallel_tool_execution(true)
+        .hook(hook.clone())
+        .build();
+    agent
+        .run_text("go", &ToolContext::default())
+        .await
+        .unwrap_err();
+    assert_eq!(setup.log.lines(), Vec::<String>::new());
+    let why = "![not executed: terminated by hook: enough]";
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            format!("c0: {why}"),
+            "c1: no".to_owned(),
+            format!("c2: {why}")
+        ]
+    );
+    check_pairs(&hook.log.lines());
+}
