@@ -92,6 +92,65 @@ pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
 ///   ([`ErrorRecord`](crate::ErrorRecord) is their stored form).
 /// - Execution is at least once, as the tool's [`ToolEffect`](crate::ToolEffect) allows; every
 ///   attempt sees the same idempotency key.
+///
+/// # Example: a context that journals nothing
+///
+/// ```
+/// use std::time::Duration;
+/// use chrono::{DateTime, Utc};
+/// use neuron_types::*;
+/// use serde_json::Value;
+///
+/// struct PassThrough<P> {
+///     provider: P,
+///     tool: Box<dyn ToolDyn>,
+/// }
+///
+/// impl<P: Provider> DurableContext for PassThrough<P> {
+///     async fn execute_llm_call(
+///         &self,
+///         request: CompletionRequest,
+///         _options: ActivityOptions,
+///     ) -> Result<CompletionResponse, DurableError> {
+///         self.provider.complete(request).await.map_err(DurableError::Provider)
+///     }
+///
+///     async fn execute_tool(
+///         &self,
+///         tool_name: &str,
+///         input: Value,
+///         ctx: &ToolContext,
+///         _options: ActivityOptions,
+///     ) -> Result<ToolOutput, DurableError> {
+///         if tool_name != self.tool.name() {
+///             return Err(DurableError::Tool(ToolError::NotFound(tool_name.into())));
+///         }
+///         self.tool.call_dyn(input, ctx).await.map_err(DurableError::Tool)
+///     }
+///
+///     async fn wait_for_signal<T: serde::de::DeserializeOwned>(
+///         &self,
+///         _signal_name: &str,
+///         _timeout: Duration,
+///     ) -> Result<Option<T>, DurableError> {
+///         Ok(None)
+///     }
+///
+///     fn should_continue_as_new(&self) -> bool {
+///         false
+///     }
+///
+///     async fn continue_as_new(&self, _state: Value) -> Result<(), DurableError> {
+///         Ok(())
+///     }
+///
+///     async fn sleep(&self, _duration: Duration) {}
+///
+///     fn now(&self) -> DateTime<Utc> {
+///         Utc::now()
+///     }
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a durable context",
     note = "implement `DurableContext`, or use an adapter crate's context"

@@ -85,6 +85,26 @@ impl fmt::Debug for ToolContext {
 }
 
 /// Receives the progress of long tool calls.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use neuron_types::{ProgressReporter, ToolContext};
+///
+/// struct Print;
+///
+/// impl ProgressReporter for Print {
+///     fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+///         println!("{progress} of {total:?}: {}", message.unwrap_or_default());
+///     }
+/// }
+///
+/// let ctx = ToolContext { progress_reporter: Some(Arc::new(Print)), ..Default::default() };
+/// if let Some(reporter) = &ctx.progress_reporter {
+///     reporter.report(3.0, Some(10.0), Some("reading files"));
+/// }
+/// ```
 pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
     /// Reports how far a call has come: `progress` of `total` in the tool's own unit, and what it
     /// is doing.
