@@ -1,0 +1,212 @@
+//! Context management: the trait, the sliding window, the counter, server-side compaction.
+
+use std::future::Future;
+
+use neuron_context::strategies::BoxedStrategy;
+use neuron_context::{SlidingWindowStrategy, TokenCounter};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextEdit, ContextError, ContextManagement,
+    ContextStrategy, DocumentSource, ImageSource, Message, Role, ToolDefinition,
+};
+use serde_json::json;
+
+/// "Quick example"
+async fn quick_example() -> Result<(), ContextError> {
+    let strategy = SlidingWindowStrategy::new(
+        10,      // keep the last 10 non-system messages
+        100_000, // compact when tokens exceed 100k
+    );
+
+    let messages = vec![
+        Message::system("You are a helpful assistant."),
+        Message::user("Hello"),
+        Message::assistant("Hi there!"),
+        // ... many more messages ...
+    ];
+
+    let token_count = strategy.token_estimate(&messages);
+    if strategy.should_compact(&messages, token_count) {
+        let compacted = strategy.compact(messages).await?;
+        // compacted retains system messages + the last 10 non-system messages
+        assert!(compacted.len() <= 11);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_window_compacts_when_the_tokens_exceed_its_limit() {
+    quick_example().await.unwrap();
+    let strategy = SlidingWindowStrategy::new(10, 100_000);
+    assert!(!strategy.should_compact(&[], 100_000));
+    assert!(strategy.should_compact(&[], 100_001));
+}
+
+#[tokio::test]
+async fn a_window_keeps_the_last_messages_that_are_not_system_messages() {
+    let talk = (0..20).map(|i| match i % 2 {
+        0 => Message::user(format!("question {i}")),
+        _ => Message::assistant(format!("answer {i}")),
+    });
+    let messages: Vec<Message> = std::iter::once(Message::system("system"))
+        .chain(talk)
+        .collect();
+    let expected: Vec<Message> = messages[..1]
+        .iter()
+        .chain(&messages[11..])
+        .cloned()
+        .collect();
+    let compacted = SlidingWindowStrategy::new(10, 100_000)
+        .compact(messages)
+        .await;
+    assert_eq!(compacted.unwrap(), expected);
+}
+
+/// "The ContextStrategy trait": the signature with `impl Future + Send`.
+struct KeepLast;
+
+impl ContextStrategy for KeepLast {
+    fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
+        token_count > messages.len()
+    }
+
+    fn compact(
+        &self,
+        messages: Vec<Message>,
+    ) -> impl Future<Output = Result<Vec<Message>, ContextError>> + Send {
+        async move { Ok(messages.into_iter().rev().take(1).collect()) }
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len()
+    }
+}
+
+/// The part of "CompositeStrategy" that exists: strategies behind one type.
+#[tokio::test]
+async fn boxed_strategies_stand_in_one_list() {
+    let strategies = vec![
+        BoxedStrategy::new(KeepLast),
+        BoxedStrategy::new(SlidingWindowStrategy::new(10, 100_000)),
+    ];
+    let messages = vec![Message::user("1"), Message::assistant("2")];
+    let mut lengths = Vec::new();
+    for strategy in &strategies {
+        assert!(!strategy.should_compact(&messages, 2));
+        lengths.push(strategy.compact(messages.clone()).await.unwrap().len());
+    }
+    assert_eq!(lengths, [1, 2]);
+}
+
+#[test]
+fn a_window_takes_a_counter_of_ones_own() {
+    // Keep last 20 non-system messages, trigger at 100k tokens
+    let strategy = SlidingWindowStrategy::new(20, 100_000);
+    let default = strategy.token_estimate(&[Message::user("x".repeat(35))]);
+
+    // With a custom token counter (e.g. different chars-per-token ratio)
+    let counter = TokenCounter::with_ratio(3.5);
+    let strategy = SlidingWindowStrategy::with_counter(20, 100_000, counter);
+    let custom = strategy.token_estimate(&[Message::user("x".repeat(35))]);
+    assert_eq!((default, custom), (4 + 9, 4 + 10));
+}
+
+#[tokio::test]
+async fn the_printed_compaction_comes_out_as_printed() {
+    let before = vec![
+        Message::system("You are a helpful assistant."),
+        Message::user("What is Rust?"),
+        Message::assistant("Rust is a systems programming language..."),
+        Message::user("How about memory safety?"),
+        Message::assistant("Rust uses ownership and borrowing..."),
+        Message::user("What about async?"),
+        Message::assistant("Rust supports async/await via futures..."),
+    ];
+    let strategy = SlidingWindowStrategy::new(2, 500);
+    assert!(strategy.should_compact(&before, 800), "~800 tokens");
+    assert_eq!(
+        strategy.compact(before).await.unwrap(),
+        [
+            Message::system("You are a helpful assistant."),
+            Message::user("What about async?"),
+            Message::assistant("Rust supports async/await via futures..."),
+        ]
+    );
+}
+
+/// "TokenCounter"
+#[test]
+fn the_counter_estimates_texts_messages_and_tools() {
+    let (messages, tool_definitions) = (
+        vec![Message::user("12345678")],
+        Vec::<ToolDefinition>::new(),
+    );
+
+    let counter = TokenCounter::new(); // 4.0 chars/token (default)
+    // Estimate tokens for plain text
+    let tokens = counter.estimate_text("Hello, world!");
+    assert_eq!(tokens, 4, "13 characters, rounded up");
+    // Estimate tokens for a message list
+    let tokens = counter.estimate_messages(&messages);
+    assert_eq!(tokens, 2 + 4, "and 4 for the role");
+    // Estimate tokens for tool definitions
+    let tokens = counter.estimate_tools(&tool_definitions);
+    assert_eq!(tokens, 0);
+
+    let counter = TokenCounter::with_ratio(3.5); // Custom ratio
+    assert_eq!(counter.estimate_text("1234567"), 2);
+}
+
+#[test]
+fn each_kind_of_content_is_estimated_as_the_table_says() {
+    #[track_caller]
+    fn check(block: ContentBlock, tokens: usize) {
+        let message = Message {
+            role: Role::Assistant,
+            content: vec![block],
+        };
+        let estimate = TokenCounter::new().estimate_messages(&[message]);
+        assert_eq!(estimate, tokens + 4, "4 for the role markers");
+    }
+    let text = || "x".repeat(40);
+    check(ContentBlock::Text(text()), 10);
+    let (thinking, signature) = (text(), text());
+    check(
+        ContentBlock::Thinking {
+            thinking,
+            signature,
+        },
+        10,
+    );
+    let (id, name, input) = (text(), "n".repeat(4), json!({ "a": "bcd" }));
+    check(ContentBlock::ToolUse { id, name, input }, 1 + 3);
+    check(
+        ContentBlock::ToolResult {
+            tool_use_id: text(),
+            content: vec![ContentItem::Text(text()), ContentItem::Text(text())],
+            is_error: false,
+        },
+        20,
+    );
+    let source = ImageSource::Url { url: text() };
+    check(ContentBlock::Image { source }, 300);
+    let source = DocumentSource::PlainText { data: text() };
+    check(ContentBlock::Document { source }, 500);
+    check(ContentBlock::Compaction { content: text() }, 10);
+}
+
+/// "Server-side context management"
+#[test]
+fn a_request_asks_for_server_side_compaction() {
+    let request = CompletionRequest {
+        context_management: Some(ContextManagement {
+            edits: vec![ContextEdit::Compact {
+                strategy: "compact_20260112".into(),
+            }],
+        }),
+        ..Default::default()
+    };
+    assert_eq!(
+        serde_json::to_value(request.context_management).unwrap(),
+        json!({ "edits": [{ "type": "compact", "strategy": "compact_20260112" }] })
+    );
+}

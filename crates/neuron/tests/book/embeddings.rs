@@ -1,0 +1,171 @@
+//! Embeddings: the trait and its data, a provider of one's own, errors.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::time::Duration;
+
+use neuron_types::{
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
+};
+
+async fn call_my_api(input: &[String]) -> Result<Vec<Vec<f32>>, EmbeddingError> {
+    match input {
+        [] => Err(EmbeddingError::InvalidRequest("empty input".into())),
+        texts => Ok(texts
+            .iter()
+            .map(|text| vec![text.len() as f32; 256])
+            .collect()),
+    }
+}
+
+struct MyEmbeddingProvider {/* ... */}
+
+impl EmbeddingProvider for MyEmbeddingProvider {
+    fn embed(
+        &self,
+        request: EmbeddingRequest,
+    ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + Send {
+        async move {
+            // Call your embedding API
+            let vectors = call_my_api(&request.input).await?;
+
+            Ok(EmbeddingResponse {
+                embeddings: vectors,
+                model: request.model,
+                usage: EmbeddingUsage {
+                    prompt_tokens: 0,
+                    total_tokens: 0,
+                },
+            })
+        }
+    }
+}
+
+/// The trait as the chapter prints it.
+struct Async;
+
+impl EmbeddingProvider for Async {
+    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
+        MyEmbeddingProvider {}.embed(request).await
+    }
+}
+
+/// "Quick Example"
+async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std::error::Error>> {
+    let response = client
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-small".to_string(),
+            input: vec![
+                "Rust is a systems programming language.".to_string(),
+                "Python is great for scripting.".to_string(),
+            ],
+            dimensions: None,
+            ..Default::default()
+        })
+        .await?;
+
+    println!("Got {} embeddings", response.embeddings.len());
+    println!(
+        "First vector has {} dimensions",
+        response.embeddings[0].len()
+    );
+    println!("Tokens used: {}", response.usage.total_tokens);
+
+    assert_eq!(response.embeddings.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_provider_of_ones_own_embeds() {
+    quick_example(MyEmbeddingProvider {}).await.unwrap();
+    quick_example(Async).await.unwrap();
+    let client = Async;
+
+    // "Controlling Dimensions"
+    let response = client
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-small".to_string(),
+            input: vec!["hello".to_string()],
+            dimensions: Some(256), // Default is 1536 for this model
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+
+    assert_eq!(response.embeddings[0].len(), 256);
+
+    // "Provider-Specific Options"
+    let mut extra = HashMap::new();
+    extra.insert("user".to_string(), serde_json::json!("user-123"));
+
+    let response = client
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-large".to_string(),
+            input: vec!["text to embed".to_string()],
+            extra,
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(response.model, "text-embedding-3-large");
+}
+
+#[test]
+fn the_data_has_exactly_the_printed_fields() {
+    let EmbeddingRequest {
+        model,
+        input,
+        dimensions,
+        extra,
+    } = EmbeddingRequest::default();
+    let extra: HashMap<String, serde_json::Value> = extra;
+    assert!(model.is_empty() && input.is_empty() && dimensions.is_none() && extra.is_empty());
+    let EmbeddingResponse {
+        embeddings,
+        model,
+        usage: EmbeddingUsage {
+            prompt_tokens,
+            total_tokens,
+        },
+    } = EmbeddingResponse::default();
+    assert!(embeddings.is_empty() && model.is_empty());
+    assert_eq!((prompt_tokens, total_tokens), (0, 0));
+}
+
+/// "EmbeddingError"
+async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &'static str {
+    match client.embed(request).await {
+        Ok(response) => {
+            /* use embeddings */
+            drop(response);
+            "embedded"
+        }
+        Err(e) if e.is_retryable() => {
+            /* back off and retry */
+            "retry"
+        }
+        Err(e) => {
+            /* terminal error, report to user */
+            drop(e);
+            "terminal"
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_embedding_error_is_retryable_or_not_as_the_table_says() {
+    assert_eq!(
+        outcome(Async, EmbeddingRequest::default()).await,
+        "terminal"
+    );
+    let retry_after = Some(Duration::from_secs(2));
+    for (error, retryable) in [
+        (EmbeddingError::Authentication("key".into()), false),
+        (EmbeddingError::RateLimit { retry_after }, true),
+        (EmbeddingError::InvalidRequest("empty".into()), false),
+        (EmbeddingError::Network("reset".into()), true),
+        (EmbeddingError::Other("else".into()), false),
+    ] {
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+    }
+}

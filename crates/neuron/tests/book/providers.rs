@@ -1,0 +1,377 @@
+//! Providers: the trait, Anthropic's settings, a provider of one's own, errors, streams.
+
+use std::future::Future;
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_provider_anthropic::Anthropic;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
+    StopReason, StreamError, StreamEvent, StreamHandle, TokenUsage, ToolContext,
+};
+use serde_json::json;
+
+/// "Quick example": the body of its `main`, with any provider.
+async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
+    let request = CompletionRequest {
+        messages: vec![Message::user("What is Rust?")],
+        max_tokens: Some(256),
+        ..Default::default()
+    };
+
+    let response = provider.complete(request).await?;
+    println!("{}", response.message.content[0]); // ContentBlock::Text(...)
+    println!(
+        "Tokens: {} in, {} out",
+        response.usage.input_tokens, response.usage.output_tokens
+    );
+    Ok(())
+}
+
+#[test]
+fn a_request_without_a_model_leaves_it_to_the_provider() {
+    assert_eq!(CompletionRequest::default().model, "");
+}
+
+/// "Construction"
+#[test]
+fn anthropic_is_built_with_a_key_a_model_and_an_address() {
+    // From environment variable (ANTHROPIC_API_KEY)
+    let from_env = || -> Result<Anthropic, ProviderError> {
+        let provider = Anthropic::from_env()?;
+        Ok(provider)
+    };
+    let _ = from_env;
+
+    // With explicit API key
+    let provider = Anthropic::new("sk-ant-...");
+    assert_eq!(provider.info().name, "anthropic");
+    let shown = format!("{provider:?}");
+    assert!(shown.contains(r#""https://api.anthropic.com""#), "{shown}");
+
+    // Builder-style configuration
+    let provider = Anthropic::new("sk-ant-...")
+        .model("claude-opus-4-5")
+        .base_url("https://api.anthropic.com");
+    assert_eq!(provider.info().default_model, "claude-opus-4-5");
+}
+
+mod as_printed {
+    //! "Implementing a custom provider"
+
+    #![expect(unreachable_pub, unused_imports, reason = "as printed")]
+
+    use neuron_types::{
+        CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
+        Role, StopReason, StreamHandle, TokenUsage,
+    };
+    use std::future::Future;
+
+    /// A minimal provider that calls a hypothetical LLM API.
+    pub struct MyProvider {
+        api_key: String,
+    }
+
+    impl MyProvider {
+        pub fn new(api_key: impl Into<String>) -> Self {
+            Self {
+                api_key: api_key.into(),
+            }
+        }
+    }
+
+    impl Provider for MyProvider {
+        #[expect(unused_variables, reason = "as printed")]
+        fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + Send {
+            let api_key = self.api_key.clone();
+            async move {
+                // In a real implementation, serialize `request` and send it
+                // to your LLM API using reqwest, hyper, etc.
+                let response_text = format!(
+                    "Echo: {}",
+                    request
+                        .messages
+                        .last()
+                        .map(|m| m.content[0].to_string())
+                        .unwrap_or_default()
+                );
+
+                Ok(CompletionResponse {
+                    id: "resp-001".to_string(),
+                    model: "my-model-v1".to_string(),
+                    message: Message::assistant(response_text),
+                    usage: TokenUsage {
+                        input_tokens: 10,
+                        output_tokens: 20,
+                        ..Default::default()
+                    },
+                    stop_reason: StopReason::EndTurn,
+                })
+            }
+        }
+
+        fn complete_stream(
+            &self,
+            _request: CompletionRequest,
+        ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + Send {
+            async {
+                Err(ProviderError::InvalidRequest(
+                    "streaming not supported".to_string(),
+                ))
+            }
+        }
+    }
+}
+
+use as_printed::MyProvider;
+
+/// The same with `async fn`, streaming through a channel.
+struct Channelled(MyProvider);
+
+impl Provider for Channelled {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        let response = self.0.complete(request).await?;
+        let (sender, receiver) = tokio::sync::mpsc::channel(8);
+        let input = json!({ "city": "Tokyo" });
+        for event in [
+            StreamEvent::TextDelta(response.message.text()),
+            StreamEvent::ToolUse {
+                id: "call_1".into(),
+                name: "get_weather".into(),
+                input,
+            },
+            StreamEvent::Usage(response.usage),
+            StreamEvent::MessageComplete(response.message),
+            StreamEvent::Error(StreamError::retryable("the line broke")),
+        ] {
+            sender.try_send(event).unwrap();
+        }
+        Ok(StreamHandle {
+            receiver: receiver.into(),
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_provider_of_ones_own_answers() {
+    let request = CompletionRequest {
+        messages: vec![Message::user("hello")],
+        ..Default::default()
+    };
+    // Exactly the five fields of the table.
+    let CompletionResponse {
+        id,
+        model,
+        message,
+        usage,
+        stop_reason,
+    } = MyProvider::new("key").complete(request).await.unwrap();
+    assert_eq!((id.as_str(), model.as_str()), ("resp-001", "my-model-v1"));
+    assert_eq!(
+        message,
+        Message {
+            role: Role::Assistant,
+            content: vec![ContentBlock::Text("Echo: hello".into())]
+        }
+    );
+    // Exactly the six counts, the optional ones empty.
+    let TokenUsage {
+        input_tokens: 10,
+        output_tokens: 20,
+        cache_read_tokens: None,
+        cache_creation_tokens: None,
+        reasoning_tokens: None,
+        iterations: None,
+    } = usage
+    else {
+        panic!("{usage:?}")
+    };
+    assert_eq!(stop_reason, StopReason::EndTurn);
+    quick_example(MyProvider::new("key")).await.unwrap();
+}
+
+/// A generic caller needs no more than `P: Provider` to send a call to another thread.
+#[tokio::test]
+async fn a_call_of_any_provider_can_be_spawned() {
+    fn ask<P: Provider + 'static>(provider: P) -> tokio::task::JoinHandle<StopReason> {
+        tokio::spawn(async move {
+            let response = provider.complete(CompletionRequest::default()).await;
+            response.unwrap().stop_reason
+        })
+    }
+    let done = ask(MyProvider::new("key")).await.unwrap();
+    assert_eq!(done, StopReason::EndTurn);
+}
+
+/// "Error handling"
+async fn may_retry<P: Provider>(provider: P, request: CompletionRequest) -> Option<bool> {
+    match provider.complete(request).await {
+        Ok(response) => {
+            /* ... */
+            drop(response);
+            None
+        }
+        Err(e) if e.is_retryable() => {
+            // Network, RateLimit, ModelLoading, Timeout, ServiceUnavailable
+            // Safe to retry with backoff
+            Some(true)
+        }
+        Err(e) => {
+            // Authentication, InvalidRequest, ModelNotFound, InsufficientResources
+            // Do not retry -- fix the root cause
+            drop(e);
+            Some(false)
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_provider_error_is_retryable_or_not_as_the_table_says() {
+    use neuron_testing::{Reply, ScriptedProvider};
+
+    for (error, retryable) in [
+        (ProviderError::Network("reset".into()), true),
+        (ProviderError::RateLimit { retry_after: None }, true),
+        (ProviderError::ModelLoading("cold".into()), true),
+        (ProviderError::Timeout(Duration::from_secs(1)), true),
+        (ProviderError::ServiceUnavailable("503".into()), true),
+        (ProviderError::Authentication("key".into()), false),
+        (ProviderError::InvalidRequest("bad".into()), false),
+        (ProviderError::ModelNotFound("none".into()), false),
+        (ProviderError::InsufficientResources("quota".into()), false),
+        (ProviderError::StreamError("broken".into()), false),
+        (ProviderError::Other("else".into()), false),
+    ] {
+        assert_eq!(error.is_retryable(), retryable, "{error}");
+        let provider = ScriptedProvider::new([Reply::error(error)]);
+        let request = CompletionRequest::default();
+        assert_eq!(may_retry(provider, request).await, Some(retryable));
+    }
+    let provider = MyProvider::new("key");
+    assert_eq!(
+        may_retry(provider, CompletionRequest::default()).await,
+        None
+    );
+}
+
+/// "Streaming"
+#[expect(unused_imports, unused_variables, reason = "as printed")]
+async fn streaming<P: Provider>(
+    provider: P,
+    request: CompletionRequest,
+) -> Result<usize, ProviderError> {
+    use futures::StreamExt;
+    use neuron_types::StreamEvent;
+
+    let mut kinds = 0;
+    let handle = provider.complete_stream(request).await?;
+    let mut stream = handle.receiver;
+
+    while let Some(event) = stream.recv().await {
+        kinds += 1;
+        match event {
+            StreamEvent::TextDelta(text) => print!("{text}"),
+            StreamEvent::ToolUse { id, name, input } => { /* tool call */ }
+            StreamEvent::Usage(usage) => { /* token stats */ }
+            StreamEvent::MessageComplete(message) => { /* final assembled message */ }
+            StreamEvent::Error(err) => { /* stream error */ }
+            _ => {}
+        }
+    }
+    Ok(kinds)
+}
+
+#[tokio::test]
+async fn a_stream_is_received_event_by_event_or_as_a_stream() {
+    let provider = || Channelled(MyProvider::new("key"));
+    let seen = streaming(provider(), CompletionRequest::default()).await;
+    assert_eq!(seen.unwrap(), 5);
+
+    use futures::StreamExt;
+    let provider = provider();
+    let handle = provider.complete_stream(CompletionRequest::default());
+    let receiver = handle.await.unwrap().receiver;
+    assert_eq!(receiver.collect::<Vec<_>>().await.len(), 5);
+
+    let provider = MyProvider::new("key");
+    let refused = provider.complete_stream(CompletionRequest::default());
+    assert_eq!(
+        refused.await.unwrap_err().to_string(),
+        "invalid request: streaming not supported"
+    );
+}
+
+/// "Provider + AgentLoop integration" and "Swapping providers": the part after the provider.
+async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
+    use neuron_tool::ToolRegistry;
+
+    // 2. Choose a context strategy (keep last 20 messages, up to 100k tokens)
+    let context = SlidingWindowStrategy::new(20, 100_000);
+
+    // 3. Create a tool registry (empty here -- add tools as needed)
+    let tools = ToolRegistry::new();
+
+    // 4. Assemble the agent loop
+    let mut agent = AgentLoop::builder(provider, context)
+        .system_prompt("You are a helpful assistant.")
+        .max_turns(10)
+        .tools(tools)
+        .build();
+
+    // 5. Run with a plain text message
+    let ctx = ToolContext::default();
+    let result = agent.run_text("Hello!", &ctx).await?;
+    println!("{}", result.response);
+    println!(
+        "Turns: {}, Tokens: {} in / {} out",
+        result.turns, result.usage.input_tokens, result.usage.output_tokens
+    );
+
+    assert_eq!(result.turns, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn swapping_the_provider_changes_one_line() {
+    use neuron_testing::{AnthropicServer, Reply, ScriptedProvider};
+
+    let server = AnthropicServer::start([Reply::text("Hi!")]).await.unwrap();
+    let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+    integration(anthropic).await.unwrap();
+    integration(ScriptedProvider::new([Reply::text("Hi!")]))
+        .await
+        .unwrap();
+    integration(MyProvider::new("key")).await.unwrap();
+}
+
+/// The trait's two methods, as a function that returns their futures.
+#[test]
+fn the_traits_futures_are_send() {
+    fn both<P: Provider>(
+        provider: &P,
+    ) -> (
+        impl Future<Output = Result<CompletionResponse, ProviderError>> + Send,
+        impl Future<Output = Result<StreamHandle, ProviderError>> + Send,
+    ) {
+        (
+            provider.complete(CompletionRequest::default()),
+            provider.complete_stream(CompletionRequest::default()),
+        )
+    }
+    let provider = MyProvider::new("key");
+    drop(both(&provider));
+}
