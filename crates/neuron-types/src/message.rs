@@ -308,7 +308,7 @@ pub enum DocumentSource {
 
 /// Gives `Text(String)` the stored form `{"type":"text","text":"…"}`: serde can tag a newtype
 /// variant only if its content is a map.
-mod text_field {
+pub(crate) mod text_field {
     use std::borrow::Cow;
 
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -318,14 +318,14 @@ mod text_field {
         text: Cow<'a, str>,
     }
 
-    pub(super) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
         Field {
             text: Cow::Borrowed(text),
         }
         .serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<String, D::Error> {
         Ok(Field::deserialize(deserializer)?.text.into_owned())

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::message::text_field;
 use crate::{Message, ToolDefinition};
 
 /// One call of a model.
@@ -67,11 +68,13 @@ pub struct CompletionRequest {
 
 /// Instructions for the whole conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum SystemPrompt {
     /// One text.
+    #[serde(with = "text_field")]
     Text(String),
     /// Several texts, each with its own cache breakpoint.
+    #[serde(with = "blocks_field")]
     Blocks(Vec<SystemBlock>),
 }
 
@@ -224,4 +227,35 @@ pub enum ContextEdit {
         /// The provider's name for the strategy, `compact_20260112` for one.
         strategy: String,
     },
+}
+
+/// Gives `Blocks(Vec<…>)` the stored form `{"type":"blocks","blocks":[…]}`, as [`text_field`] does
+/// for texts.
+mod blocks_field {
+    use std::borrow::Cow;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::SystemBlock;
+
+    #[derive(Serialize, Deserialize)]
+    struct Field<'a> {
+        blocks: Cow<'a, [SystemBlock]>,
+    }
+
+    pub(super) fn serialize<S: Serializer>(
+        blocks: &[SystemBlock],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        Field {
+            blocks: Cow::Borrowed(blocks),
+        }
+        .serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<SystemBlock>, D::Error> {
+        Ok(Field::deserialize(deserializer)?.blocks.into_owned())
+    }
 }

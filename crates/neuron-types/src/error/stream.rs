@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{LoopError, ProviderError};
+use crate::{BoxError, ContextError, LoopError, ProviderError};
 
 /// The error that ends a stream of events.
 ///
@@ -84,7 +84,10 @@ impl StreamError {
     #[must_use]
     pub fn as_provider(&self) -> Option<&ProviderError> {
         match &*self.0 {
-            Cause::Provider(error) | Cause::Loop(LoopError::Provider(error)) => Some(error),
+            Cause::Provider(error)
+            | Cause::Loop(
+                LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)),
+            ) => Some(error),
             _ => None,
         }
     }
@@ -149,10 +152,18 @@ impl From<LoopError> for StreamError {
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
         let shared = match Arc::try_unwrap(error.0) {
-            Ok(Cause::Provider(error) | Cause::Loop(LoopError::Provider(error))) => return error,
+            Ok(
+                Cause::Provider(error)
+                | Cause::Loop(
+                    LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)),
+                ),
+            ) => return error,
             Ok(cause) => StreamError(Arc::new(cause)),
             Err(shared) => StreamError(shared),
         };
+        if let Some(error) = shared.as_provider() {
+            return copy_of(error, &shared);
+        }
         match &*shared.0 {
             Cause::Text {
                 message,
@@ -162,10 +173,7 @@ impl From<StreamError> for ProviderError {
                 message,
                 retryable: false,
             } => Self::StreamError(message.clone()),
-            Cause::Provider(error) | Cause::Loop(LoopError::Provider(error)) => {
-                copy_of(error, &shared)
-            }
-            Cause::Loop(_) => Self::Other(Box::new(shared)),
+            _ => Self::Other(Box::new(shared)),
         }
     }
 }
@@ -173,8 +181,9 @@ impl From<StreamError> for ProviderError {
 /// Copies an error that others still hold; a boxed source stays shared behind the stream error.
 fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     use ProviderError as E;
+    let source = || -> BoxError { Box::new(SourceOf(shared.clone())) };
     match error {
-        E::Network(_) => E::Network(Box::new(SourceOf(shared.clone()))),
+        E::Network(_) => E::Network(source()),
         E::RateLimit { retry_after } => E::RateLimit {
             retry_after: *retry_after,
         },
@@ -186,31 +195,31 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
         E::ModelNotFound(text) => E::ModelNotFound(text.clone()),
         E::InsufficientResources(text) => E::InsufficientResources(text.clone()),
         E::StreamError(text) => E::StreamError(text.clone()),
-        E::Other(_) => E::Other(Box::new(shared.clone())),
+        E::Other(_) => E::Other(source()),
     }
 }
 
-/// Stands for the source of a shared network error, so that its text is not doubled.
+/// Stands for the boxed source of a shared provider error, so that no text is doubled.
 #[derive(Debug)]
 struct SourceOf(StreamError);
 
 impl SourceOf {
-    fn get(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.0)
+    fn get(&self) -> &(dyn std::error::Error + 'static) {
+        match self.0.as_provider() {
+            Some(ProviderError::Network(source) | ProviderError::Other(source)) => &**source,
+            _ => &self.0,
+        }
     }
 }
 
 impl fmt::Display for SourceOf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.get() {
-            Some(source) => fmt::Display::fmt(source, f),
-            None => fmt::Display::fmt(&self.0, f),
-        }
+        fmt::Display::fmt(self.get(), f)
     }
 }
 
 impl std::error::Error for SourceOf {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.get().and_then(std::error::Error::source)
+        self.get().source()
     }
 }

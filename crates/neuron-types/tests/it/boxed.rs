@@ -1,0 +1,123 @@
+//! Strategies and embedding providers behind a pointer.
+
+use neuron_types::{
+    BoxedEmbeddingProvider, BoxedStrategy, ContextError, ContextStrategy, EmbeddingError,
+    EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, TokenUsage,
+};
+
+/// Keeps `0` messages, and reports that it took tokens.
+struct Keep(usize);
+
+fn one_token() -> TokenUsage {
+    TokenUsage {
+        output_tokens: 1,
+        ..Default::default()
+    }
+}
+
+impl ContextStrategy for Keep {
+    fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
+        messages.len() > self.0 && token_count > 10
+    }
+
+    async fn compact(&self, mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        if messages.is_empty() {
+            return Err(ContextError::CompactionFailed("nothing to keep".into()));
+        }
+        messages.truncate(self.0);
+        Ok(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len() * 10
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        Ok((self.compact(messages).await?, one_token()))
+    }
+}
+
+#[tokio::test]
+async fn a_boxed_strategy_forwards_every_method() {
+    let boxed = BoxedStrategy::new(Keep(1));
+    let messages = || vec![Message::user("1"), Message::assistant("2")];
+    for strategy in [boxed.clone(), BoxedStrategy::new(boxed)] {
+        assert!(strategy.should_compact(&messages(), 11));
+        assert!(!strategy.should_compact(&messages(), 10));
+        assert!(!strategy.should_compact(&messages()[..1], 11));
+        assert_eq!(strategy.token_estimate(&messages()), 20);
+        let kept = [Message::user("1")];
+        assert_eq!(strategy.compact(messages()).await.unwrap(), kept);
+        let (compacted, usage) = strategy.compact_with_usage(messages()).await.unwrap();
+        assert_eq!((&compacted[..], usage), (&kept[..], one_token()));
+        let error = strategy.compact(vec![]).await.unwrap_err();
+        assert_eq!(error.to_string(), "compaction failed: nothing to keep");
+        assert_eq!(format!("{strategy:?}"), "BoxedStrategy { .. }");
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_that_reports_no_usage_took_none() {
+    struct All;
+    impl ContextStrategy for All {
+        fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
+            true
+        }
+        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            Ok(messages)
+        }
+        fn token_estimate(&self, _messages: &[Message]) -> usize {
+            0
+        }
+    }
+    let strategy = BoxedStrategy::new(All);
+    let (messages, usage) = strategy
+        .compact_with_usage(vec![Message::user("1")])
+        .await
+        .unwrap();
+    assert_eq!((messages.len(), usage), (1, TokenUsage::default()));
+}
+
+#[tokio::test]
+async fn a_boxed_embedding_provider_forwards() {
+    struct Length;
+    impl EmbeddingProvider for Length {
+        async fn embed(
+            &self,
+            request: EmbeddingRequest,
+        ) -> Result<EmbeddingResponse, EmbeddingError> {
+            if request.input.is_empty() {
+                return Err(EmbeddingError::InvalidRequest("no input".into()));
+            }
+            Ok(EmbeddingResponse {
+                embeddings: request
+                    .input
+                    .iter()
+                    .map(|text| vec![text.len() as f32])
+                    .collect(),
+                model: request.model,
+                ..Default::default()
+            })
+        }
+    }
+    let boxed = BoxedEmbeddingProvider::new(Length);
+    for provider in [boxed.clone(), BoxedEmbeddingProvider::new(boxed)] {
+        let request = EmbeddingRequest {
+            model: "m".into(),
+            input: vec!["four".into(), "two".into()],
+            ..Default::default()
+        };
+        let response = provider.embed(request).await.unwrap();
+        assert_eq!(response.embeddings, [[4.0], [3.0]]);
+        assert_eq!(response.model, "m");
+        let error = provider
+            .embed(EmbeddingRequest::default())
+            .await
+            .unwrap_err();
+        assert_eq!(error.to_string(), "invalid request: no input");
+        assert_eq!(format!("{provider:?}"), "BoxedEmbeddingProvider { .. }");
+    }
+}

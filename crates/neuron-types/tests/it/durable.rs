@@ -1,0 +1,431 @@
+//! Durable contexts behind a pointer, and what the provided methods do.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeZone, Utc};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink, Durability,
+    DurableContext, DurableError, Message, Role, StopReason, StreamEvent, TokenUsage, ToolCall,
+    ToolContext, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+fn response() -> CompletionResponse {
+    CompletionResponse {
+        id: "1".into(),
+        model: "m".into(),
+        message: Message {
+            role: Role::Assistant,
+            content: vec![
+                ContentBlock::Text("a".into()),
+                ContentBlock::Text("b".into()),
+            ],
+        },
+        usage: TokenUsage::default(),
+        stop_reason: StopReason::EndTurn,
+    }
+}
+
+fn options(seconds: u64) -> ActivityOptions {
+    ActivityOptions {
+        start_to_close_timeout: Duration::from_secs(seconds),
+        ..Default::default()
+    }
+}
+
+fn time() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 1, 2, 3, 4, 5).unwrap()
+}
+
+fn invocation(id: &str) -> ToolInvocation {
+    let call = ToolCall {
+        id: id.into(),
+        name: format!("tool-{id}"),
+        input: json!({ "id": id }),
+    };
+    let ctx = ToolContext {
+        call_id: id.into(),
+        ..Default::default()
+    };
+    ToolInvocation::new(call, ctx)
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl DeltaSink for Log {
+    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
+        self.push(format!("{event:?}"));
+        Box::pin(async {})
+    }
+}
+
+/// The required methods only.
+#[derive(Default)]
+struct Plain {
+    log: Log,
+    /// What comes as a signal.
+    signal: Value,
+    replaying: bool,
+}
+
+impl Plain {
+    fn note(&self, line: impl Into<String>) {
+        self.log.push(line);
+    }
+}
+
+/// The bodies that `Plain` and `Full` share.
+macro_rules! required_methods {
+    ($self:ident => $plain:expr) => {
+        async fn execute_llm_call(
+            &$self,
+            request: CompletionRequest,
+            options: ActivityOptions,
+        ) -> Result<CompletionResponse, DurableError> {
+            let seconds = options.start_to_close_timeout.as_secs();
+            $plain.note(format!("llm {} {seconds}s", request.model));
+            Ok(response())
+        }
+
+        async fn execute_tool(
+            &$self,
+            tool_name: &str,
+            input: Value,
+            ctx: &ToolContext,
+            options: ActivityOptions,
+        ) -> Result<ToolOutput, DurableError> {
+            let seconds = options.start_to_close_timeout.as_secs();
+            $plain.note(format!("{tool_name} {input} {} {seconds}s", ctx.call_id));
+            match ctx.call_id.as_str() {
+                "bad" => Err(DurableError::Tool(ToolError::ModelRetry("again".into()))),
+                id => Ok(ToolOutput::text(id)),
+            }
+        }
+
+        async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
+            &$self,
+            signal_name: &str,
+            timeout: Duration,
+        ) -> Result<Option<T>, DurableError> {
+            $plain.note(format!("signal {signal_name} {timeout:?}"));
+            match signal_name {
+                "late" => Ok(None),
+                "broken" => Err(DurableError::SignalTimeout),
+                _ => {
+                    let signal = serde_json::from_value($plain.signal.clone());
+                    signal.map(Some).map_err(|error| DurableError::Other(Box::new(error)))
+                }
+            }
+        }
+
+        fn should_continue_as_new(&$self) -> bool {
+            $plain.note("should_continue_as_new");
+            true
+        }
+
+        async fn continue_as_new(&$self, state: Value) -> Result<(), DurableError> {
+            Err(DurableError::ContinueAsNew(state.to_string()))
+        }
+
+        async fn sleep(&$self, duration: Duration) {
+            $plain.note(format!("sleep {duration:?}"));
+        }
+
+        fn now(&$self) -> DateTime<Utc> {
+            time()
+        }
+    };
+}
+
+impl DurableContext for Plain {
+    required_methods!(self => self);
+
+    fn is_replaying(&self) -> bool {
+        self.replaying
+    }
+}
+
+/// All methods.
+#[derive(Default)]
+struct Full(Plain);
+
+impl DurableContext for Full {
+    required_methods!(self => self.0);
+
+    async fn execute_llm_call_ref(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        let (at, seconds) = (
+            std::ptr::from_ref(request).addr(),
+            options.start_to_close_timeout,
+        );
+        self.0.note(format!("llm_ref {at} {seconds:?}"));
+        Ok(response())
+    }
+
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        let (at, seconds) = (
+            std::ptr::from_ref(request).addr(),
+            options.start_to_close_timeout,
+        );
+        self.0.note(format!("llm_stream {at} {seconds:?}"));
+        sink.send(StreamEvent::TextDelta("live".into())).await;
+        Ok(response())
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        self.0.note(format!(
+            "tools {} {:?}",
+            batch.len(),
+            options.start_to_close_timeout
+        ));
+        vec![Err(DurableError::Cancelled)]
+    }
+
+    fn is_replaying(&self) -> bool {
+        true
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some("run-1")
+    }
+}
+
+#[tokio::test]
+async fn the_handle_forwards_every_method() {
+    let full = Full(Plain {
+        signal: json!(5),
+        ..Default::default()
+    });
+    let log = full.0.log.clone();
+    let handle = Durability::new(full);
+    let request = CompletionRequest {
+        model: "m".into(),
+        ..Default::default()
+    };
+    let at = std::ptr::from_ref(&request).addr();
+
+    assert_eq!(
+        handle
+            .execute_llm_call(request.clone(), options(1))
+            .await
+            .unwrap(),
+        response()
+    );
+    handle
+        .execute_llm_call_ref(&request, options(2))
+        .await
+        .unwrap();
+    handle
+        .execute_llm_stream(&request, options(3), &log)
+        .await
+        .unwrap();
+    let ctx = invocation("c1").ctx;
+    let output = handle.execute_tool("t", json!(1), &ctx, options(4)).await;
+    assert_eq!(output.unwrap(), ToolOutput::text("c1"));
+    let batch = vec![invocation("c1"), invocation("c2")];
+    let results = handle.execute_tools(batch, options(5)).await;
+    assert!(matches!(results[..], [Err(DurableError::Cancelled)]));
+    let wait = Duration::from_secs(6);
+    assert_eq!(
+        handle.wait_for_signal::<u8>("go", wait).await.unwrap(),
+        Some(5)
+    );
+    assert!(handle.should_continue_as_new());
+    let next = handle
+        .continue_as_new(json!({ "turn": 3 }))
+        .await
+        .unwrap_err();
+    assert_eq!(next.to_string(), r#"continue as new: {"turn":3}"#);
+    handle.sleep(wait).await;
+    assert_eq!(handle.now(), time());
+    assert_eq!(
+        (handle.is_replaying(), handle.run_id()),
+        (true, Some("run-1"))
+    );
+    assert_eq!(
+        log.take(),
+        [
+            "llm m 1s".to_owned(),
+            format!("llm_ref {at} 2s"),
+            format!("llm_stream {at} 3s"),
+            r#"TextDelta("live")"#.into(),
+            "t 1 c1 4s".into(),
+            "tools 2 5s".into(),
+            "signal go 6s".into(),
+            "should_continue_as_new".into(),
+            "sleep 6s".into(),
+        ]
+    );
+    assert_eq!(
+        format!("{handle:?}"),
+        r#"Durability { run_id: Some("run-1"), .. }"#
+    );
+}
+
+#[tokio::test]
+async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_the_rest() {
+    let plain = Plain::default();
+    let log = plain.log.clone();
+    for context in [
+        Durability::new(plain),
+        Durability::new(Durability::new(Plain {
+            log: log.clone(),
+            ..Default::default()
+        })),
+    ] {
+        let batch = ["c1", "bad", "c3"].map(invocation).to_vec();
+        let results = context.execute_tools(batch, options(9)).await;
+        assert_eq!(
+            log.take(),
+            [
+                r#"tool-c1 {"id":"c1"} c1 9s"#,
+                r#"tool-bad {"id":"bad"} bad 9s"#,
+                r#"tool-c3 {"id":"c3"} c3 9s"#,
+            ]
+        );
+        let [
+            Ok(first),
+            Err(DurableError::Tool(ToolError::ModelRetry(hint))),
+            Ok(last),
+        ] = &results[..]
+        else {
+            panic!("{results:?}")
+        };
+        assert_eq!(
+            (first, hint.as_str(), last),
+            (&ToolOutput::text("c1"), "again", &ToolOutput::text("c3"))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
+    let plain = Plain::default();
+    let log = plain.log.clone();
+    let request = CompletionRequest::default();
+    let answer = Durability::new(plain)
+        .execute_llm_stream(&request, options(1), &log)
+        .await;
+    assert_eq!(answer.unwrap(), response());
+    assert_eq!(
+        log.take(),
+        ["llm  1s", r#"TextDelta("a")"#, r#"TextDelta("b")"#]
+    );
+}
+
+#[tokio::test]
+async fn a_replayed_stream_sends_no_deltas() {
+    let plain = Plain {
+        replaying: true,
+        ..Default::default()
+    };
+    let request = CompletionRequest::default();
+    plain
+        .execute_llm_stream(&request, options(1), &plain.log)
+        .await
+        .unwrap();
+    assert_eq!(plain.log.take(), ["llm  1s"]);
+}
+
+#[tokio::test]
+async fn the_call_by_reference_is_the_call_with_a_copy() {
+    let plain = Plain::default();
+    let request = CompletionRequest {
+        model: "m".into(),
+        ..Default::default()
+    };
+    let answer = plain.execute_llm_call_ref(&request, options(2)).await;
+    assert_eq!(answer.unwrap(), response());
+    assert_eq!(plain.log.take(), ["llm m 2s"]);
+    assert_eq!(plain.run_id(), None);
+}
+
+#[tokio::test]
+async fn a_signal_of_another_type_is_an_error() {
+    let context = Durability::new(Plain {
+        signal: json!({ "approved": true }),
+        ..Default::default()
+    });
+    let wait = Duration::ZERO;
+    let signal = context.wait_for_signal::<Value>("go", wait).await;
+    assert_eq!(signal.unwrap(), Some(json!({ "approved": true })));
+    let error = context.wait_for_signal::<u8>("go", wait).await.unwrap_err();
+    assert_eq!(error.kind(), "Other");
+    assert!(
+        error
+            .to_string()
+            .starts_with("invalid type: map, expected u8"),
+        "{error}"
+    );
+    assert_eq!(
+        context.wait_for_signal::<u8>("late", wait).await.unwrap(),
+        None
+    );
+    let error = context
+        .wait_for_signal::<u8>("broken", wait)
+        .await
+        .unwrap_err();
+    assert!(matches!(error, DurableError::SignalTimeout));
+}
+
+/// An engine's context lives for one invocation; the handle may borrow it.
+#[tokio::test]
+async fn a_handle_may_borrow_an_engine_for_one_invocation() {
+    struct Borrowing<'e>(&'e Plain, &'e mut u32);
+    impl DurableContext for Borrowing<'_> {
+        required_methods!(self => self.0);
+    }
+    let engine = Plain::default();
+    let mut invocations = 0;
+    {
+        let borrowed = Borrowing(&engine, &mut invocations);
+        *borrowed.1 += 1;
+        let handle = Durability::new(borrowed);
+        let clone = handle.clone();
+        clone.sleep(Duration::from_secs(1)).await;
+        assert!(!handle.is_replaying());
+    }
+    assert_eq!(
+        (engine.log.take(), invocations),
+        (vec!["sleep 1s".into()], 1)
+    );
+}
+
+#[test]
+fn calls_through_the_handle_can_be_spawned() {
+    fn is_send<T: Send>(_: T) {}
+    let (handle, request) = (
+        Durability::new(Plain::default()),
+        CompletionRequest::default(),
+    );
+    let log = Log::default();
+    is_send(handle.execute_llm_call_ref(&request, options(1)));
+    is_send(handle.execute_llm_stream(&request, options(1), &log));
+    is_send(handle.execute_tools(vec![], options(1)));
+    is_send(handle.wait_for_signal::<u8>("go", Duration::ZERO));
+}

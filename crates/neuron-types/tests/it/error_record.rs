@@ -1,0 +1,77 @@
+//! Every error's way into a journal and back.
+
+use std::time::Duration;
+
+use neuron_types::{ErrorRecord, ProviderError, ToolError};
+
+#[track_caller]
+fn stored(record: ErrorRecord) -> ErrorRecord {
+    let text = serde_json::to_string(&record).unwrap();
+    let read: ErrorRecord = serde_json::from_str(&text).unwrap();
+    assert_eq!(read, record);
+    read
+}
+
+#[test]
+fn every_provider_error_comes_back_with_its_kind_text_and_class() {
+    use ProviderError as E;
+    let wait = Duration::from_millis(2500);
+    for error in [
+        E::Network("reset".into()),
+        E::RateLimit {
+            retry_after: Some(wait),
+        },
+        E::RateLimit { retry_after: None },
+        E::ModelLoading("cold".into()),
+        E::Timeout(wait),
+        E::ServiceUnavailable("529".into()),
+        E::Authentication("key".into()),
+        E::InvalidRequest("bad".into()),
+        E::ModelNotFound("m".into()),
+        E::InsufficientResources("quota".into()),
+        E::StreamError("cut".into()),
+        E::Other("else".into()),
+    ] {
+        let replayed = stored(ErrorRecord::from(&error)).into_provider_error();
+        assert_eq!(replayed.kind(), error.kind());
+        assert_eq!(replayed.to_string(), error.to_string());
+        assert_eq!(replayed.is_retryable(), error.is_retryable());
+        assert_eq!(replayed.retry_after(), error.retry_after());
+        // A second replay writes the same record.
+        assert_eq!(ErrorRecord::from(&replayed), ErrorRecord::from(&error));
+    }
+}
+
+#[test]
+fn every_tool_error_comes_back_with_its_kind_and_text() {
+    use ToolError as E;
+    for error in [
+        E::NotFound("t".into()),
+        E::InvalidInput("bad".into()),
+        E::ExecutionFailed("disk".into()),
+        E::PermissionDenied("no".into()),
+        E::Cancelled,
+        E::ModelRetry("again".into()),
+    ] {
+        let replayed = stored(ErrorRecord::from(&error)).into_tool_error();
+        assert_eq!(replayed.kind(), error.kind());
+        assert_eq!(replayed.to_string(), error.to_string());
+        assert_eq!(ErrorRecord::from(&replayed), ErrorRecord::from(&error));
+    }
+}
+
+#[test]
+fn a_kind_of_a_newer_version_becomes_the_catch_all() {
+    let record = || -> ErrorRecord {
+        serde_json::from_str(r#"{"kind":"Weather","detail":"rain","cloud":9}"#).unwrap()
+    };
+    let provider = record().into_provider_error();
+    assert_eq!(
+        (provider.kind(), provider.to_string()),
+        ("Other", "rain".into())
+    );
+    assert_eq!(
+        record().into_tool_error().to_string(),
+        "execution failed: rain"
+    );
+}

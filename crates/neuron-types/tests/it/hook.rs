@@ -1,0 +1,129 @@
+//! Hooks behind a pointer, and what a hook is told by default.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_types::{
+    BoxedHook, HookAction, HookError, HookEvent, HookScope, ObservabilityHook, Operation,
+    OperationKind, OperationScope, Outcome, Scopes,
+};
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, line: String) {
+        self.0.lock().unwrap().push(line);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+struct Full(Log);
+
+impl ObservabilityHook for Full {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        self.0.push(format!("on_event {event:?}"));
+        Ok(HookAction::Continue)
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        self.0.push(format!("on_event_in {event:?} {scope:?}"));
+        Ok(HookAction::Terminate {
+            reason: "told".into(),
+        })
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        struct Noted(Log);
+        impl OperationScope for Noted {
+            fn around(&mut self, poll: &mut dyn FnMut()) {
+                self.0.push("around".into());
+                poll();
+            }
+            fn end(self: Box<Self>, outcome: Outcome<'_>) {
+                self.0.push(format!("end {outcome:?}"));
+            }
+        }
+        let OperationKind::Compaction { old_tokens } = operation.kind else {
+            return None;
+        };
+        self.0
+            .push(format!("scope {old_tokens} in {}", operation.scope.run_id));
+        Some(Box::new(Noted(self.0.clone())))
+    }
+}
+
+fn scope() -> HookScope<'static> {
+    HookScope::new("run-1", 2, "anthropic", "m")
+        .in_call("c1")
+        .with_replaying(true)
+}
+
+#[tokio::test]
+async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
+    let log = Log::default();
+    let boxed = BoxedHook::new(Full(log.clone()));
+    for hook in [boxed.clone(), BoxedHook::new(boxed)] {
+        assert_eq!(format!("{hook:?}"), "BoxedHook { .. }");
+        let event = HookEvent::LoopIteration { turn: 2 };
+        assert_eq!(hook.on_event(event).await.unwrap(), HookAction::Continue);
+        let told = hook.on_event_in(event, &scope()).await.unwrap();
+        assert!(matches!(told, HookAction::Terminate { .. }));
+        assert_eq!(
+            log.take(),
+            [
+                "on_event LoopIteration { turn: 2 }",
+                "on_event_in LoopIteration { turn: 2 } HookScope { run_id: \"run-1\", turn: 2, \
+                 call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", replaying: true }",
+            ]
+        );
+
+        let run = OperationKind::Run { session_id: "s" };
+        assert!(hook.scope(&Operation::new(scope(), run)).is_none());
+        let compaction = OperationKind::Compaction { old_tokens: 9 };
+        let mut scopes = Scopes::open(&[hook], &Operation::new(scope(), compaction));
+        scopes.run(async {}).await;
+        scopes.end(Outcome::Compacted { new_tokens: 3 });
+        assert_eq!(
+            log.take(),
+            [
+                "scope 9 in run-1",
+                "around",
+                "end Compacted { new_tokens: 3 }"
+            ]
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_only_takes_events_gets_them_from_every_place_and_opens_no_scope() {
+    struct Plain(Log);
+    impl ObservabilityHook for Plain {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            self.0.push(format!("{event:?}"));
+            Err(HookError::Failed("full".into()))
+        }
+    }
+    let log = Log::default();
+    let hook = BoxedHook::new(Plain(log.clone()));
+    let told = hook.on_event_in(HookEvent::FirstChunk, &scope()).await;
+    assert_eq!(told.unwrap_err().to_string(), "hook failed: full");
+    assert_eq!(log.take(), ["FirstChunk"]);
+    let run = OperationKind::Run { session_id: "s" };
+    assert!(hook.scope(&Operation::new(scope(), run)).is_none());
+}
+
+#[test]
+fn a_place_in_a_run_is_built_step_by_step() {
+    let place = HookScope::new("run-1", 2, "anthropic", "m");
+    assert_eq!((place.call_id, place.replaying), (None, false));
+    assert_eq!(scope().call_id, Some("c1"));
+    assert!(scope().replaying);
+    assert_eq!(HookScope::default(), HookScope::new("", 0, "", ""));
+}

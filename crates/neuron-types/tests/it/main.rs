@@ -1,0 +1,13 @@
+//! What the types of this crate store, forward and keep.
+
+mod boxed;
+mod durable;
+mod error_record;
+mod hook;
+mod provider;
+mod scope;
+mod serde_form;
+mod stream;
+mod stream_error;
+mod tool;
+mod usage;

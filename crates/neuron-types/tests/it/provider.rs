@@ -1,0 +1,180 @@
+//! Providers behind pointers: every call reaches the same method, and a borrowed request is not
+//! copied on the way.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use neuron_types::{
+    BoxedProvider, CompletionRequest, CompletionResponse, Message, Provider, ProviderError,
+    ProviderInfo, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+};
+
+/// Says which method was called, and at which address the request was.
+#[derive(Clone, Default)]
+struct Direct(Arc<Mutex<Vec<(&'static str, usize)>>>);
+
+fn response(text: &str) -> CompletionResponse {
+    CompletionResponse {
+        id: String::new(),
+        model: String::new(),
+        message: Message::assistant(text),
+        usage: TokenUsage::default(),
+        stop_reason: StopReason::EndTurn,
+    }
+}
+
+fn handle(text: &str) -> StreamHandle {
+    let event = StreamEvent::ResponseComplete(Box::new(response(text)));
+    StreamReceiver::new(futures_util::stream::iter([event])).into()
+}
+
+impl Direct {
+    fn note(&self, method: &'static str, request: &CompletionRequest) {
+        let address = std::ptr::from_ref(request).addr();
+        self.0.lock().unwrap().push((method, address));
+    }
+}
+
+impl Provider for Direct {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.note("complete", &request);
+        Ok(response("complete"))
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.note("complete_stream", &request);
+        Ok(handle("complete_stream"))
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.note("complete_ref", request);
+        Ok(response("complete_ref"))
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.note("complete_stream_ref", request);
+        Ok(handle("complete_stream_ref"))
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("direct", "model-1")
+    }
+}
+
+/// Every method of the wrapper calls the method of the same name, once, and the borrowed request
+/// arrives where it is.
+async fn check<P: Provider>(wrapper: P, direct: &Direct) {
+    let request = CompletionRequest {
+        messages: vec![Message::user("hi")],
+        ..Default::default()
+    };
+    let here = std::ptr::from_ref(&request).addr();
+    let answer = wrapper.complete(request.clone()).await.unwrap();
+    assert_eq!(answer.message.text(), "complete");
+    let stream = wrapper.complete_stream(request.clone()).await.unwrap();
+    let answer = stream.into_response().await.unwrap();
+    assert_eq!(answer.message.text(), "complete_stream");
+    let answer = wrapper.complete_ref(&request).await.unwrap();
+    assert_eq!(answer.message.text(), "complete_ref");
+    let stream = wrapper.complete_stream_ref(&request).await.unwrap();
+    let answer = stream.into_response().await.unwrap();
+    assert_eq!(answer.message.text(), "complete_stream_ref");
+    assert_eq!(wrapper.info(), ProviderInfo::new("direct", "model-1"));
+
+    let calls = std::mem::take(&mut *direct.0.lock().unwrap());
+    let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        [
+            "complete",
+            "complete_stream",
+            "complete_ref",
+            "complete_stream_ref"
+        ]
+    );
+    assert_eq!((calls[2].1, calls[3].1), (here, here), "not a copy");
+}
+
+#[tokio::test]
+async fn pointers_forward_every_method_and_copy_no_request() {
+    let direct = Direct::default();
+    check(&direct, &direct).await;
+    check(&&direct, &direct).await;
+    check(Arc::new(direct.clone()), &direct).await;
+    check(Box::new(direct.clone()), &direct).await;
+    let boxed = BoxedProvider::new(direct.clone());
+    check(boxed.clone(), &direct).await;
+    check(&boxed, &direct).await;
+    check(BoxedProvider::new(boxed.clone()), &direct).await;
+    check(
+        BoxedProvider::new(Arc::new(Box::new(direct.clone()))),
+        &direct,
+    )
+    .await;
+    assert_eq!(
+        format!("{boxed:?}"),
+        r#"BoxedProvider(ProviderInfo { name: "direct", default_model: "model-1" })"#
+    );
+}
+
+#[tokio::test]
+async fn the_provided_forms_copy_the_request_and_name_nobody() {
+    #[derive(Default)]
+    struct Plain(AtomicUsize);
+    impl Provider for Plain {
+        async fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(response(&request.model))
+        }
+        async fn complete_stream(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(handle(&request.model))
+        }
+    }
+    let plain = Plain::default();
+    let request = CompletionRequest {
+        model: "m".into(),
+        ..Default::default()
+    };
+    let answer = plain.complete_ref(&request).await.unwrap();
+    assert_eq!(answer.message.text(), "m");
+    let stream = plain.complete_stream_ref(&request).await.unwrap();
+    assert_eq!(stream.into_response().await.unwrap(), answer);
+    assert_eq!(plain.0.load(Ordering::Relaxed), 2);
+    assert_eq!(plain.info(), ProviderInfo::default());
+}
+
+#[test]
+fn a_call_through_a_pointer_can_be_spawned() {
+    fn is_send<T: Send>(_: T) {}
+    fn generic<P: Provider>(provider: P, request: &CompletionRequest) {
+        let shared = Arc::new(&provider);
+        is_send(shared.complete_ref(request));
+        is_send(shared.complete_stream_ref(request));
+        let boxed = Box::new(&provider);
+        is_send(boxed.complete(request.clone()));
+        is_send(boxed.complete_stream(request.clone()));
+    }
+    let request = CompletionRequest::default();
+    generic(Direct::default(), &request);
+    let boxed = BoxedProvider::new(Direct::default());
+    is_send(boxed.complete_ref(&request));
+}

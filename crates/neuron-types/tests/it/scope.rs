@@ -1,0 +1,214 @@
+//! Scopes around a future: each poll is inside all of them, whatever one of them does.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::FutureExt;
+use neuron_types::{
+    HookAction, HookError, HookEvent, HookScope, LoopError, ObservabilityHook, Operation,
+    OperationKind, OperationScope, Outcome, Scopes,
+};
+
+/// How often a scope calls the poll that it is given.
+#[derive(Clone, Copy)]
+enum Manner {
+    Once,
+    Never,
+    Twice,
+    Panics,
+}
+
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock().unwrap()).join(" ")
+    }
+}
+
+struct Hook(&'static str, Manner, Log);
+
+impl ObservabilityHook for Hook {
+    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, _operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        Some(Box::new(Scope(self.0, self.1, self.2.clone())))
+    }
+}
+
+struct Scope(&'static str, Manner, Log);
+
+impl OperationScope for Scope {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        self.2.push(format!("{}(", self.0));
+        match self.1 {
+            Manner::Once => poll(),
+            Manner::Never => {}
+            Manner::Twice => {
+                poll();
+                poll();
+            }
+            Manner::Panics => panic!("the scope panics"),
+        }
+        self.2.push(format!("){}", self.0));
+    }
+
+    fn end(self: Box<Self>, outcome: Outcome<'_>) {
+        let how = match outcome {
+            Outcome::Error(error) => error.to_string(),
+            Outcome::Compacted { new_tokens } => new_tokens.to_string(),
+            _ => "other".into(),
+        };
+        self.2.push(format!("{}:{how}", self.0));
+    }
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        self.2.push(format!("drop-{}", self.0));
+    }
+}
+
+/// Scopes `a`, `b`, … with these manners.
+fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
+    let names = ["a", "b", "c"];
+    let hooks: Vec<_> = std::iter::zip(names, manners)
+        .map(|(name, manner)| Hook(name, manner, log.clone()))
+        .collect();
+    let kind = OperationKind::Run { session_id: "" };
+    Scopes::open(&hooks, &Operation::new(HookScope::default(), kind))
+}
+
+/// Work that is done at its second poll.
+async fn two_polls(log: Log) -> u8 {
+    let mut polls = 0;
+    poll_fn(|cx| {
+        log.push("work");
+        polls += 1;
+        cx.waker().wake_by_ref();
+        match polls {
+            2 => Poll::Ready(7),
+            _ => Poll::Pending,
+        }
+    })
+    .await
+}
+
+async fn run<const N: usize>(manners: [Manner; N]) -> String {
+    let log = Log::default();
+    let mut scopes = open(manners, &log);
+    assert_eq!(scopes.run(two_polls(log.clone())).await, 7);
+    std::mem::forget(scopes);
+    log.take()
+}
+
+#[tokio::test]
+async fn every_poll_is_inside_all_scopes_the_first_hooks_outermost() {
+    use Manner::Once;
+    assert_eq!(run([]).await, "work work");
+    assert_eq!(run([Once]).await, "a( work )a a( work )a");
+    assert_eq!(
+        run([Once, Once, Once]).await,
+        "a( b( c( work )c )b )a a( b( c( work )c )b )a"
+    );
+}
+
+#[tokio::test]
+async fn a_scope_that_forgets_the_work_does_not_stop_it() {
+    use Manner::{Never, Once};
+    assert_eq!(run([Never]).await, "a( )a work a( )a work");
+    assert_eq!(run([Never, Once]).await, "a( )a work a( )a work");
+    assert_eq!(
+        run([Once, Never]).await,
+        "a( b( )b )a work a( b( )b )a work"
+    );
+}
+
+#[tokio::test]
+async fn a_scope_that_calls_twice_polls_the_work_once() {
+    use Manner::{Once, Twice};
+    assert_eq!(run([Twice]).await, "a( work )a a( work )a");
+    // Those inside it see its second call, with nothing in it.
+    assert_eq!(
+        run([Twice, Once]).await,
+        "a( b( work )b b( )b )a a( b( work )b b( )b )a"
+    );
+}
+
+#[test]
+fn a_panic_in_a_scope_reaches_the_caller_and_the_work_is_not_lost() {
+    let log = Log::default();
+    let mut scopes = open([Manner::Once, Manner::Panics], &log);
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut work = pin!(two_polls(log.clone()));
+    {
+        let mut inside = pin!(scopes.run(work.as_mut()));
+        let polled = catch_unwind(AssertUnwindSafe(|| inside.poll_unpin(&mut cx)));
+        assert!(polled.is_err());
+    }
+    assert_eq!(log.take(), "a( b(");
+    assert!(work.poll_unpin(&mut cx).is_pending());
+    assert_eq!(work.poll_unpin(&mut cx), Poll::Ready(7));
+    log.take();
+    drop(scopes);
+    assert_eq!(log.take(), "drop-a drop-b");
+}
+
+#[test]
+fn a_panic_of_the_work_passes_through_the_scopes() {
+    let log = Log::default();
+    let mut scopes = open([Manner::Once], &log);
+    let mut inside = pin!(scopes.run(async { panic!("the work panics") }));
+    let mut cx = Context::from_waker(Waker::noop());
+    let polled = catch_unwind(AssertUnwindSafe(|| inside.poll_unpin(&mut cx)));
+    let text = *polled.unwrap_err().downcast::<&str>().unwrap();
+    assert_eq!((text, log.take()), ("the work panics", "a(".into()));
+}
+
+#[test]
+fn the_end_is_told_innermost_first() {
+    let log = Log::default();
+    let scopes = open([Manner::Once, Manner::Never, Manner::Once], &log);
+    assert_eq!(format!("{scopes:?}"), "Scopes { len: 3 }");
+    scopes.end(Outcome::Error(&LoopError::Cancelled));
+    assert_eq!(
+        log.take(),
+        "c:cancelled drop-c b:cancelled drop-b a:cancelled drop-a"
+    );
+}
+
+#[test]
+fn scopes_of_dropped_work_are_dropped_without_an_end() {
+    let log = Log::default();
+    let mut scopes = open([Manner::Once], &log);
+    {
+        let mut inside = Box::pin(scopes.run(two_polls(log.clone())));
+        assert_eq!(format!("{inside:?}"), "InScopes { scopes: 1, .. }");
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(inside.poll_unpin(&mut cx).is_pending());
+    }
+    drop(scopes);
+    assert_eq!(log.take(), "a( work )a drop-a");
+}
+
+#[tokio::test]
+async fn an_operation_in_several_parts_keeps_its_scopes() {
+    let log = Log::default();
+    let mut scopes = open([Manner::Once], &log);
+    scopes.run(async {}).await;
+    scopes.run(async {}).await;
+    scopes.end(Outcome::Compacted { new_tokens: 3 });
+    assert_eq!(log.take(), "a( )a a( )a a:3 drop-a");
+    // Without hooks it is the work alone.
+    assert_eq!(Scopes::default().run(async { 1 }).await, 1);
+}
