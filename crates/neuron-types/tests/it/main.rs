@@ -4,6 +4,8 @@ mod boxed;
 mod durable;
 mod error_record;
 mod hook;
+mod message;
+mod permission;
 mod provider;
 mod scope;
 mod serde_form;

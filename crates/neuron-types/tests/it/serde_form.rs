@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// The value is written as `stored`, and `stored` is read as the value: also with a field that this
-/// version does not know, in every object whose fields are ours.
+/// version does not know, and with its tag at the end.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: &str) {
     assert_eq!(serde_json::to_string(&value).unwrap(), stored);
@@ -23,7 +23,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: 
         let mut newer = json.clone();
         newer["added_later"] = json!({ "by": ["a", "newer", "version"] });
         reads(&newer.to_string(), &value);
-        // The tag may stand at the end: other writers order fields as they like.
+        // Other writers order fields as they like.
         if let Some(fields) = newer.as_object_mut()
             && let Some(tag) = fields.shift_remove("type")
         {

@@ -1,0 +1,104 @@
+//! Messages as text, and what a provider's own block means to everyone else.
+
+use neuron_types::{
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, SystemBlock,
+    SystemPrompt,
+};
+use serde_json::json;
+
+fn raw(portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw {
+        provider: "anthropic".into(),
+        json: json!({ "type": "new" }),
+        portable: portable.map(Box::new),
+    }
+}
+
+fn call(id: &str) -> ContentBlock {
+    ContentBlock::ToolUse {
+        id: id.into(),
+        name: "search".into(),
+        input: json!({ "q": 1 }),
+    }
+}
+
+fn image() -> ImageSource {
+    ImageSource::Url {
+        url: "https://a/b.png".into(),
+    }
+}
+
+#[test]
+fn blocks_print_their_text_or_a_short_form() {
+    #[track_caller]
+    fn check(block: ContentBlock, text: &str) {
+        assert_eq!(block.to_string(), text);
+    }
+    check(ContentBlock::Text("as it is\n".into()), "as it is\n");
+    let (thinking, signature) = ("Hm.".into(), "s".into());
+    let thinking = ContentBlock::Thinking {
+        thinking,
+        signature,
+    };
+    check(thinking, "[thinking]");
+    let data = "opaque".into();
+    check(ContentBlock::RedactedThinking { data }, "[thinking]");
+    check(call("c1"), r#"[tool call c1: search {"q":1}]"#);
+    let result = |is_error| ContentBlock::ToolResult {
+        tool_use_id: "c1".into(),
+        content: vec![
+            ContentItem::Text("22".into()),
+            ContentItem::Image { source: image() },
+        ],
+        is_error,
+    };
+    check(result(false), "[tool result c1: 22 [image]]");
+    check(result(true), "[tool error c1: 22 [image]]");
+    check(ContentBlock::Image { source: image() }, "[image]");
+    let source = DocumentSource::PlainText { data: "d".into() };
+    check(ContentBlock::Document { source }, "[document]");
+    let content = "so far".into();
+    check(
+        ContentBlock::Compaction { content },
+        "[summary of the conversation so far]",
+    );
+    check(raw(None), "[anthropic block]");
+    check(raw(Some(call("c2"))), r#"[tool call c2: search {"q":1}]"#);
+}
+
+#[test]
+fn a_messages_text_and_calls_include_those_in_blocks_of_the_provider() {
+    let message = Message {
+        role: Role::Assistant,
+        content: vec![
+            ContentBlock::Text("It is ".into()),
+            call("c1"),
+            raw(Some(ContentBlock::Text("sunny".into()))),
+            raw(None),
+            ContentBlock::Text(".".into()),
+            raw(Some(call("c2"))),
+        ],
+    };
+    assert_eq!(message.text(), "It is sunny.");
+    let ids: Vec<_> = message.tool_uses().map(|call| call.id).collect();
+    assert_eq!(ids, ["c1", "c2"]);
+    assert_eq!(raw(None).portable(), None);
+}
+
+#[test]
+fn a_system_prompt_is_empty_if_there_is_nothing_to_send() {
+    let block = |text: &str| SystemBlock {
+        text: text.into(),
+        cache_control: None,
+    };
+    for (prompt, is_empty) in [
+        (SystemPrompt::default(), true),
+        (SystemPrompt::from("text"), false),
+        (SystemPrompt::from(String::new()), true),
+        (SystemPrompt::from(vec![]), true),
+        (SystemPrompt::from(vec![block(""), block("")]), true),
+        (SystemPrompt::from(vec![block(""), block("text")]), false),
+    ] {
+        assert_eq!(prompt.is_empty(), is_empty, "{prompt:?}");
+    }
+}
