@@ -58,9 +58,7 @@ fn report_allocations() {
     for (name, run) in [("by hand", run_by_hand as Run), ("agent", agent)] {
         let counts = HISTORIES.map(|history| {
             let costs = run(history + MEASURED);
-            costs
-                .get(history + MEASURED / 2)
-                .map_or(0, |cost| cost.allocations)
+            costs.get(history + MEASURED / 2).map_or(0, |cost| cost.allocations)
         });
         println!("  {name}: {counts:?}");
     }

@@ -46,14 +46,10 @@ impl Clock {
     pub fn costs(&self) -> Vec<Cost> {
         let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let between = |pair: &[(Instant, Stats)]| match pair {
-            [(start, before), (end, after)] => Cost {
-                time: *end - *start,
-                allocations: after.allocations - before.allocations,
-            },
-            _ => Cost {
-                time: Duration::ZERO,
-                allocations: 0,
-            },
+            [(start, before), (end, after)] => {
+                Cost { time: *end - *start, allocations: after.allocations - before.allocations }
+            }
+            _ => Cost { time: Duration::ZERO, allocations: 0 },
         };
         ticks.windows(2).map(between).collect()
     }
@@ -76,18 +72,8 @@ impl ToolCaller<'_> {
         let turn = messages.len() / 2;
         let (message, stop_reason) = if turn < self.turns {
             let input = Value::Null;
-            let call = ContentBlock::ToolUse {
-                id: "call".into(),
-                name: "echo".into(),
-                input,
-            };
-            (
-                Message {
-                    role: Role::Assistant,
-                    content: vec![call],
-                },
-                StopReason::ToolUse,
-            )
+            let call = ContentBlock::ToolUse { id: "call".into(), name: "echo".into(), input };
+            (Message { role: Role::Assistant, content: vec![call] }, StopReason::ToolUse)
         } else {
             (Message::assistant("done"), StopReason::EndTurn)
         };
@@ -95,11 +81,7 @@ impl ToolCaller<'_> {
             id: String::new(),
             model: String::new(),
             message,
-            usage: TokenUsage {
-                input_tokens: 10,
-                output_tokens: 1,
-                ..TokenUsage::default()
-            },
+            usage: TokenUsage { input_tokens: 10, output_tokens: 1, ..TokenUsage::default() },
             stop_reason,
         }
     }
@@ -114,9 +96,7 @@ impl Provider for ToolCaller<'_> {
     }
 
     async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        Err(ProviderError::InvalidRequest(
-            "this model does not stream".into(),
-        ))
+        Err(ProviderError::InvalidRequest("this model does not stream".into()))
     }
 
     async fn complete_ref(
@@ -195,10 +175,7 @@ pub fn run_agent(
     let clock = Clock::with_capacity(turns + 1);
     let mut tools = ToolRegistry::new();
     tools.register_dyn(std::sync::Arc::new(Echo));
-    let provider = ToolCaller {
-        turns,
-        clock: &clock,
-    };
+    let provider = ToolCaller { turns, clock: &clock };
     let mut agent = AgentLoop::builder(provider, strategy).tools(tools).build();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let result = runtime.block_on(agent.run_text("go", &ToolContext::default()))?;

@@ -9,10 +9,7 @@ const AT_MOST_TIMES_THE_FLOOR: usize = 5;
 
 /// The same number for all turns between two growths of a vector.
 fn allocations(costs: &[Cost], after: usize) -> usize {
-    let mut counts: Vec<_> = costs[after..after + 10]
-        .iter()
-        .map(|cost| cost.allocations)
-        .collect();
+    let mut counts: Vec<_> = costs[after..after + 10].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
@@ -28,8 +25,5 @@ fn a_turn_allocates_the_same_whatever_the_history() {
     assert_eq!(agent[0], agent[1]);
     assert_eq!(agent[1], agent[2]);
     assert_eq!(floor[0], floor[2]);
-    assert!(
-        agent[0] <= AT_MOST_TIMES_THE_FLOOR * floor[0],
-        "{agent:?} against {floor:?}"
-    );
+    assert!(agent[0] <= AT_MOST_TIMES_THE_FLOOR * floor[0], "{agent:?} against {floor:?}");
 }

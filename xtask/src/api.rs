@@ -44,11 +44,7 @@ pub(crate) fn rewrite() -> Result<(), String> {
 /// The listings of all library crates under `crates/`.
 pub(crate) fn listings() -> Result<Vec<Listing>, String> {
     let mut listings = Vec::new();
-    for package in workspace::members()?
-        .packages
-        .iter()
-        .filter(|package| package.is_in_crates())
-    {
+    for package in workspace::members()?.packages.iter().filter(|package| package.is_in_crates()) {
         let Some(library) = package.library() else {
             continue;
         };
@@ -56,10 +52,7 @@ pub(crate) fn listings() -> Result<Vec<Listing>, String> {
         let lines = surface::list(&library.name, &tree);
         let text = lines.iter().map(|line| format!("{line}\n")).collect();
         let file = package.folder().join("api.txt");
-        let file = file
-            .strip_prefix(process::root())
-            .unwrap_or(&file)
-            .to_owned();
+        let file = file.strip_prefix(process::root()).unwrap_or(&file).to_owned();
         listings.push(Listing { file, text });
     }
     Ok(listings)

@@ -19,11 +19,7 @@ pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
     let programs = build()?;
     let output = metadata.target_directory.join("example-output.txt");
-    for package in metadata
-        .packages
-        .iter()
-        .filter(|package| package.runs_examples())
-    {
+    for package in metadata.packages.iter().filter(|package| package.runs_examples()) {
         for target in package.targets.iter().filter(|target| target.is("example")) {
             let label = format!("{}/{}", package.name, target.name);
             let program = programs
@@ -57,9 +53,7 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
             let program = PathBuf::from(program);
             if programs.values().any(|known| *known == program) {
                 let program = program.display();
-                return Err(format!(
-                    "two examples share {program}: give them different names"
-                ));
+                return Err(format!("two examples share {program}: give them different names"));
             }
             programs.insert(PathBuf::from(source), program);
         }
@@ -91,9 +85,7 @@ fn run_silently(package: &Package, program: &Path, output: &Path) -> Result<(), 
         .stdout(file);
     hide_keys(&mut command);
 
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("did not start: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("did not start: {error}"))?;
     let start = Instant::now();
     loop {
         match child.try_wait() {

@@ -8,10 +8,5 @@ mod sources;
 /// Fails with all problems at once.
 #[track_caller]
 fn assert_none(problems: &[String]) {
-    assert!(
-        problems.is_empty(),
-        "{} problems:\n{}",
-        problems.len(),
-        problems.join("\n")
-    );
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }

@@ -1,11 +1,6 @@
 //! The workspace's chores behind `cargo xtask`: reads the command line, nothing more.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod api;
 mod examples;

@@ -50,11 +50,7 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .output()
         .map_err(|error| cannot_start(&command, &error))?;
     if !output.status.success() {
-        return Err(format!(
-            "`{}` ended with {}",
-            display(&command),
-            output.status
-        ));
+        return Err(format!("`{}` ended with {}", display(&command), output.status));
     }
     String::from_utf8(output.stdout)
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
@@ -70,11 +66,7 @@ pub(crate) fn display(command: &Command) -> String {
     let mut words = Vec::new();
     for (key, value) in command.get_envs() {
         if let Some(value) = value {
-            words.push(format!(
-                "{}={}",
-                key.to_string_lossy(),
-                quoted(&value.to_string_lossy())
-            ));
+            words.push(format!("{}={}", key.to_string_lossy(), quoted(&value.to_string_lossy())));
         }
     }
     let path = Path::new(command.get_program());
@@ -99,13 +91,7 @@ mod tests {
     #[test]
     fn a_command_is_shown_as_one_would_type_it() {
         let mut command = Command::new("/somewhere/bin/cargo");
-        command
-            .args(["doc", "--no-deps"])
-            .env("RUSTDOCFLAGS", "-D warnings")
-            .env_remove("HOME");
-        assert_eq!(
-            display(&command),
-            "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps"
-        );
+        command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").env_remove("HOME");
+        assert_eq!(display(&command), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
     }
 }

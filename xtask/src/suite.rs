@@ -30,11 +30,7 @@ pub(crate) fn run() -> ExitCode {
         println!("error: {failure}");
     }
     println!("{tally}");
-    if failure.is_some() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
-    }
+    if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 struct Step {
@@ -44,30 +40,12 @@ struct Step {
 
 /// Cheap checks first, so that a slip shows within seconds.
 const STEPS: &[Step] = &[
-    Step {
-        name: "fmt",
-        run: |_| process::run(process::cargo(["fmt", "--all", "--check"])),
-    },
-    Step {
-        name: "clippy",
-        run: |_| clippy(),
-    },
-    Step {
-        name: "docs",
-        run: |_| docs(),
-    },
-    Step {
-        name: "wasm",
-        run: |_| wasm::check(),
-    },
-    Step {
-        name: "examples",
-        run: |_| examples::run(),
-    },
-    Step {
-        name: "tests",
-        run: tally::run_tests,
-    },
+    Step { name: "fmt", run: |_| process::run(process::cargo(["fmt", "--all", "--check"])) },
+    Step { name: "clippy", run: |_| clippy() },
+    Step { name: "docs", run: |_| docs() },
+    Step { name: "wasm", run: |_| wasm::check() },
+    Step { name: "examples", run: |_| examples::run() },
+    Step { name: "tests", run: tally::run_tests },
 ];
 
 fn clippy() -> Result<(), String> {

@@ -22,11 +22,7 @@ pub(crate) fn run_tests(tally: &mut Tally) -> Result<(), String> {
     let documentation = run_counted("--doc", tally);
     targets.and(documentation)?;
     match tally {
-        Tally {
-            failed: 0,
-            passed: 1..,
-            ..
-        } => Ok(()),
+        Tally { failed: 0, passed: 1.., .. } => Ok(()),
         Tally { failed: 0, .. } => Err("no test passed".to_owned()),
         Tally { failed, .. } => Err(format!("{failed} tests failed")),
     }
@@ -38,24 +34,15 @@ fn run_counted(selection: &str, tally: &mut Tally) -> Result<(), String> {
     // One pipe for both streams keeps cargo's headlines and the tests' lines in order.
     let in_pipe = |error| format!("cannot read the output of the tests: {error}");
     let (reader, writer) = io::pipe().map_err(in_pipe)?;
-    command
-        .stderr(writer.try_clone().map_err(in_pipe)?)
-        .stdout(writer)
-        .stdin(Stdio::null());
+    command.stderr(writer.try_clone().map_err(in_pipe)?).stdout(writer).stdin(Stdio::null());
     let shown = process::display(&command);
-    let mut child = command
-        .spawn()
-        .map_err(|error| process::cannot_start(&command, &error))?;
+    let mut child = command.spawn().map_err(|error| process::cannot_start(&command, &error))?;
     // The command owns the writing ends of the pipe: while it lives, the pipe has no end.
     drop(command);
     let copied = copy_and_count(reader, tally).map_err(in_pipe);
     let status = child.wait().map_err(in_pipe)?;
     copied?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("`{shown}` ended with {status}"))
-    }
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` ended with {status}")) }
 }
 
 /// Passes the output on as it comes, even half a line, and counts whole lines.
@@ -84,9 +71,8 @@ fn copy_and_count(mut reader: PipeReader, tally: &mut Tally) -> io::Result<()> {
 impl Tally {
     /// Counts a line such as `test result: ok. 12 passed; 0 failed; 3 ignored; …`.
     fn add_line(&mut self, line: &str) {
-        let Some((_, counts)) = line
-            .strip_prefix("test result: ")
-            .and_then(|rest| rest.split_once(". "))
+        let Some((_, counts)) =
+            line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         else {
             return;
         };
@@ -109,15 +95,8 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            passed,
-            failed,
-            skipped,
-        } = self;
-        write!(
-            f,
-            "tests: {passed} passed, {failed} failed, {skipped} skipped"
-        )
+        let Self { passed, failed, skipped } = self;
+        write!(f, "tests: {passed} passed, {failed} failed, {skipped} skipped")
     }
 }
 
@@ -135,10 +114,7 @@ mod tests {
     #[test]
     fn result_lines_are_added_up() {
         check("", "tests: 0 passed, 0 failed, 0 skipped");
-        check(
-            "running 12 tests\ntest result is late",
-            "tests: 0 passed, 0 failed, 0 skipped",
-        );
+        check("running 12 tests\ntest result is late", "tests: 0 passed, 0 failed, 0 skipped");
         check(
             "test result: ok. 12 passed; 0 failed; 3 ignored; 1 measured; 4 filtered out; \
              finished in 0.00s\n\

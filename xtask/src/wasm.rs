@@ -53,10 +53,7 @@ fn command(target_directory: &Path) -> Result<Command, String> {
     if !has_installed_target() {
         let rustc = debian::rustc(target_directory)?;
         // `build-std` is unstable; this variable opens it for a stable compiler.
-        command
-            .arg("-Zbuild-std=std,panic_abort")
-            .env("RUSTC_BOOTSTRAP", "1")
-            .env("RUSTC", rustc);
+        command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
     }
     Ok(command)
 }

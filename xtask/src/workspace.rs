@@ -77,9 +77,7 @@ impl Package {
 
     /// The library that this package offers to others, macros included.
     pub(crate) fn library(&self) -> Option<&Target> {
-        self.targets
-            .iter()
-            .find(|target| target.is("lib") || target.is("proc-macro"))
+        self.targets.iter().find(|target| target.is("lib") || target.is("proc-macro"))
     }
 
     /// Whether `crates/` holds the package.

@@ -29,12 +29,7 @@
 //! | [`SlidingWindowStrategy`] | drops the oldest messages |
 //! | [`TokenCounter`] | estimates tokens without a tokenizer |
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod sliding_window;
 pub mod strategies;

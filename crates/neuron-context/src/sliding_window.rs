@@ -1,6 +1,6 @@
 //! The window: the last messages stay, the oldest go.
 
-use neuron_types::{ContentBlock, ContextError, ContextStrategy, Message, Role};
+use neuron_types::{ContextError, ContextStrategy, Message, Role};
 
 use crate::TokenCounter;
 
@@ -9,7 +9,7 @@ use crate::TokenCounter;
 /// What it keeps is always a valid history:
 ///
 /// - a tool call and its results stay or go together. So it may keep fewer than `window`
-///   messages, and more only when the newest exchange alone is larger;
+///   messages, and more only when the next line and the newest exchange together are more;
 /// - the user message that started the run (the last that is not a tool result) stays, and counts
 ///   as one of the `window`;
 /// - what remains begins with the user. A conversation without a user message is left as it is.
@@ -41,11 +41,7 @@ impl SlidingWindowStrategy {
     /// The same, with a counter of one's own.
     #[must_use]
     pub fn with_counter(window: usize, max_tokens: usize, counter: TokenCounter) -> Self {
-        Self {
-            window,
-            max_tokens,
-            counter,
-        }
+        Self { window, max_tokens, counter }
     }
 }
 
@@ -57,9 +53,7 @@ impl ContextStrategy for SlidingWindowStrategy {
     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
         let keep = choose(&messages, self.window);
         let kept = messages.into_iter().zip(keep);
-        Ok(kept
-            .filter_map(|(message, keep)| keep.then_some(message))
-            .collect())
+        Ok(kept.filter_map(|(message, keep)| keep.then_some(message)).collect())
     }
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
@@ -87,17 +81,12 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
         newest = false;
         first_kept = exchange.start;
     }
-    if exchanges
-        .first()
-        .is_some_and(|oldest| oldest.start == first_kept)
-    {
+    if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
         return vec![true; messages.len()];
     }
     // Inside the window as well, the goal is the last user message that may come first.
     let begins_with_user = |index: &usize| messages.get(*index).is_some_and(is_plain_user);
-    let first_kept = (first_kept..=goal)
-        .find(begins_with_user)
-        .unwrap_or(first_kept);
+    let first_kept = (first_kept..=goal).find(begins_with_user).unwrap_or(first_kept);
     messages
         .iter()
         .enumerate()
@@ -123,10 +112,7 @@ fn exchanges(messages: &[Message]) -> Vec<Exchange> {
         }
         match exchanges.last_mut() {
             Some(last) if has_result(message) => last.len += 1,
-            _ => exchanges.push(Exchange {
-                start: index,
-                len: 1,
-            }),
+            _ => exchanges.push(Exchange { start: index, len: 1 }),
         }
     }
     exchanges
@@ -137,10 +123,7 @@ fn is_plain_user(message: &Message) -> bool {
 }
 
 fn has_result(message: &Message) -> bool {
-    message
-        .content
-        .iter()
-        .any(|block| matches!(block, ContentBlock::ToolResult { .. }))
+    message.content.iter().any(|block| block.as_tool_result_id().is_some())
 }
 
 #[cfg(test)]

@@ -40,9 +40,7 @@ impl TokenCounter {
     /// Counts four characters a token.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            chars_per_token: DEFAULT_CHARS_PER_TOKEN,
-        }
+        Self { chars_per_token: DEFAULT_CHARS_PER_TOKEN }
     }
 
     /// Counts so many characters a token. A ratio that is not a positive number makes no sense and
@@ -50,9 +48,7 @@ impl TokenCounter {
     #[must_use]
     pub fn with_ratio(chars_per_token: f32) -> Self {
         if chars_per_token.is_finite() && chars_per_token > 0.0 {
-            Self {
-                chars_per_token: f64::from(chars_per_token),
-            }
+            Self { chars_per_token: f64::from(chars_per_token) }
         } else {
             Self::new()
         }
@@ -67,10 +63,7 @@ impl TokenCounter {
     /// Estimates the tokens of a conversation.
     #[must_use]
     pub fn estimate_messages(&self, messages: &[Message]) -> usize {
-        messages
-            .iter()
-            .map(|message| self.estimate_message(message))
-            .sum()
+        messages.iter().map(|message| self.estimate_message(message)).sum()
     }
 
     /// Estimates the tokens of one message: four for its role, and its content.
@@ -159,45 +152,22 @@ mod tests {
 
     #[track_caller]
     fn check(block: ContentBlock, expected: usize) {
-        let message = Message {
-            role: Role::Assistant,
-            content: vec![block],
-        };
+        let message = Message { role: Role::Assistant, content: vec![block] };
         let estimate = TokenCounter::new().estimate_messages(&[message]);
         assert_eq!(estimate, TOKENS_PER_MESSAGE + expected);
     }
 
     #[test]
     fn each_kind_of_block_has_its_estimate() {
-        let image = || ImageSource::Url {
-            url: "https://example.com/a.png".into(),
-        };
+        let image = || ImageSource::Url { url: "https://example.com/a.png".into() };
         check(ContentBlock::Text(String::new()), 0);
         check(ContentBlock::Text("12345".into()), 2);
         check(ContentBlock::Text("日本".into()), 2);
-        check(
-            ContentBlock::Thinking {
-                thinking: "12345678".into(),
-                signature: "s".repeat(99),
-            },
-            2,
-        );
-        check(
-            ContentBlock::RedactedThinking {
-                data: "1234".into(),
-            },
-            1,
-        );
+        check(ContentBlock::Thinking { thinking: "12345678".into(), signature: "s".repeat(99) }, 2);
+        check(ContentBlock::RedactedThinking { data: "1234".into() }, 1);
         let input = json!({ "a": 1 });
         assert_eq!(json_len(&input), 7);
-        check(
-            ContentBlock::ToolUse {
-                id: "i".repeat(99),
-                name: "t".into(),
-                input,
-            },
-            2,
-        );
+        check(ContentBlock::ToolUse { id: "i".repeat(99), name: "t".into(), input }, 2);
         check(
             ContentBlock::ToolResult {
                 tool_use_id: "i".repeat(99),
@@ -210,16 +180,9 @@ mod tests {
             301,
         );
         check(ContentBlock::Image { source: image() }, 300);
-        let source = DocumentSource::PlainText {
-            data: "x".repeat(9999),
-        };
+        let source = DocumentSource::PlainText { data: "x".repeat(9999) };
         check(ContentBlock::Document { source }, 500);
-        check(
-            ContentBlock::Compaction {
-                content: "1234".into(),
-            },
-            1,
-        );
+        check(ContentBlock::Compaction { content: "1234".into() }, 1);
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::future::{Future, ready};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, BoxedHook, CompletionRequest, ContextStrategy, Durability, DurableContext,
-    LoopError, Message, ObservabilityHook, Provider, TokenUsage, ToolContext, WasmCompatSend,
+    AgentResult, BoxedHook, CompletionRequest, ContentBlock, ContextStrategy, Durability,
+    DurableContext, LoopError, Message, ObservabilityHook, Provider, Role, TokenUsage, ToolContext,
+    WasmCompatSend, transcript,
 };
 
 use crate::run_state::RunState;
@@ -30,12 +31,12 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) request: CompletionRequest,
     /// The current run, or the last.
     pub(crate) run: RunState,
+    /// How many runs there have been.
+    pub(crate) runs: usize,
     /// Over all runs.
     pub(crate) total_usage: TokenUsage,
     /// Whether the request's definitions are out of date.
     pub(crate) tools_changed: bool,
-    /// Whether the history holds something that did not come from the engine.
-    pub(crate) history_unchecked: bool,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
@@ -66,20 +67,17 @@ impl<P, C, D> AgentLoop<P, C, D> {
             hooks,
             durability: None,
             config,
-            request: CompletionRequest {
-                system,
-                ..CompletionRequest::default()
-            },
+            request: CompletionRequest { system, ..CompletionRequest::default() },
             run: RunState::default(),
+            runs: 0,
             total_usage: TokenUsage::default(),
             tools_changed: true,
-            history_unchecked: false,
         }
     }
 
     /// Returns the conversation. It is valid
-    /// ([`transcript::validate`](neuron_types::transcript::validate)) after every run, however
-    /// the run ended.
+    /// ([`transcript::validate`](neuron_types::transcript::validate)) at any time, however a run
+    /// ended.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.request.messages
@@ -133,6 +131,36 @@ impl<P, C, D> AgentLoop<P, C, D> {
     }
 }
 
+impl<P, C, D> AgentLoop<P, C, D> {
+    /// Adds a message that did not come from the engine. Only a plain one of the user's cannot break
+    /// the history.
+    pub(crate) fn add_message(&mut self, message: Message) {
+        let is_plain = |block: &ContentBlock| {
+            block.as_tool_use().is_none() && block.as_tool_result_id().is_none()
+        };
+        let is_safe = message.role == Role::User && message.content.iter().all(is_plain);
+        self.request.messages.push(message);
+        if !is_safe {
+            self.repair_messages();
+        }
+    }
+
+    /// Repairs the conversation if no provider would accept it.
+    fn repair_messages(&mut self) {
+        if let Err(violation) = transcript::validate(&self.request.messages) {
+            tracing::warn!(%violation, "providers would reject the history; it is repaired");
+            let messages = std::mem::take(&mut self.request.messages);
+            self.request.messages = transcript::repair(messages);
+        }
+    }
+
+    /// Replaces the conversation, for an agent that continues an earlier one.
+    pub(crate) fn set_messages(&mut self, messages: Vec<Message>) {
+        self.request.messages = messages;
+        self.repair_messages();
+    }
+}
+
 impl<'d, P, C> AgentLoop<P, C, Durability<'d>> {
     /// Lets a durable engine carry out all calls of the model and of tools from now on.
     pub fn set_durability(&mut self, context: impl DurableContext + 'd) {
@@ -142,6 +170,8 @@ impl<'d, P, C> AgentLoop<P, C, Durability<'d>> {
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Adds a message to the conversation and runs to the model's answer.
+    ///
+    /// The message is added when this is called; the rest happens while the future is polled.
     ///
     /// # Errors
     ///
@@ -171,11 +201,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// # Cancel safety
     ///
     /// As [`run`](Self::run).
-    pub fn run_text(
-        &mut self,
+    pub fn run_text<'a>(
+        &'a mut self,
         text: &str,
-        ctx: &ToolContext,
-    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend + use<'a, P, C, D>
+    {
         self.run(Message::user(text), ctx)
     }
 
@@ -208,13 +239,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &'a ToolContext,
     ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
         self.begin(message, ctx);
-        ready(AgentStream::new(|slot| async move {
-            self.drive(ctx, &slot).await
-        }))
+        ready(AgentStream::new(|slot| async move { self.drive(ctx, &slot).await }))
     }
 
     /// [`run_stream`](Self::run_stream) as a stream that owns the agent, for servers that hand it
-    /// on. The conversation is in [`StreamEvent::RunComplete`](neuron_types::StreamEvent).
+    /// on. The conversation is in [`StreamEvent::RunComplete`](neuron_types::StreamEvent); after an
+    /// error it is gone with the agent, so use [`run_stream`](Self::run_stream) where it must not be.
     pub fn into_stream<'a>(mut self, message: Message, ctx: ToolContext) -> AgentStream<'a>
     where
         Self: 'a,

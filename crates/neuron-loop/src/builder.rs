@@ -5,7 +5,7 @@ use std::fmt;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, ContextStrategy, Durability, DurableContext, Message, ObservabilityHook, Provider,
-    SystemPrompt, UsageLimits, transcript,
+    SystemPrompt, UsageLimits,
 };
 
 use crate::{AgentLoop, LoopConfig};
@@ -74,9 +74,9 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     }
 
     /// Starts from an earlier conversation. What in it no provider would accept is
-    /// [repaired](transcript::repair).
+    /// [repaired](neuron_types::transcript::repair).
     pub fn messages(mut self, history: Vec<Message>) -> Self {
-        self.messages = transcript::repair(history);
+        self.messages = history;
         self
     }
 
@@ -112,15 +112,10 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// Builds the agent.
     #[must_use]
     pub fn build(self) -> AgentLoop<P, C, D> {
-        let mut agent = AgentLoop::assemble(
-            self.provider,
-            self.context,
-            self.tools,
-            self.config,
-            self.hooks,
-        );
+        let mut agent =
+            AgentLoop::assemble(self.provider, self.context, self.tools, self.config, self.hooks);
         agent.durability = self.durability;
-        agent.request.messages = self.messages;
+        agent.set_messages(self.messages);
         agent
     }
 }

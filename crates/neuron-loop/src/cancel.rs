@@ -20,9 +20,5 @@ pub(crate) async fn or_cancelled<T>(
 }
 
 pub(crate) fn check(ctx: &ToolContext) -> Result<(), LoopError> {
-    if ctx.cancellation_token.is_cancelled() {
-        Err(LoopError::Cancelled)
-    } else {
-        Ok(())
-    }
+    if ctx.cancellation_token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }

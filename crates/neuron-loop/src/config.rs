@@ -30,7 +30,8 @@ pub struct LoopConfig {
     pub usage_limits: Option<UsageLimits>,
     /// With parallel tools: how long the other calls of an answer may take to finish after one has
     /// failed for good and their cancellation tokens are triggered. Default: 5 seconds. Without a
-    /// tokio runtime (in a browser, for one) they are dropped at once.
+    /// tokio runtime (in a browser, for one) or with zero they are dropped at once; a tokio runtime
+    /// must have its timer enabled.
     pub tool_grace: Duration,
     /// With a durable context: the options for calls of the model.
     pub llm_activity: ActivityOptions,

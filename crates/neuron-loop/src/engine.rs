@@ -1,9 +1,10 @@
 //! The engine: one run, turn by turn. `run`, `run_stream` and `run_step` are drivers of it.
 
+use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, CompletionResponse, ContextError, ContextStrategy, DurableContext, DurableError,
-    HookEvent, LoopError, Message, OperationKind, Outcome, Provider, Role, Scopes, StopReason,
-    TokenUsage, ToolCall, ToolContext, ToolError, transcript,
+    AgentResult, CompletionResponse, ContentBlock, ContextError, ContextStrategy, DurableContext,
+    DurableError, HookEvent, LoopError, Message, OperationKind, Outcome, Provider, ProviderError,
+    Role, Scopes, StopReason, TokenUsage, ToolCall, ToolContext, ToolError, transcript,
 };
 use serde_json::{Value, json};
 
@@ -28,27 +29,17 @@ const SNAPSHOT_VERSION: u32 = 1;
 
 /// What a step of the engine did.
 pub(crate) enum Step {
-    Tools {
-        calls: Vec<ToolCall>,
-    },
-    Compacted {
-        old_tokens: usize,
-        new_tokens: usize,
-    },
+    Tools { calls: Vec<ToolCall> },
+    Compacted { old_tokens: usize, new_tokens: usize },
     Final(AgentResult),
 }
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Starts a run with the user's message.
     pub(crate) fn begin(&mut self, message: Message, ctx: &ToolContext) {
-        self.run = RunState::new(ctx, self.durability.as_ref());
+        self.run = RunState::new(self.runs, ctx, self.durability.as_ref());
+        self.runs += 1;
         self.add_message(message);
-    }
-
-    /// Adds a message that did not come from the engine, so the history must be checked.
-    pub(crate) fn add_message(&mut self, message: Message) {
-        self.request.messages.push(message);
-        self.history_unchecked = true;
     }
 
     /// Runs to the end.
@@ -84,27 +75,17 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Opens the hooks' scopes around the run.
     pub(crate) fn open_run(&self, ctx: &ToolContext) -> Scopes {
         match cancel::check(ctx) {
-            Ok(()) => self.hooks().open(OperationKind::Run {
-                session_id: &ctx.session_id,
-            }),
+            Ok(()) => self.hooks().open(OperationKind::Run { session_id: &ctx.session_id }),
             Err(_) => Scopes::default(),
         }
     }
 
     /// Tells the hooks that the run starts. A run that is cancelled already is none.
     pub(crate) async fn announce(&mut self, ctx: &ToolContext) -> Result<(), LoopError> {
-        self.hooks()
-            .ask(HookEvent::SessionStart {
-                session_id: &ctx.session_id,
-            })
-            .await?;
+        self.hooks().ask(HookEvent::SessionStart { session_id: &ctx.session_id }).await?;
         cancel::check(ctx)?;
         self.run.announced = true;
-        self.hooks()
-            .ask(HookEvent::RunStart {
-                run_id: &self.run.id,
-            })
-            .await?;
+        self.hooks().ask(HookEvent::RunStart { run_id: &self.run.id }).await?;
         Ok(())
     }
 
@@ -117,11 +98,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if std::mem::take(&mut self.run.announced) {
             self.hooks().tell(HookEvent::RunEnd { result }).await;
         }
-        self.hooks()
-            .tell(HookEvent::SessionEnd {
-                session_id: &ctx.session_id,
-            })
-            .await;
+        self.hooks().tell(HookEvent::SessionEnd { session_id: &ctx.session_id }).await;
     }
 
     /// Advances the run until there is something to report: tools ran, the history was compacted,
@@ -134,7 +111,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
-                self.check_history();
             } else {
                 self.open_turn(ctx).await?;
                 if let Some(compacted) = self.compact_if_needed(ctx).await? {
@@ -142,6 +118,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                     return Ok(compacted);
                 }
             }
+            // Again: compacting may have cost tokens.
+            limits::before_call(&self.config, &self.run)?;
             let response = self.call_model(ctx, sink).await?;
             if let Some(step) = self.take_answer(response, ctx, sink).await? {
                 return Ok(step);
@@ -152,27 +130,15 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Checks whether another turn may start, and announces it.
     async fn open_turn(&mut self, ctx: &ToolContext) -> Result<(), LoopError> {
         cancel::check(ctx)?;
-        self.check_history();
+        if self.request.messages.iter().all(|message| message.role == Role::System) {
+            let text = "the conversation has only system messages: there is nothing to answer";
+            return Err(ProviderError::InvalidRequest(text.into()).into());
+        }
         self.continue_as_new_if_due().await?;
         limits::before_call(&self.config, &self.run)?;
         self.run.turn = self.run.turns;
-        self.hooks()
-            .ask(HookEvent::LoopIteration {
-                turn: self.run.turn,
-            })
-            .await?;
+        self.hooks().ask(HookEvent::LoopIteration { turn: self.run.turn }).await?;
         Ok(())
-    }
-
-    fn check_history(&mut self) {
-        if !std::mem::take(&mut self.history_unchecked) {
-            return;
-        }
-        if let Err(violation) = transcript::validate(&self.request.messages) {
-            tracing::warn!(%violation, "the history would be rejected by providers; it is repaired");
-            let messages = std::mem::take(&mut self.request.messages);
-            self.request.messages = transcript::repair(messages);
-        }
     }
 
     async fn continue_as_new_if_due(&self) -> Result<(), LoopError> {
@@ -205,10 +171,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             return Ok(None);
         }
         let old_tokens = self.context.token_estimate(&self.request.messages);
-        if !self
-            .context
-            .should_compact(&self.request.messages, old_tokens)
-        {
+        if !self.context.should_compact(&self.request.messages, old_tokens) {
             return Ok(None);
         }
         let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
@@ -229,7 +192,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let new_tokens = self.context.token_estimate(&messages);
         scopes.end(Outcome::Compacted { new_tokens });
-        if messages == self.request.messages || new_tokens > old_tokens {
+        let (old, new) = (self.request.messages.len(), messages.len());
+        // An estimate may be coarse: fewer messages with the same estimate are progress.
+        let grew = new_tokens > old_tokens || (new_tokens == old_tokens && new >= old);
+        if grew || messages == self.request.messages {
             self.run.futile_compactions += 1;
             if self.run.futile_compactions == MAX_FUTILE_COMPACTIONS {
                 tracing::warn!(
@@ -241,16 +207,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
         self.run.futile_compactions = 0;
         self.request.messages = messages;
-        self.hooks()
-            .ask(HookEvent::ContextCompaction {
-                old_tokens,
-                new_tokens,
-            })
-            .await?;
-        Ok(Some(Step::Compacted {
-            old_tokens,
-            new_tokens,
-        }))
+        self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+        Ok(Some(Step::Compacted { old_tokens, new_tokens }))
     }
 
     /// Decides what an answer means: the end, a pause, or tools to run.
@@ -260,11 +218,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Option<Step>, LoopError> {
-        let CompletionResponse {
-            mut message,
-            stop_reason,
-            ..
-        } = response;
+        let CompletionResponse { mut message, stop_reason, .. } = response;
         // Whatever a provider calls it, it is the answer.
         message.role = Role::Assistant;
         let calls: Vec<ToolCall> = message
@@ -297,14 +251,15 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.durability.as_ref(),
         );
         let mut results = ToolResults::open(&mut self.request.messages, &calls);
-        if let Some(why) = calls_must_not_run(&stop_reason, &calls) {
+        let invalid = calls.iter().position(|call| has_invalid_arguments(call, &self.tools));
+        if let Some(why) = calls_must_not_run(&stop_reason, invalid.is_some()) {
             results.because(why);
             drop(results);
             return Ok(Some(Step::Final(self.result(stop_reason))));
         }
         let allowed = cancel::check(ctx)
             .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()))
-            .and_then(|()| check_arguments(&calls, &mut results));
+            .and_then(|()| check_arguments(&calls, invalid, &mut results));
         let ran = match allowed {
             Ok(()) => {
                 let batch = ToolBatch {
@@ -314,6 +269,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                     config: &self.config,
                     ctx,
                     sink,
+                    run_number: self.run.number,
                 };
                 batch.run(&mut results, &mut self.run.tool_calls).await
             }
@@ -329,15 +285,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 
     fn result(&self, stop_reason: StopReason) -> AgentResult {
         let messages = self.request.messages.clone();
-        let start = messages
-            .iter()
-            .rposition(|message| message.role == Role::User);
-        let answer = messages.iter().skip(start.map_or(0, |index| index + 1));
         AgentResult {
-            response: answer
-                .filter(|message| message.role == Role::Assistant)
-                .map(Message::text)
-                .collect(),
+            response: answer_text(&messages),
             messages,
             usage: self.run.usage.clone(),
             turns: self.run.turns,
@@ -363,6 +312,19 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 }
 
+/// The text of the assistant's messages since the last user message; results of calls that a cut-off
+/// answer made do not count as one.
+fn answer_text(messages: &[Message]) -> String {
+    let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+    let messages = match messages {
+        [rest @ .., last] if last.content.iter().any(is_result) => rest,
+        all => all,
+    };
+    let start = messages.iter().rposition(|message| message.role == Role::User);
+    let answer = messages.iter().skip(start.map_or(0, |index| index + 1));
+    answer.filter(|message| message.role == Role::Assistant).map(Message::text).collect()
+}
+
 /// How a run ended, for its scopes.
 pub(crate) fn run_outcome<'a>(result: Result<&'a AgentResult, &'a LoopError>) -> Outcome<'a> {
     match result {
@@ -386,13 +348,11 @@ fn checked_compaction(mut messages: Vec<Message>) -> Result<Vec<Message>, Contex
 }
 
 /// Says why the calls of an answer must not run: it was refused, or cut off within one.
-fn calls_must_not_run(stop_reason: &StopReason, calls: &[ToolCall]) -> Option<&'static str> {
+fn calls_must_not_run(stop_reason: &StopReason, cut_off: bool) -> Option<&'static str> {
     match stop_reason {
         StopReason::Refusal => Some("the model refused to go on"),
         StopReason::MaxTokens | StopReason::ContentFilter | StopReason::ContextWindowExceeded
-            if calls
-                .iter()
-                .any(|call| ToolCall::invalid_json(&call.input).is_some()) =>
+            if cut_off =>
         {
             Some("the model's answer was cut off within the arguments of a tool call")
         }
@@ -400,15 +360,29 @@ fn calls_must_not_run(stop_reason: &StopReason, calls: &[ToolCall]) -> Option<&'
     }
 }
 
-/// Rejects a batch in which the model wrote arguments that are not JSON.
-fn check_arguments(calls: &[ToolCall], results: &mut ToolResults<'_>) -> Result<(), LoopError> {
-    for (index, call) in calls.iter().enumerate() {
-        if let Some(raw) = ToolCall::invalid_json(&call.input) {
-            let text = format!("the arguments of `{}` are not JSON: {raw}", call.name);
-            let error = LoopError::Tool(ToolError::InvalidInput(text));
-            results.fail(index, &error);
-            return Err(error);
-        }
+/// Whether a call's arguments were not JSON. A tool that takes an argument of the name that marks
+/// them is not meant.
+fn has_invalid_arguments(call: &ToolCall, tools: &ToolRegistry) -> bool {
+    if ToolCall::invalid_json(&call.input).is_none() {
+        return false;
     }
-    Ok(())
+    let definition = tools.definition(&call.name);
+    let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
+    properties.and_then(|properties| properties.get("invalid_json")).is_none()
+}
+
+/// Rejects a batch in which the model wrote arguments that are not JSON.
+fn check_arguments(
+    calls: &[ToolCall],
+    invalid: Option<usize>,
+    results: &mut ToolResults<'_>,
+) -> Result<(), LoopError> {
+    let Some((index, call)) = invalid.and_then(|index| Some((index, calls.get(index)?))) else {
+        return Ok(());
+    };
+    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
+    let text = format!("the arguments of `{}` are not JSON: {raw}", call.name);
+    let error = LoopError::Tool(ToolError::InvalidInput(text));
+    results.fail(index, &error);
+    Err(error)
 }

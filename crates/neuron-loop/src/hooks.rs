@@ -21,11 +21,7 @@ impl<'a> Hooks<'a> {
         model: &'a str,
         durability: Option<&impl DurableContext>,
     ) -> Self {
-        let model = if model.is_empty() {
-            provider.default_model
-        } else {
-            model
-        };
+        let model = if model.is_empty() { provider.default_model } else { model };
         let replaying = durability.is_some_and(DurableContext::is_replaying);
         let scope = HookScope::new(run_id, turn, provider.name, model).with_replaying(replaying);
         Self { hooks, scope }
@@ -33,10 +29,7 @@ impl<'a> Hooks<'a> {
 
     /// The same hooks, within a tool call.
     pub(crate) fn in_call(self, call_id: &'a str) -> Self {
-        Self {
-            scope: self.scope.in_call(call_id),
-            ..self
-        }
+        Self { scope: self.scope.in_call(call_id), ..self }
     }
 
     /// Lets every hook see an event, and returns the strongest wish: the reason to skip, if one

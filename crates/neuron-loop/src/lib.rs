@@ -56,12 +56,7 @@
 //!   that would exceed one.
 //! - Nothing is spawned: dropping a run's future or stream stops everything in it.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod agent;
 mod builder;

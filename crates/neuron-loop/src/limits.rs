@@ -27,36 +27,20 @@ pub(crate) fn before_tools(
         return Ok(());
     };
     tokens(limits, run)?;
-    at_most(
-        "tool call",
-        run.tool_calls.saturating_add(batch),
-        limits.tool_calls_limit,
-    )
+    at_most("tool call", run.tool_calls.saturating_add(batch), limits.tool_calls_limit)
 }
 
 fn tokens(limits: &UsageLimits, run: &RunState) -> Result<(), LoopError> {
-    at_most(
-        "input token",
-        run.usage.input_tokens,
-        limits.input_tokens_limit,
-    )?;
-    at_most(
-        "output token",
-        run.usage.output_tokens,
-        limits.output_tokens_limit,
-    )?;
-    at_most(
-        "total token",
-        run.usage.total_tokens(),
-        limits.total_tokens_limit,
-    )
+    at_most("input token", run.usage.input_tokens, limits.input_tokens_limit)?;
+    at_most("output token", run.usage.output_tokens, limits.output_tokens_limit)?;
+    at_most("total token", run.usage.total_tokens(), limits.total_tokens_limit)
 }
 
 fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
     match limit {
-        Some(limit) if count > limit => Err(LoopError::UsageLimitExceeded(format!(
-            "{what} limit exceeded: {count} > {limit}"
-        ))),
+        Some(limit) if count > limit => {
+            Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))
+        }
         _ => Ok(()),
     }
 }

@@ -1,13 +1,13 @@
 //! Calling the model: how its answer is obtained, and who hears of it.
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, ContextStrategy, DurableContext, HookEvent, LoopError,
-    Message, OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
+    CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
+    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
     ToolContext,
 };
 
 use crate::AgentLoop;
-use crate::cancel::{self, or_cancelled};
+use crate::cancel::or_cancelled;
 use crate::sink::{Deltas, Sink};
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
@@ -20,9 +20,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if std::mem::take(&mut self.tools_changed) {
             self.request.tools = self.tools.definitions();
         }
-        let before = HookEvent::PreLlmCall {
-            request: &self.request,
-        };
+        let before = HookEvent::PreLlmCall { request: &self.request };
         let asked = self.hooks().ask(before).await;
         let answered = match asked {
             Ok(_) => {
@@ -40,22 +38,15 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let response = match checked {
             Ok(response) => response,
             Err(error) => {
-                self.hooks()
-                    .tell(HookEvent::LlmError { error: &error })
-                    .await;
+                self.hooks().tell(HookEvent::LlmError { error: &error }).await;
                 return Err(error);
             }
         };
         if S::DELTAS {
-            sink.emit(StreamEvent::MessageComplete(response.message.clone()))
-                .await;
+            sink.emit(StreamEvent::MessageComplete(response.message.clone())).await;
             sink.emit(StreamEvent::Usage(response.usage.clone())).await;
         }
-        self.hooks()
-            .ask(HookEvent::PostLlmCall {
-                response: &response,
-            })
-            .await?;
+        self.hooks().ask(HookEvent::PostLlmCall { response: &response }).await?;
         Ok(response)
     }
 
@@ -64,12 +55,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        let kind = OperationKind::ModelCall {
-            request: &self.request,
-            streaming: S::DELTAS,
-        };
+        let kind = OperationKind::ModelCall { request: &self.request, streaming: S::DELTAS };
         let mut scopes = self.hooks().open(kind);
-        let answered = scopes.run(or_cancelled(ctx, self.ask(ctx, sink))).await;
+        let answered = scopes.run(self.ask(ctx, sink)).await;
         scopes.end(match &answered {
             Ok(response) => Outcome::Response(response),
             Err(error) => Outcome::Error(error),
@@ -83,23 +71,23 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
+        let (request, options) = (&self.request, || self.config.llm_activity.clone());
         let response = match &self.durability {
-            Some(durability) => {
-                let options = self.config.llm_activity.clone();
-                if S::DELTAS {
-                    durability
-                        .execute_llm_stream(&self.request, options, &Deltas(sink))
-                        .await?
-                } else {
-                    durability
-                        .execute_llm_call_ref(&self.request, options)
-                        .await?
-                }
-            }
             None if S::DELTAS => return self.ask_for_stream(ctx, sink).await,
-            None => self.provider.complete_ref(&self.request).await?,
+            None => {
+                or_cancelled(ctx, async { Ok(self.provider.complete_ref(request).await?) }).await?
+            }
+            Some(durability) if S::DELTAS => {
+                let deltas = Deltas(sink);
+                let call = durability.execute_llm_stream(request, options(), &deltas);
+                or_cancelled(ctx, async { Ok(call.await?) }).await?
+            }
+            Some(durability) => {
+                let call = durability.execute_llm_call_ref(request, options());
+                or_cancelled(ctx, async { Ok(call.await?) }).await?
+            }
         };
-        self.hooks().tell(HookEvent::FirstChunk).await;
+        self.hooks().ask(HookEvent::FirstChunk).await?;
         Ok(response)
     }
 
@@ -108,47 +96,39 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        let mut events = self
-            .provider
-            .complete_stream_ref(&self.request)
-            .await?
-            .receiver;
+        let open = async { Ok(self.provider.complete_stream_ref(&self.request).await?) };
+        let mut events = or_cancelled(ctx, open).await?.receiver;
         let mut end = ResponseEnd::default();
         let mut first = true;
-        let response = loop {
-            let Some(event) = events.recv().await else {
-                break end.finish()?;
+        loop {
+            // Hooks and the reader are waited for outside of this: a cancellation ends what the
+            // provider does, and not them.
+            let Some(event) = or_cancelled(ctx, async { Ok(events.recv().await) }).await? else {
+                return Ok(end.finish()?);
             };
-            // A stream that always has another event would never let the token be looked at.
-            cancel::check(ctx)?;
             let progress = end.take(event)?;
             if std::mem::take(&mut first) {
-                self.hooks().tell(HookEvent::FirstChunk).await;
+                self.hooks().ask(HookEvent::FirstChunk).await?;
             }
             match progress {
-                Progress::Done(response) => break *response,
+                Progress::Done(response) => return Ok(*response),
                 Progress::Event(Some(delta)) => sink.emit(delta).await,
                 _ => {}
             }
-        };
-        Ok(response)
+        }
     }
 }
 
 /// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it
 /// answers calls itself.
 fn check_answer(message: &Message) -> Result<(), LoopError> {
-    let is_result = |block: &ContentBlock| matches!(block, ContentBlock::ToolResult { .. });
-    if message.content.iter().any(is_result) {
+    if message.content.iter().any(|block| block.as_tool_result_id().is_some()) {
         return Err(malformed("it holds a tool result".into()));
     }
     let mut ids: Vec<&str> = Vec::new();
     for call in message.tool_uses() {
         if call.id.is_empty() {
-            return Err(malformed(format!(
-                "a call of the tool `{}` has no id",
-                call.name
-            )));
+            return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
         }
         ids.push(call.id);
     }

@@ -8,6 +8,8 @@ use neuron_types::{DurableContext, TokenUsage, ToolContext};
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     pub(crate) id: String,
+    /// Which of the agent's runs this is, from zero.
+    pub(crate) number: usize,
     /// The current turn, from zero.
     pub(crate) turn: usize,
     /// The calls of the model that were answered.
@@ -29,11 +31,12 @@ pub(crate) struct RunState {
 }
 
 impl RunState {
-    pub(crate) fn new(ctx: &ToolContext, durability: Option<&impl DurableContext>) -> Self {
-        Self {
-            id: run_id(ctx, durability),
-            ..Self::default()
-        }
+    pub(crate) fn new(
+        number: usize,
+        ctx: &ToolContext,
+        durability: Option<&impl DurableContext>,
+    ) -> Self {
+        Self { id: run_id(ctx, durability), number, ..Self::default() }
     }
 }
 

@@ -34,6 +34,11 @@ impl Sink for Quiet {
 pub(crate) struct Results(Mutex<Vec<(String, ToolOutput)>>);
 
 impl Results {
+    /// Forgets what a step that was dropped left behind.
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Takes the result of a call.
     pub(crate) fn take(&self, call_id: &str) -> Option<ToolOutput> {
         let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -48,10 +53,7 @@ impl Sink for Results {
 
     async fn emit(&self, event: StreamEvent) {
         if let StreamEvent::ToolResult { id, output, .. } = event {
-            self.0
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push((id, output));
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).push((id, output));
         }
     }
 }
@@ -66,9 +68,10 @@ pub(crate) struct Slot(Arc<Mutex<Place>>);
 #[derive(Default)]
 struct Place {
     event: Option<StreamEvent>,
-    /// The engine, waiting for the place to become free. It may be polled by an executor of its
-    /// own inside the stream's poll, so its own waker is kept.
-    engine: Option<Waker>,
+    /// Who waits for the place to become free: the engine, or several senders of a durable context.
+    /// They may be polled by an executor of their own inside the stream's poll, so their own wakers
+    /// are kept.
+    waiting: Vec<Waker>,
 }
 
 impl Slot {
@@ -76,9 +79,7 @@ impl Slot {
     pub(crate) fn take(&self) -> Option<StreamEvent> {
         let mut place = self.lock();
         let event = place.event.take()?;
-        if let Some(engine) = place.engine.take() {
-            engine.wake();
-        }
+        place.waiting.drain(..).for_each(Waker::wake);
         Some(event)
     }
 
@@ -101,7 +102,9 @@ impl Sink for Slot {
                     None => return Poll::Ready(()),
                 }
             }
-            place.engine = Some(cx.waker().clone());
+            if !place.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                place.waiting.push(cx.waker().clone());
+            }
             Poll::Pending
         })
         .await;
@@ -113,6 +116,11 @@ pub(crate) struct Deltas<'s, S>(pub(crate) &'s S);
 
 impl<S: Sink> DeltaSink for Deltas<'_, S> {
     fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
-        Box::pin(self.0.emit(event))
+        if event.is_delta() {
+            Box::pin(self.0.emit(event))
+        } else {
+            // The engine itself tells of everything else.
+            Box::pin(std::future::ready(()))
+        }
     }
 }

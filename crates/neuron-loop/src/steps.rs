@@ -6,7 +6,7 @@ use std::future::Future;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider, Scopes,
-    ToolContext, ToolOutput, WasmCompatSend,
+    TokenUsage, ToolCall, ToolContext, ToolOutput, WasmCompatSend,
 };
 use serde_json::Value;
 
@@ -43,6 +43,7 @@ use crate::sink::Results;
 /// }
 /// # }
 /// ```
+#[must_use = "the agent runs only while `next` is awaited"]
 pub struct StepIterator<'a, P, C, D = Durability<'static>> {
     agent: &'a mut AgentLoop<P, C, D>,
     ctx: &'a ToolContext,
@@ -52,8 +53,17 @@ pub struct StepIterator<'a, P, C, D = Durability<'static>> {
 
 enum RunProgress {
     NotStarted,
-    /// With the hooks' scopes around the run.
-    Running(Scopes),
+    Running {
+        /// The hooks', around the run.
+        scopes: Scopes,
+        /// Whether the hooks have been told of the start.
+        announced: bool,
+    },
+    /// The outcome is there and the hooks are being told of it.
+    Ending {
+        scopes: Scopes,
+        outcome: Result<AgentResult, LoopError>,
+    },
     Ended,
 }
 
@@ -84,18 +94,25 @@ pub enum TurnResult {
 
 impl<'a, P, C, D> StepIterator<'a, P, C, D> {
     pub(crate) fn new(agent: &'a mut AgentLoop<P, C, D>, ctx: &'a ToolContext) -> Self {
-        Self {
-            agent,
-            ctx,
-            results: Results::default(),
-            progress: RunProgress::NotStarted,
-        }
+        Self { agent, ctx, results: Results::default(), progress: RunProgress::NotStarted }
     }
 
     /// Returns the conversation so far.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.agent.request.messages
+    }
+
+    /// Returns the tokens of the run so far.
+    #[must_use]
+    pub fn usage(&self) -> &TokenUsage {
+        self.agent.usage()
+    }
+
+    /// Returns the answered calls of the model so far.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.agent.turns()
     }
 
     /// Returns the tools, to change them for the next turn.
@@ -110,81 +127,71 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     /// # Cancel safety
     ///
     /// Dropping the future stops the turn: what finished is in the history, and tool calls that did
-    /// not have a result that says so. The next call starts another turn.
+    /// not have a result that says so. The next call starts another turn, or hands out the outcome
+    /// if that was there already.
     #[expect(
         clippy::should_implement_trait,
         reason = "the specification's name; it is not an iterator but the asynchronous form of one"
     )]
     pub fn next(&mut self) -> impl Future<Output = Option<TurnResult>> + WasmCompatSend {
         async move {
-            let (agent, ctx, sink) = (&mut *self.agent, self.ctx, &self.results);
-            let step = match &mut self.progress {
-                RunProgress::Ended => return None,
-                RunProgress::Running(scopes) => scopes.run(agent.step(ctx, sink)).await,
-                RunProgress::NotStarted => {
-                    self.progress = RunProgress::Running(agent.open_run(ctx));
-                    let RunProgress::Running(scopes) = &mut self.progress else {
-                        return None;
-                    };
-                    let first = async {
+            if let RunProgress::NotStarted = self.progress {
+                let scopes = self.agent.open_run(self.ctx);
+                self.progress = RunProgress::Running { scopes, announced: false };
+            }
+            if let RunProgress::Running { scopes, announced } = &mut self.progress {
+                self.results.clear();
+                let (agent, ctx, sink) = (&mut *self.agent, self.ctx, &self.results);
+                let turn = async {
+                    if !*announced {
                         agent.announce(ctx).await?;
-                        agent.step(ctx, sink).await
-                    };
-                    scopes.run(first).await
-                }
-            };
-            Some(match step {
-                Ok(Step::Tools { calls }) => {
-                    let take = |id: &str| self.results.take(id).unwrap_or_default();
-                    let results = calls.iter().map(|call| take(&call.id)).collect();
-                    let calls = calls
-                        .into_iter()
-                        .map(|call| (call.id, call.name, call.input));
-                    TurnResult::ToolsExecuted {
-                        calls: calls.collect(),
-                        results,
+                        *announced = true;
                     }
-                }
-                Ok(Step::Compacted {
-                    old_tokens,
-                    new_tokens,
-                }) => TurnResult::CompactionOccurred {
-                    old_tokens,
-                    new_tokens,
-                },
-                Ok(Step::Final(result)) => {
-                    self.end(Ok(&result)).await;
-                    TurnResult::FinalResponse(result)
-                }
-                Err(error) => {
-                    self.end(Err(&error)).await;
-                    match error {
-                        LoopError::MaxTurns(_) => TurnResult::MaxTurnsReached,
-                        error => TurnResult::Error(error),
+                    agent.step(ctx, sink).await
+                };
+                let outcome = match scopes.run(turn).await {
+                    Ok(Step::Tools { calls }) => return Some(self.tools_executed(calls)),
+                    Ok(Step::Compacted { old_tokens, new_tokens }) => {
+                        return Some(TurnResult::CompactionOccurred { old_tokens, new_tokens });
                     }
+                    Ok(Step::Final(result)) => Ok(result),
+                    Err(error) => Err(error),
+                };
+                let scopes = std::mem::take(scopes);
+                self.progress = RunProgress::Ending { scopes, outcome };
+                if let RunProgress::Ending { scopes, outcome } = &mut self.progress {
+                    scopes.run(self.agent.conclude(self.ctx, outcome.as_ref())).await;
                 }
-            })
+            }
+            match std::mem::replace(&mut self.progress, RunProgress::Ended) {
+                RunProgress::Ending { scopes, outcome } => {
+                    scopes.end(run_outcome(outcome.as_ref()));
+                    Some(match outcome {
+                        Ok(result) => TurnResult::FinalResponse(result),
+                        Err(LoopError::MaxTurns(_)) => TurnResult::MaxTurnsReached,
+                        Err(error) => TurnResult::Error(error),
+                    })
+                }
+                _ => None,
+            }
         }
+    }
+
+    fn tools_executed(&self, calls: Vec<ToolCall>) -> TurnResult {
+        let take = |id: &str| self.results.take(id).unwrap_or_default();
+        let results = calls.iter().map(|call| take(&call.id)).collect();
+        let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
+        TurnResult::ToolsExecuted { calls: calls.collect(), results }
     }
 
     /// Adds a message to the conversation before the next turn.
     pub fn inject_message(&mut self, message: Message) {
         self.agent.add_message(message);
     }
-
-    async fn end(&mut self, result: Result<&AgentResult, &LoopError>) {
-        let progress = std::mem::replace(&mut self.progress, RunProgress::Ended);
-        if let RunProgress::Running(mut scopes) = progress {
-            scopes.run(self.agent.conclude(self.ctx, result)).await;
-            scopes.end(run_outcome(result));
-        }
-    }
 }
 
 impl<P, C, D> fmt::Debug for StepIterator<'_, P, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StepIterator")
-            .field("agent", &self.agent)
-            .finish_non_exhaustive()
+        f.debug_struct("StepIterator").field("agent", &self.agent).finish_non_exhaustive()
     }
 }

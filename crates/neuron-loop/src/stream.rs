@@ -41,10 +41,7 @@ impl<'a> AgentStream<'a> {
             };
             sink.emit(last).await;
         });
-        Self {
-            engine: Some(engine),
-            slot,
-        }
+        Self { engine: Some(engine), slot }
     }
 
     /// Returns the next event, or `None` after the last.
@@ -62,13 +59,12 @@ impl Stream for AgentStream<'_> {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        let Some(engine) = &mut self.engine else {
-            return Poll::Ready(None);
-        };
+        // Taken out while it runs: after a panic there is no engine to poll again.
+        let Some(mut engine) = self.engine.take() else { return Poll::Ready(None) };
         if engine.as_mut().poll(cx).is_ready() {
-            self.engine = None;
             return Poll::Ready(self.slot.take());
         }
+        self.engine = Some(engine);
         match self.slot.take() {
             Some(event) => Poll::Ready(Some(event)),
             None => Poll::Pending,
@@ -78,8 +74,6 @@ impl Stream for AgentStream<'_> {
 
 impl fmt::Debug for AgentStream<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentStream")
-            .field("ended", &self.engine.is_none())
-            .finish_non_exhaustive()
+        f.debug_struct("AgentStream").field("ended", &self.engine.is_none()).finish_non_exhaustive()
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct ToolBatch<'a, D, S> {
     pub(crate) config: &'a LoopConfig,
     pub(crate) ctx: &'a ToolContext,
     pub(crate) sink: &'a S,
+    /// Which of the agent's runs this is.
+    pub(crate) run_number: usize,
 }
 
 type Ran = Result<ToolOutput, LoopError>;
@@ -53,10 +55,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         for index in 0..count {
             cancel::check(self.ctx)?;
             match self.durability {
-                Some(_) => {
-                    self.run_together(index..index + 1, results, started)
-                        .await?
-                }
+                Some(_) => self.run_together(index..index + 1, results, started).await?,
                 None => self.run_alone(index, results, started).await?,
             }
         }
@@ -105,7 +104,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             let told = self.tell_after(index, results).await;
             first_error = first_error.or(told.err());
         }
-        if first_error.is_none() {
+        if first_error.is_none() && !run.is_empty() {
             *started += run.len();
             for &index in &run {
                 results.start(index);
@@ -151,10 +150,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     }
 
     async fn ask_before(&self, call: &ToolCall) -> Result<Option<String>, LoopError> {
-        let event = HookEvent::PreToolExecution {
-            tool_name: &call.name,
-            input: &call.input,
-        };
+        let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
         self.hooks.in_call(&call.id).ask(event).await
     }
 
@@ -197,35 +193,26 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         results: &mut ToolResults<'_>,
     ) -> Option<LoopError> {
         let calls = results.calls();
-        let chosen: Vec<(usize, &ToolCall)> = run
-            .iter()
-            .filter_map(|&index| Some((index, calls.get(index)?)))
-            .collect();
-        let token = &self.ctx.cancellation_token;
+        let chosen: Vec<(usize, &ToolCall)> =
+            run.iter().filter_map(|&index| Some((index, calls.get(index)?))).collect();
+        let token = self.ctx.cancellation_token.child_token();
+        // Dropped while the engine runs them, it tells whatever the tools started elsewhere.
+        let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(chosen.len());
         let mut scopes = Vec::with_capacity(chosen.len());
         for &(index, call) in &chosen {
-            batch.push(ToolInvocation::new(
-                call.clone(),
-                self.call_context(index, call, token),
-            ));
-            scopes.push(
-                self.hooks
-                    .in_call(&call.id)
-                    .open(OperationKind::ToolCall { call }),
-            );
+            batch.push(ToolInvocation::new(call.clone(), self.call_context(index, call, &token)));
+            scopes.push(self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call }));
         }
-        let work = async {
-            Ok(durability
-                .execute_tools(batch, self.config.tool_activity.clone())
-                .await)
-        };
+        let work =
+            async { Ok(durability.execute_tools(batch, self.config.tool_activity.clone()).await) };
         let work = or_cancelled(self.ctx, work);
         let ran = match &mut scopes[..] {
             // One call: what runs is inside its scope. Of several, none can be told apart.
             [scope] => scope.run(work).await,
             _ => work.await,
         };
+        guard.disarm();
         let mut ran = match ran {
             Ok(ran) => ran.into_iter(),
             Err(_) => Vec::new().into_iter(),
@@ -254,10 +241,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     async fn execute(&self, call: &ToolCall, ctx: ToolContext) -> Ran {
         // Dropped while the call runs, it tells whatever the tool started elsewhere.
         let guard = ctx.cancellation_token.clone().drop_guard();
-        let mut scopes = self
-            .hooks
-            .in_call(&call.id)
-            .open(OperationKind::ToolCall { call });
+        let mut scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
         let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };
         let ran = scopes.run(or_cancelled(self.ctx, work)).await;
         let ran = ran.or_else(|error| self.settle(error));
@@ -286,9 +270,9 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     ) -> ToolContext {
         let (run_id, turn) = (self.hooks.scope.run_id, self.hooks.scope.turn);
         let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
-        // The position makes it unique in the run, the model's id between runs of one name.
-        // Writing to a string cannot fail.
-        write!(idempotency_key, "{run_id}/{turn}/{index}/{}", call.id).ok();
+        // The position makes it unique in the agent's runs, the model's id between agents that were
+        // given the same run id. Writing to a string cannot fail.
+        write!(idempotency_key, "{run_id}/{}/{turn}/{index}/{}", self.run_number, call.id).ok();
         let outer = self.ctx;
         // Field by field: cloning the whole would clone what is replaced too.
         ToolContext {
@@ -332,26 +316,14 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         };
         if S::RESULTS {
             let (id, name) = (call.id.clone(), call.name.clone());
-            self.sink
-                .emit(StreamEvent::ToolResult {
-                    id,
-                    name,
-                    output: output.clone(),
-                })
-                .await;
+            self.sink.emit(StreamEvent::ToolResult { id, name, output: output.clone() }).await;
         }
-        let event = HookEvent::PostToolExecution {
-            tool_name: &call.name,
-            output,
-        };
+        let event = HookEvent::PostToolExecution { tool_name: &call.name, output };
         self.hooks.in_call(&call.id).ask(event).await.map(drop)
     }
 
     async fn tell_failed(&self, call: &ToolCall, error: &LoopError) {
-        let event = HookEvent::ToolError {
-            tool_name: &call.name,
-            error,
-        };
+        let event = HookEvent::ToolError { tool_name: &call.name, error };
         self.hooks.in_call(&call.id).tell(event).await;
     }
 }
@@ -367,7 +339,7 @@ fn outcome(ran: &Ran) -> Outcome<'_> {
 #[cfg(not(target_family = "wasm"))]
 fn grace(duration: Duration) -> impl Future<Output = ()> {
     async move {
-        if tokio::runtime::Handle::try_current().is_ok() {
+        if !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
             tokio::time::sleep(duration).await;
         }
     }

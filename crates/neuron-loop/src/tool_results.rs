@@ -29,12 +29,7 @@ impl<'m> ToolResults<'m> {
     /// Opens the results of `calls`, which the last message of the history made.
     pub(crate) fn open(history: &'m mut Vec<Message>, calls: &'m [ToolCall]) -> Self {
         let states = calls.iter().map(|_| State::NotStarted).collect();
-        Self {
-            history,
-            calls,
-            states,
-            why: Cow::Borrowed("the run was interrupted"),
-        }
+        Self { history, calls, states, why: Cow::Borrowed("the run was interrupted") }
     }
 
     pub(crate) fn calls(&self) -> &'m [ToolCall] {
@@ -69,10 +64,7 @@ impl<'m> ToolResults<'m> {
 
     /// Whether a call has not ended, started or not.
     pub(crate) fn is_open(&self, index: usize) -> bool {
-        matches!(
-            self.states.get(index),
-            Some(State::NotStarted | State::Started)
-        )
+        matches!(self.states.get(index), Some(State::NotStarted | State::Started))
     }
 
     /// Sets why calls without a result have none.
@@ -99,30 +91,19 @@ impl<'m> ToolResults<'m> {
 impl Drop for ToolResults<'_> {
     fn drop(&mut self) {
         let error = |text: String| (vec![ContentItem::Text(text)], true);
-        let content = self
-            .calls
-            .iter()
-            .zip(self.states.drain(..))
-            .map(|(call, state)| {
-                let (content, is_error) = match state {
-                    State::Finished(output) => (output.content, output.is_error),
-                    State::Failed(text) => error(text),
-                    State::NotStarted => error(format!("[not executed: {}]", self.why)),
-                    State::Started | State::Interrupted => error(format!(
-                        "[interrupted: {}; whether the call took effect is unknown]",
-                        self.why
-                    )),
-                };
-                ContentBlock::ToolResult {
-                    tool_use_id: call.id.clone(),
-                    content,
-                    is_error,
-                }
-            });
-        let message = Message {
-            role: Role::User,
-            content: content.collect(),
-        };
+        let content = self.calls.iter().zip(self.states.drain(..)).map(|(call, state)| {
+            let (content, is_error) = match state {
+                State::Finished(output) => (output.content, output.is_error),
+                State::Failed(text) => error(text),
+                State::NotStarted => error(format!("[not executed: {}]", self.why)),
+                State::Started | State::Interrupted => error(format!(
+                    "[interrupted: {}; whether the call took effect is unknown]",
+                    self.why
+                )),
+            };
+            ContentBlock::ToolResult { tool_use_id: call.id.clone(), content, is_error }
+        });
+        let message = Message { role: Role::User, content: content.collect() };
         self.history.push(message);
     }
 }

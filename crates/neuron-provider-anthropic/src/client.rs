@@ -168,10 +168,7 @@ impl Anthropic {
         request: &CompletionRequest,
         stream: bool,
     ) -> Result<Response, ProviderError> {
-        let defaults = Defaults {
-            model: &self.model,
-            max_tokens: self.max_tokens,
-        };
+        let defaults = Defaults { model: &self.model, max_tokens: self.max_tokens };
         let body = request::body(request, defaults, stream)?;
         let (url, headers) = (self.url()?, self.headers(request)?);
         let response = self.http.post(url, headers, body, self.timeouts).await?;
@@ -181,18 +178,9 @@ impl Anthropic {
         }
         let headers = response.headers().clone();
         // Part of a body is better than none: it explains the status.
-        let body = http::read_body(response, self.timeouts)
-            .await
-            .unwrap_or_default();
-        let shown = self
-            .api_key
-            .redact(String::from_utf8_lossy(&body).into_owned());
-        Err(error::from_response(
-            status,
-            &headers,
-            shown.as_bytes(),
-            self.timeouts.call,
-        ))
+        let body = http::read_body(response, self.timeouts).await.unwrap_or_default();
+        let shown = self.api_key.redact(String::from_utf8_lossy(&body).into_owned());
+        Err(error::from_response(status, &headers, shown.as_bytes(), self.timeouts.call))
     }
 
     fn url(&self) -> Result<Url, ProviderError> {
@@ -267,10 +255,7 @@ impl Provider for Anthropic {
         request: &CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
         let response = self.post(request, true).await?;
-        let content_type = response
-            .headers()
-            .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok());
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if let Some(other) = content_type.filter(|kind| !kind.starts_with("text/event-stream")) {
             let text = format!("a stream was asked for, and the server sent {other}");
             return Err(ProviderError::Other(text.into()));
@@ -298,11 +283,7 @@ mod tests {
             );
         }
         let provider = Anthropic::from_key(Some("key\n".into())).unwrap();
-        assert_eq!(
-            provider.api_key.expose(),
-            "key",
-            "a file's last line break is no part of it"
-        );
+        assert_eq!(provider.api_key.expose(), "key", "a file's last line break is no part of it");
     }
 
     #[test]
@@ -318,24 +299,13 @@ mod tests {
     #[test]
     fn base_urls_in_every_form() {
         let url = |base: &str| Anthropic::new("k").base_url(base).url().map(String::from);
-        for base in [
-            "http://h:1",
-            "http://h:1/",
-            "http://h:1/v1",
-            "http://h:1/v1/",
-            " http://h:1 ",
-        ] {
+        for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", " http://h:1 "]
+        {
             assert_eq!(url(base).unwrap(), "http://h:1/v1/messages");
         }
-        assert_eq!(
-            url("https://h/proxy/").unwrap(),
-            "https://h/proxy/v1/messages"
-        );
+        assert_eq!(url("https://h/proxy/").unwrap(), "https://h/proxy/v1/messages");
         for (base, why) in [
-            (
-                "api.anthropic.com",
-                "is not a URL: relative URL without a base",
-            ),
+            ("api.anthropic.com", "is not a URL: relative URL without a base"),
             ("", "is not a URL: relative URL without a base"),
             ("ftp://h", "must begin with http:// or https://"),
         ] {
@@ -356,17 +326,9 @@ mod tests {
         };
         let beta = |provider: Anthropic| provider.headers(&request).unwrap()[BETA].clone();
         assert_eq!(beta(Anthropic::new("k")), "compact-2026-01-12");
-        assert_eq!(
-            beta(Anthropic::new("k").beta("compact-2026-01-12")),
-            "compact-2026-01-12"
-        );
-        assert_eq!(
-            beta(Anthropic::new("k").beta("other")),
-            "other,compact-2026-01-12"
-        );
-        let plain = Anthropic::new("k")
-            .headers(&CompletionRequest::default())
-            .unwrap();
+        assert_eq!(beta(Anthropic::new("k").beta("compact-2026-01-12")), "compact-2026-01-12");
+        assert_eq!(beta(Anthropic::new("k").beta("other")), "other,compact-2026-01-12");
+        let plain = Anthropic::new("k").headers(&CompletionRequest::default()).unwrap();
         assert!(!plain.contains_key(BETA));
     }
 }

@@ -12,10 +12,7 @@ use serde::Deserialize;
 const SHOWN: usize = 300;
 
 /// Spending limits come as rate limits, but waiting does not help.
-const SPEND_LIMITS: [&str; 2] = [
-    "enforced_spend_limit_reached",
-    "contract_spend_limit_reached",
-];
+const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
 #[derive(Debug, Deserialize)]
 struct ErrorBody {
@@ -55,21 +52,13 @@ pub(crate) fn from_response(
             classify(status.as_u16(), &error, text, retry_after(headers), limit)
         }
         Err(_) => {
-            let shown: String = String::from_utf8_lossy(body)
-                .trim()
-                .chars()
-                .take(SHOWN)
-                .collect();
+            let shown: String = String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect();
             let message = match header(headers, "location") {
                 Some(location) => format!("redirected to {location}; set that as the base URL"),
                 None if shown.is_empty() => "the response has no body".into(),
                 None => format!("the response is not the API's: {shown}"),
             };
-            let error = ApiError {
-                kind: String::new(),
-                message,
-                details: None,
-            };
+            let error = ApiError { kind: String::new(), message, details: None };
             let text = describe(Some(status), &error, header_id);
             classify(status.as_u16(), &error, text, retry_after(headers), limit)
         }
@@ -96,10 +85,7 @@ fn classify(
     retry_after: Option<Duration>,
     limit: Duration,
 ) -> ProviderError {
-    let code = error
-        .details
-        .as_ref()
-        .and_then(|details| details.error_code.as_deref());
+    let code = error.details.as_ref().and_then(|details| details.error_code.as_deref());
     if code.is_some_and(|code| SPEND_LIMITS.contains(&code)) {
         return ProviderError::InsufficientResources(text);
     }
@@ -146,11 +132,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 /// The time until an HTTP date; zero for one that is past.
 fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
-    Some(
-        (date.with_timezone(&Utc) - now)
-            .to_std()
-            .unwrap_or_default(),
-    )
+    Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
 }
 
 fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -165,10 +147,7 @@ mod tests {
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let pair = |(name, value): &(&'static str, &'static str)| {
-            (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            )
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         pairs.iter().map(pair).collect()
     }
@@ -189,72 +168,22 @@ mod tests {
             )
         };
         for (status, kind, class, prefix) in [
-            (
-                400,
-                "invalid_request_error",
-                "InvalidRequest",
-                "invalid request",
-            ),
-            (
-                401,
-                "authentication_error",
-                "Authentication",
-                "authentication failed",
-            ),
-            (
-                402,
-                "billing_error",
-                "InsufficientResources",
-                "insufficient resources",
-            ),
-            (
-                403,
-                "permission_error",
-                "Authentication",
-                "authentication failed",
-            ),
+            (400, "invalid_request_error", "InvalidRequest", "invalid request"),
+            (401, "authentication_error", "Authentication", "authentication failed"),
+            (402, "billing_error", "InsufficientResources", "insufficient resources"),
+            (403, "permission_error", "Authentication", "authentication failed"),
             (404, "not_found_error", "ModelNotFound", "model not found"),
             (409, "conflict_error", "InvalidRequest", "invalid request"),
-            (
-                413,
-                "request_too_large",
-                "InvalidRequest",
-                "invalid request",
-            ),
-            (
-                500,
-                "api_error",
-                "ServiceUnavailable",
-                "service unavailable",
-            ),
-            (
-                503,
-                "api_error",
-                "ServiceUnavailable",
-                "service unavailable",
-            ),
-            (
-                529,
-                "overloaded_error",
-                "ServiceUnavailable",
-                "service unavailable",
-            ),
+            (413, "request_too_large", "InvalidRequest", "invalid request"),
+            (500, "api_error", "ServiceUnavailable", "service unavailable"),
+            (503, "api_error", "ServiceUnavailable", "service unavailable"),
+            (529, "overloaded_error", "ServiceUnavailable", "service unavailable"),
         ] {
             let text = format!("{prefix}: {status} {kind}: why (request id req_1)");
             check(status, &body(kind, "why"), class, &text);
         }
-        check(
-            429,
-            &body("rate_limit_error", "slow down"),
-            "RateLimit",
-            "rate limited",
-        );
-        check(
-            504,
-            &body("timeout_error", "late"),
-            "Timeout",
-            "timeout after 600s",
-        );
+        check(429, &body("rate_limit_error", "slow down"), "RateLimit", "rate limited");
+        check(504, &body("timeout_error", "late"), "Timeout", "timeout after 600s");
     }
 
     #[test]
@@ -267,12 +196,7 @@ mod tests {
     #[test]
     fn a_body_that_is_not_the_apis_is_shown() {
         let text = "service unavailable: 502: the response is not the API's: <html>Bad gateway</html> (request id req_h)";
-        check(
-            502,
-            "<html>Bad gateway</html>\n",
-            "ServiceUnavailable",
-            text,
-        );
+        check(502, "<html>Bad gateway</html>\n", "ServiceUnavailable", text);
         let text = "invalid request: 404: the response has no body (request id req_h)";
         check(404, "", "InvalidRequest", text);
         let error = from_response(
@@ -303,10 +227,7 @@ mod tests {
         let delay = |pairs: &[_]| retry_after(&headers(pairs));
         assert_eq!(delay(&[]), None);
         assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
-        assert_eq!(
-            delay(&[("retry-after", "1.5")]),
-            Some(Duration::from_millis(1500))
-        );
+        assert_eq!(delay(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
         assert_eq!(
             delay(&[("retry-after", "7"), ("retry-after-ms", "250")]),
             Some(Duration::from_millis(250))
@@ -314,14 +235,9 @@ mod tests {
         for nonsense in ["-1", "NaN", "1e300", "soon", ""] {
             assert_eq!(delay(&[("retry-after", nonsense)]), None, "{nonsense}");
         }
-        let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z")
-            .unwrap()
-            .to_utc();
+        let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().to_utc();
         let until = |date| until(date, now);
-        assert_eq!(
-            until("Sat, 21 Nov 2026 10:00:30 GMT"),
-            Some(Duration::from_secs(30))
-        );
+        assert_eq!(until("Sat, 21 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
         assert_eq!(until("Sat, 21 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
         assert_eq!(until("tomorrow"), None);
     }

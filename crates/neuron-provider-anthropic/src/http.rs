@@ -82,11 +82,7 @@ fn build(url: &Url, timeouts: Timeouts) -> Result<Client, Box<dyn Error + Send +
         .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
         .tls_backend_preconfigured(tls_config(url)?);
     // What runs on this machine is not reached through a proxy.
-    let builder = if is_loopback(url) {
-        builder.no_proxy()
-    } else {
-        builder
-    };
+    let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
     Ok(builder.build()?)
 }
 
@@ -117,17 +113,13 @@ fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost"
-        || address
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+        || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Limits the time of `work`.
 #[cfg(not(target_family = "wasm"))]
 async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, ProviderError> {
-    tokio::time::timeout(limit, work)
-        .await
-        .map_err(|_| ProviderError::Timeout(limit))
+    tokio::time::timeout(limit, work).await.map_err(|_| ProviderError::Timeout(limit))
 }
 
 /// The browser limits the time of its requests itself.
@@ -160,9 +152,7 @@ impl Body {
     #[cfg(not(target_family = "wasm"))]
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.idle;
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
         timer.as_mut().poll(cx)
     }
 
@@ -188,8 +178,7 @@ impl Stream for Body {
             }
             Poll::Pending => {
                 let idle = self.idle;
-                self.poll_idle(cx)
-                    .map(|()| Some(Err(ProviderError::Timeout(idle))))
+                self.poll_idle(cx).map(|()| Some(Err(ProviderError::Timeout(idle))))
             }
         }
     }

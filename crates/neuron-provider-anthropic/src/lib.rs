@@ -45,12 +45,7 @@
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
 //! | `http.rs`, `sse.rs`, `secret.rs` | the wire below: nothing in them is Anthropic's |
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod client;
 mod error;

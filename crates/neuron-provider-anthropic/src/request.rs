@@ -37,11 +37,7 @@ pub(crate) fn body(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
-    let body = Body {
-        request,
-        defaults,
-        stream,
-    };
+    let body = Body { request, defaults, stream };
     let written = match &request.extra {
         None => serde_json::to_vec(&body),
         Some(extra) => serde_json::to_value(&body).and_then(|mut json| {
@@ -54,10 +50,7 @@ pub(crate) fn body(
 
 /// The beta features that a request needs, for the `anthropic-beta` header.
 pub(crate) fn betas(request: &CompletionRequest) -> Vec<&'static str> {
-    let edits = request
-        .context_management
-        .iter()
-        .flat_map(|management| &management.edits);
+    let edits = request.context_management.iter().flat_map(|management| &management.edits);
     let mut needed: Vec<_> = edits
         .map(|edit| match edit {
             ContextEdit::Compact { strategy } if strategy.starts_with("compact_") => {
@@ -125,12 +118,7 @@ impl Serialize for Body<'_> {
             body.serialize_entry("output_config", &output)?;
         }
         if let Some(management) = &request.context_management {
-            body.serialize_entry(
-                "context_management",
-                &Edits {
-                    edits: &management.edits,
-                },
-            )?;
+            body.serialize_entry("context_management", &Edits { edits: &management.edits })?;
         }
         if !request.tools.is_empty() {
             body.serialize_entry("tools", &Tools(&request.tools))?;
@@ -139,10 +127,7 @@ impl Serialize for Body<'_> {
             body.serialize_entry("tool_choice", &choice)?;
         }
         let (leading, messages) = split_leading_system(&request.messages);
-        let system = System {
-            prompt: request.system.as_ref(),
-            leading,
-        };
+        let system = System { prompt: request.system.as_ref(), leading };
         if !system.is_empty() {
             body.serialize_entry("system", &system)?;
         }
@@ -288,18 +273,13 @@ impl From<&CacheControl> for Cache {
             Some(CacheTtl::OneHour) => Some("1h"),
             _ => None,
         };
-        Self {
-            r#type: "ephemeral",
-            ttl,
-        }
+        Self { r#type: "ephemeral", ttl }
     }
 }
 
 /// System messages at the beginning belong to the system prompt.
 fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
-    let first = messages
-        .iter()
-        .position(|message| message.role != Role::System);
+    let first = messages.iter().position(|message| message.role != Role::System);
     messages.split_at(first.unwrap_or(messages.len()))
 }
 
@@ -315,9 +295,7 @@ impl System<'_> {
 
     fn leading_texts(&self) -> impl Iterator<Item = &str> {
         let blocks = self.leading.iter().flat_map(|message| &message.content);
-        blocks
-            .filter_map(ContentBlock::as_text)
-            .filter(|text| !text.is_empty())
+        blocks.filter_map(ContentBlock::as_text).filter(|text| !text.is_empty())
     }
 }
 
@@ -330,11 +308,7 @@ impl Serialize for System<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             cache_control: Option<Cache>,
         }
-        let plain = |text| Block {
-            r#type: "text",
-            text,
-            cache_control: None,
-        };
+        let plain = |text| Block { r#type: "text", text, cache_control: None };
         if let (Some(SystemPrompt::Text(text)), None) = (self.prompt, self.leading_texts().next()) {
             return serializer.serialize_str(text);
         }
@@ -346,10 +320,7 @@ impl Serialize for System<'_> {
             Some(SystemPrompt::Blocks(prompt)) => {
                 for block in prompt.iter().filter(|block| !block.text.is_empty()) {
                     let cache_control = block.cache_control.as_ref().map(Cache::from);
-                    blocks.serialize_element(&Block {
-                        cache_control,
-                        ..plain(&block.text)
-                    })?;
+                    blocks.serialize_element(&Block { cache_control, ..plain(&block.text) })?;
                 }
             }
             _ => {}
@@ -378,11 +349,7 @@ impl Serialize for Messages<'_> {
             };
             let content = Content(&message.content);
             // The API rejects messages without content.
-            content
-                .blocks()
-                .next()
-                .is_some()
-                .then_some(WireMessage { role, content })
+            content.blocks().next().is_some().then_some(WireMessage { role, content })
         });
         let mut sequence = serializer.serialize_seq(None)?;
         for message in messages {
@@ -456,34 +423,16 @@ fn block(block: &ContentBlock) -> Option<Block<'_>> {
         ContentBlock::Text(text) => Block::Text { text },
         // Without a signature it is another provider's, or a torn one.
         ContentBlock::Thinking { signature, .. } if signature.is_empty() => return None,
-        ContentBlock::Thinking {
-            thinking,
-            signature,
-        } => Block::Thinking {
-            thinking,
-            signature,
-        },
+        ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
-        ContentBlock::ToolUse { id, name, input } => Block::ToolUse {
-            id,
-            name,
-            input: Input(input),
-        },
-        ContentBlock::ToolResult {
-            tool_use_id,
-            content,
-            is_error,
-        } => Block::ToolResult {
-            tool_use_id,
-            content: Items(content),
-            is_error: *is_error,
-        },
-        ContentBlock::Image { source } => Block::Image {
-            source: image(source)?,
-        },
-        ContentBlock::Document { source } => Block::Document {
-            source: document(source)?,
-        },
+        ContentBlock::ToolUse { id, name, input } => {
+            Block::ToolUse { id, name, input: Input(input) }
+        }
+        ContentBlock::ToolResult { tool_use_id, content, is_error } => {
+            Block::ToolResult { tool_use_id, content: Items(content), is_error: *is_error }
+        }
+        ContentBlock::Image { source } => Block::Image { source: image(source)? },
+        ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Block::Raw(json),
         ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?),
@@ -515,9 +464,7 @@ impl Items<'_> {
         self.0.iter().filter_map(|item| match item {
             ContentItem::Text(text) if text.is_empty() => None,
             ContentItem::Text(text) => Some(Block::Text { text }),
-            ContentItem::Image { source } => Some(Block::Image {
-                source: image(source)?,
-            }),
+            ContentItem::Image { source } => Some(Block::Image { source: image(source)? }),
             _ => None,
         })
     }
@@ -536,17 +483,9 @@ impl Serialize for Items<'_> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Source<'a> {
-    Base64 {
-        media_type: &'a str,
-        data: &'a str,
-    },
-    Text {
-        media_type: &'static str,
-        data: &'a str,
-    },
-    Url {
-        url: &'a str,
-    },
+    Base64 { media_type: &'a str, data: &'a str },
+    Text { media_type: &'static str, data: &'a str },
+    Url { url: &'a str },
 }
 
 fn image(source: &ImageSource) -> Option<Source<'_>> {
@@ -559,14 +498,10 @@ fn image(source: &ImageSource) -> Option<Source<'_>> {
 
 fn document(source: &DocumentSource) -> Option<Source<'_>> {
     Some(match source {
-        DocumentSource::Base64Pdf { data } => Source::Base64 {
-            media_type: "application/pdf",
-            data,
-        },
-        DocumentSource::PlainText { data } => Source::Text {
-            media_type: "text/plain",
-            data,
-        },
+        DocumentSource::Base64Pdf { data } => {
+            Source::Base64 { media_type: "application/pdf", data }
+        }
+        DocumentSource::PlainText { data } => Source::Text { media_type: "text/plain", data },
         DocumentSource::Url { url } => Source::Url { url },
         _ => return None,
     })

@@ -25,10 +25,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         )
     })?;
     let content: Vec<_> = wire.content.into_iter().map(block).collect();
-    let message = Message {
-        role: Role::Assistant,
-        content,
-    };
+    let message = Message { role: Role::Assistant, content };
     Ok(CompletionResponse {
         id: wire.id,
         model: wire.model,
@@ -93,11 +90,7 @@ pub(crate) fn block(json: Value) -> ContentBlock {
 }
 
 fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
-    ContentBlock::Raw {
-        provider: PROVIDER.to_owned(),
-        json,
-        portable: portable.map(Box::new),
-    }
+    ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
 fn read_text(fields: &Map<String, Value>) -> Option<ContentBlock> {
@@ -112,9 +105,7 @@ fn read_thinking(fields: &Map<String, Value>) -> Option<ContentBlock> {
 }
 
 fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::RedactedThinking {
-        data: text_of(fields, "data")?.to_owned(),
-    })
+    Some(ContentBlock::RedactedThinking { data: text_of(fields, "data")?.to_owned() })
 }
 
 fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
@@ -131,9 +122,7 @@ fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
 }
 
 fn read_compaction(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    Some(ContentBlock::Compaction {
-        content: text_of(fields, "content")?.to_owned(),
-    })
+    Some(ContentBlock::Compaction { content: text_of(fields, "content")?.to_owned() })
 }
 
 fn text_of<'f>(fields: &'f Map<String, Value>, key: &str) -> Option<&'f str> {
@@ -183,15 +172,12 @@ impl WireUsage {
     pub(crate) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);
         self.output_tokens = later.output_tokens.or(self.output_tokens);
-        self.cache_read_input_tokens = later
-            .cache_read_input_tokens
-            .or(self.cache_read_input_tokens);
-        self.cache_creation_input_tokens = later
-            .cache_creation_input_tokens
-            .or(self.cache_creation_input_tokens);
-        self.output_tokens_details = later
-            .output_tokens_details
-            .or(self.output_tokens_details.take());
+        self.cache_read_input_tokens =
+            later.cache_read_input_tokens.or(self.cache_read_input_tokens);
+        self.cache_creation_input_tokens =
+            later.cache_creation_input_tokens.or(self.cache_creation_input_tokens);
+        self.output_tokens_details =
+            later.output_tokens_details.or(self.output_tokens_details.take());
         self.iterations = later.iterations.or(self.iterations.take());
     }
 }
@@ -200,15 +186,11 @@ impl WireUsage {
 /// all that was paid for.
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
-        let reasoning_tokens = wire
-            .output_tokens_details
-            .and_then(|details| details.thinking_tokens);
+        let reasoning_tokens =
+            wire.output_tokens_details.and_then(|details| details.thinking_tokens);
         let passes = wire.iterations.unwrap_or_default();
         if passes.is_empty() {
-            let (read, created) = (
-                wire.cache_read_input_tokens,
-                wire.cache_creation_input_tokens,
-            );
+            let (read, created) = (wire.cache_read_input_tokens, wire.cache_creation_input_tokens);
             return Self {
                 input_tokens: all_input(wire.input_tokens, read, created),
                 output_tokens: wire.output_tokens.unwrap_or_default(),
@@ -219,10 +201,7 @@ impl From<WireUsage> for TokenUsage {
             };
         }
         let iterations: Vec<_> = passes.into_iter().map(UsageIteration::from).collect();
-        let mut usage = Self {
-            reasoning_tokens,
-            ..Self::default()
-        };
+        let mut usage = Self { reasoning_tokens, ..Self::default() };
         for pass in &iterations {
             usage += &Self {
                 input_tokens: pass.input_tokens,
@@ -239,10 +218,7 @@ impl From<WireUsage> for TokenUsage {
 
 impl From<WireIteration> for UsageIteration {
     fn from(wire: WireIteration) -> Self {
-        let (read, created) = (
-            wire.cache_read_input_tokens,
-            wire.cache_creation_input_tokens,
-        );
+        let (read, created) = (wire.cache_read_input_tokens, wire.cache_creation_input_tokens);
         Self {
             kind: wire.r#type,
             model: wire.model,
@@ -255,10 +231,7 @@ impl From<WireIteration> for UsageIteration {
 }
 
 fn all_input(fresh: Option<usize>, read: Option<usize>, created: Option<usize>) -> usize {
-    [fresh, read, created]
-        .into_iter()
-        .flatten()
-        .fold(0, usize::saturating_add)
+    [fresh, read, created].into_iter().flatten().fold(0, usize::saturating_add)
 }
 
 #[cfg(test)]

@@ -155,17 +155,11 @@ mod tests {
         check("data:a\n\ndata:  b\n\n", &["a", " b"]);
         check("data: a\r\n\r\ndata: b\r\rdata: c\n\n", &["a", "b", "c"]);
         check("event: x\nid: 7\nretry: 9\ndata: a\n\n", &["a"]);
-        check(
-            ": comment\n\n:\n\ndata: a\n: in between\ndata: b\n\n",
-            &["a\nb"],
-        );
+        check(": comment\n\n:\n\ndata: a\n: in between\ndata: b\n\n", &["a\nb"]);
         check("data\n\ndata:\n\ndata\ndata\n\n", &["", "", "\n"]);
         check("database: a\nDATA: b\n data: c\n\n", &[]);
         check("\u{feff}data: a\n\n", &["a"]);
-        check(
-            "data: {\"text\":\"日本 🦀 é\"}\r\n\r\n",
-            &["{\"text\":\"日本 🦀 é\"}"],
-        );
+        check("data: {\"text\":\"日本 🦀 é\"}\r\n\r\n", &["{\"text\":\"日本 🦀 é\"}"]);
     }
 
     #[test]

@@ -110,9 +110,7 @@ impl From<ProviderError> for Fault {
 
 impl From<TooLarge> for Fault {
     fn from(_: TooLarge) -> Self {
-        Self(ProviderError::StreamError(
-            "an event of the stream is too large".into(),
-        ))
+        Self(ProviderError::StreamError("an event of the stream is too large".into()))
     }
 }
 
@@ -217,9 +215,7 @@ impl Answer {
             }
             "error" => {
                 let Some(error) = event.error else {
-                    return Err(ProviderError::StreamError(
-                        "the server reports an error".into(),
-                    ));
+                    return Err(ProviderError::StreamError("the server reports an error".into()));
                 };
                 return Err(error::from_event(&error, event.request_id.as_deref()));
             }
@@ -234,22 +230,17 @@ impl Answer {
             self.done.insert(index, block.stop(out));
         }
         let content = std::mem::take(&mut self.done).into_values().collect();
-        let message = Message {
-            role: Role::Assistant,
-            content,
-        };
+        let message = Message { role: Role::Assistant, content };
         let usage = TokenUsage::from(std::mem::take(&mut self.usage));
         out.push_back(StreamEvent::Usage(usage.clone()));
         out.push_back(StreamEvent::MessageComplete(message.clone()));
-        out.push_back(StreamEvent::ResponseComplete(Box::new(
-            CompletionResponse {
-                id: std::mem::take(&mut self.id),
-                model: std::mem::take(&mut self.model),
-                stop_reason: response::stop_reason(self.stop_reason.as_deref(), &message),
-                message,
-                usage,
-            },
-        )));
+        out.push_back(StreamEvent::ResponseComplete(Box::new(CompletionResponse {
+            id: std::mem::take(&mut self.id),
+            model: std::mem::take(&mut self.model),
+            stop_reason: response::stop_reason(self.stop_reason.as_deref(), &message),
+            message,
+            usage,
+        })));
     }
 }
 
@@ -316,10 +307,9 @@ impl OpenBlock {
         }
         self.citations.extend(delta.citation);
         // A compaction's summary, whole each time.
-        for (key, value) in [
-            ("content", delta.content),
-            ("encrypted_content", delta.encrypted_content),
-        ] {
+        for (key, value) in
+            [("content", delta.content), ("encrypted_content", delta.encrypted_content)]
+        {
             if let Some(value) = value {
                 self.fields.insert(key.to_owned(), value);
             }
@@ -346,8 +336,7 @@ impl OpenBlock {
             match self.fields.get_mut("citations") {
                 Some(Value::Array(citations)) => citations.append(&mut self.citations),
                 _ => {
-                    self.fields
-                        .insert("citations".to_owned(), Value::Array(self.citations));
+                    self.fields.insert("citations".to_owned(), Value::Array(self.citations));
                 }
             }
         }

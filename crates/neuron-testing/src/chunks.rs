@@ -8,10 +8,7 @@ pub(crate) fn chunks(text: &str, chars: usize) -> impl Iterator<Item = &str> {
         if rest.is_empty() {
             return None;
         }
-        let end = rest
-            .char_indices()
-            .nth(chars.max(1))
-            .map_or(rest.len(), |(index, _)| index);
+        let end = rest.char_indices().nth(chars.max(1)).map_or(rest.len(), |(index, _)| index);
         let (chunk, after) = rest.split_at(end);
         rest = after;
         Some(chunk)

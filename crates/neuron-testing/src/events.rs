@@ -7,12 +7,7 @@ use crate::chunks::chunks;
 /// Returns all events for `response`, its last two being the message and the response.
 pub(crate) fn events(response: CompletionResponse, chunk_chars: usize) -> Vec<StreamEvent> {
     let mut events = Vec::new();
-    for block in response
-        .message
-        .content
-        .iter()
-        .filter_map(ContentBlock::portable)
-    {
+    for block in response.message.content.iter().filter_map(ContentBlock::portable) {
         push_block(&mut events, block, chunk_chars);
     }
     events.push(StreamEvent::Usage(response.usage.clone()));
@@ -26,27 +21,19 @@ fn push_block(events: &mut Vec<StreamEvent>, block: &ContentBlock, chunk_chars: 
         ContentBlock::Text(text) => {
             events.extend(pieces(text, chunk_chars).map(StreamEvent::TextDelta));
         }
-        ContentBlock::Thinking {
-            thinking,
-            signature,
-        } => {
+        ContentBlock::Thinking { thinking, signature } => {
             events.extend(pieces(thinking, chunk_chars).map(StreamEvent::ThinkingDelta));
             if !signature.is_empty() {
                 events.push(StreamEvent::SignatureDelta(signature.clone()));
             }
         }
         ContentBlock::ToolUse { id, name, input } => {
-            events.push(StreamEvent::ToolUseStart {
-                id: id.clone(),
-                name: name.clone(),
-            });
+            events.push(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
             let invalid = ToolCall::invalid_json(input);
             let json = invalid.map_or_else(|| input.to_string(), str::to_owned);
             events.extend(
-                pieces(&json, chunk_chars).map(|delta| StreamEvent::ToolUseInputDelta {
-                    id: id.clone(),
-                    delta,
-                }),
+                pieces(&json, chunk_chars)
+                    .map(|delta| StreamEvent::ToolUseInputDelta { id: id.clone(), delta }),
             );
             events.push(StreamEvent::ToolUseEnd { id: id.clone() });
             if invalid.is_none() {

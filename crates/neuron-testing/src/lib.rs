@@ -41,12 +41,7 @@
 //! | any status and bytes, split and cut anywhere | [`ServerReply`], [`Wire`] |
 //! | the vendor's rules and formats without HTTP | [`anthropic`] |
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod script;
 mod scripted_provider;

@@ -27,11 +27,7 @@ pub(crate) struct Exhausted {
 impl<R> Queue<R> {
     pub(crate) fn new(replies: impl IntoIterator<Item = R>) -> Self {
         let left: VecDeque<R> = replies.into_iter().collect();
-        Self(Mutex::new(State {
-            total: left.len(),
-            left,
-            calls: 0,
-        }))
+        Self(Mutex::new(State { total: left.len(), left, calls: 0 }))
     }
 
     pub(crate) fn push(&self, reply: R) {
@@ -47,10 +43,7 @@ impl<R> Queue<R> {
         let call = state.calls;
         match state.left.pop_front() {
             Some(reply) => Ok((call, reply)),
-            None => Err(Exhausted {
-                total: state.total,
-                call,
-            }),
+            None => Err(Exhausted { total: state.total, call }),
         }
     }
 
@@ -97,10 +90,7 @@ mod tests {
         assert_eq!(queue.take(), Ok((2, "b")));
         queue.assert_complete();
         let exhausted = queue.take().unwrap_err();
-        assert_eq!(
-            exhausted.to_string(),
-            "the script has 2 replies and this is call 3"
-        );
+        assert_eq!(exhausted.to_string(), "the script has 2 replies and this is call 3");
     }
 
     #[test]

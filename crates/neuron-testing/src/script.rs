@@ -176,10 +176,8 @@ impl Reply {
                 .iter()
                 .take_while(|block| matches!(block, ContentBlock::Thinking { .. }))
                 .count();
-            let thinking = ContentBlock::Thinking {
-                thinking: text.into(),
-                signature: signature.into(),
-            };
+            let thinking =
+                ContentBlock::Thinking { thinking: text.into(), signature: signature.into() };
             content.insert(after_thinking, thinking);
         }
         self
@@ -281,20 +279,13 @@ impl Reply {
             Answer::Hang => Outcome::Hang,
             Answer::Content(content) => {
                 let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
-                let derived = if calls_tools {
-                    StopReason::ToolUse
-                } else {
-                    StopReason::EndTurn
-                };
+                let derived = if calls_tools { StopReason::ToolUse } else { StopReason::EndTurn };
                 Outcome::Response(Box::new(CompletionResponse {
                     id: self.id.unwrap_or_else(|| format!("msg_{}", asked.call)),
                     model: self.model.unwrap_or_else(|| asked.model.to_owned()),
                     usage: self.usage.unwrap_or_else(|| estimate(&asked, &content)),
                     stop_reason: self.stop_reason.unwrap_or(derived),
-                    message: Message {
-                        role: Role::Assistant,
-                        content,
-                    },
+                    message: Message { role: Role::Assistant, content },
                 }))
             }
         };

@@ -153,10 +153,7 @@ impl ScriptedProvider {
     }
 
     fn lock_requests(&self) -> MutexGuard<'_, Vec<CompletionRequest>> {
-        self.shared
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> Open {
@@ -285,11 +282,7 @@ fn exhausted_error(exhausted: Exhausted, last: Option<&Message>) -> ProviderErro
     let last = match last {
         Some(message) => {
             let blocks: Vec<String> = message.content.iter().map(ToString::to_string).collect();
-            format!(
-                "its last message is {:?}: {}",
-                message.role,
-                blocks.join(" ")
-            )
+            format!("its last message is {:?}: {}", message.role, blocks.join(" "))
         }
         None => "it has no messages".to_owned(),
     };

@@ -12,10 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 fn ask(text: &str) -> CompletionRequest {
-    CompletionRequest {
-        messages: vec![Message::user(text)],
-        ..Default::default()
-    }
+    CompletionRequest { messages: vec![Message::user(text)], ..Default::default() }
 }
 
 async fn stream(provider: &ScriptedProvider) -> StreamHandle {
@@ -53,10 +50,7 @@ async fn answers_in_order_and_derives_what_is_not_set() {
     let first = provider.complete(ask("hi")).await.unwrap();
     let second = provider.complete_ref(&ask("hi")).await.unwrap();
     let third = stream(&provider).await.into_response().await.unwrap();
-    assert_eq!(
-        [&first.id, &second.id, &third.id],
-        ["msg_1", "msg_2", "msg_3"]
-    );
+    assert_eq!([&first.id, &second.id, &third.id], ["msg_1", "msg_2", "msg_3"]);
     assert_eq!(first.message, Message::assistant("one"));
     assert_eq!(second.message.text(), "two");
     assert_eq!(first.model, "scripted-model");
@@ -94,10 +88,7 @@ async fn what_is_set_wins() {
         message: Message {
             role: Role::Assistant,
             content: vec![
-                ContentBlock::Thinking {
-                    thinking: "a".into(),
-                    signature: "s".into(),
-                },
+                ContentBlock::Thinking { thinking: "a".into(), signature: "s".into() },
                 ContentBlock::Text("b".into()),
                 ContentBlock::Text("c".into()),
             ],
@@ -113,10 +104,7 @@ async fn what_is_set_wins() {
 #[tokio::test]
 async fn the_requests_model_answers() {
     let provider = ScriptedProvider::new(["one"]);
-    let request = CompletionRequest {
-        model: "big".into(),
-        ..ask("hi")
-    };
+    let request = CompletionRequest { model: "big".into(), ..ask("hi") };
     assert_eq!(provider.complete(request).await.unwrap().model, "big");
 }
 
@@ -134,10 +122,7 @@ async fn an_exhausted_script_says_so() {
          its last message is User: and then?"
     );
     let empty = ScriptedProvider::default();
-    let error = empty
-        .complete_stream(CompletionRequest::default())
-        .await
-        .unwrap_err();
+    let error = empty.complete_stream(CompletionRequest::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "invalid request: the script has 0 replies and this is call 1; it has no messages"
@@ -156,10 +141,7 @@ async fn clones_share_script_and_record() {
     let provider = ScriptedProvider::new(["one", "two"]);
     let clone = provider.clone();
     clone.complete(ask("a")).await.unwrap();
-    assert_eq!(
-        provider.complete(ask("b")).await.unwrap().message.text(),
-        "two"
-    );
+    assert_eq!(provider.complete(ask("b")).await.unwrap().message.text(), "two");
     assert_eq!(clone.requests(), [ask("a"), ask("b")]);
 }
 
@@ -208,27 +190,16 @@ async fn arguments_that_are_no_json_are_streamed_raw_and_never_called() {
 #[tokio::test]
 async fn streams_nothing_of_what_has_no_deltas() {
     let reply = Reply::message(vec![
-        ContentBlock::Thinking {
-            thinking: String::new(),
-            signature: "sig".into(),
-        },
+        ContentBlock::Thinking { thinking: String::new(), signature: "sig".into() },
         ContentBlock::RedactedThinking { data: "x".into() },
-        ContentBlock::Compaction {
-            content: "so far".into(),
-        },
+        ContentBlock::Compaction { content: "so far".into() },
         ContentBlock::Raw {
             provider: "anthropic".into(),
             json: json!({"type": "text", "text": "cited", "citations": [1]}),
             portable: Some(Box::new(ContentBlock::Text("cited".into()))),
         },
     ]);
-    let expected = [
-        "signature sig",
-        "text cited",
-        "usage",
-        "message",
-        "response",
-    ];
+    let expected = ["signature sig", "text cited", "usage", "message", "response"];
     assert_eq!(script_of(reply).await, expected);
 }
 
@@ -244,14 +215,8 @@ async fn a_stream_gives_the_response_that_complete_gives() {
 #[tokio::test]
 async fn breaks_where_it_is_told_to() {
     let reply = Reply::text("abcdef").chunk_chars(2);
-    assert_eq!(
-        script_of(reply.clone().end_early_after(2)).await,
-        ["text ab", "text cd"]
-    );
-    assert_eq!(
-        script_of(reply.clone().end_early_after(0)).await,
-        [""; 0] as [&str; 0]
-    );
+    assert_eq!(script_of(reply.clone().end_early_after(2)).await, ["text ab", "text cd"]);
+    assert_eq!(script_of(reply.clone().end_early_after(0)).await, [""; 0] as [&str; 0]);
     let overloaded = || ProviderError::ServiceUnavailable("529".into());
     assert_eq!(
         script_of(reply.clone().fail_after(1, overloaded())).await,
@@ -267,9 +232,7 @@ async fn breaks_where_it_is_told_to() {
 async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
     let reply = Reply::text("ab");
     let fail = |events| {
-        let error = ProviderError::RateLimit {
-            retry_after: Some(Duration::from_secs(2)),
-        };
+        let error = ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) };
         Reply::text("ab").fail_after(events, error)
     };
     let provider = ScriptedProvider::new([
@@ -282,10 +245,7 @@ async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
     assert!(matches!(ended, ProviderError::StreamError(_)));
     let failed = provider.complete(ask("hi")).await.unwrap_err();
     assert_eq!(failed.retry_after(), Some(Duration::from_secs(2)));
-    assert_eq!(
-        provider.complete(ask("hi")).await.unwrap().message.text(),
-        "ab"
-    );
+    assert_eq!(provider.complete(ask("hi")).await.unwrap().message.text(), "ab");
     assert!(provider.complete(ask("hi")).now_or_never().is_none());
 }
 
@@ -330,10 +290,7 @@ async fn dropping_cancels_and_can_be_seen() {
 #[tokio::test(start_paused = true)]
 async fn delays_follow_the_clock() {
     let second = Duration::from_secs(1);
-    let reply = Reply::text("abcd")
-        .chunk_chars(1)
-        .delay(60 * second)
-        .event_delay(second);
+    let reply = Reply::text("abcd").chunk_chars(1).delay(60 * second).event_delay(second);
     let provider = ScriptedProvider::new([reply.clone(), reply]);
 
     let start = Instant::now();

@@ -59,12 +59,7 @@
 //! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
 //! was added. See [`middleware`].
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod middleware;
 mod registry;

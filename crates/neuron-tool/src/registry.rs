@@ -70,26 +70,19 @@ impl ToolRegistry {
     /// Returns a tool.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
-        self.tools
-            .get(name)
-            .map(|registered| registered.tool.clone())
+        self.tools.get(name).map(|registered| registered.tool.clone())
     }
 
     /// Returns a tool's definition.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<&ToolDefinition> {
-        self.tools
-            .get(name)
-            .map(|registered| &registered.definition)
+        self.tools.get(name).map(|registered| &registered.definition)
     }
 
     /// Returns all definitions, in registration order.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.tools
-            .values()
-            .map(|registered| registered.definition.clone())
-            .collect()
+        self.tools.values().map(|registered| registered.definition.clone()).collect()
     }
 
     /// Iterates over the names of the tools, in registration order.
@@ -122,10 +115,7 @@ impl ToolRegistry {
         tool: &str,
         middleware: impl ToolMiddleware + 'static,
     ) -> &mut Self {
-        self.by_tool
-            .entry(tool.to_owned())
-            .or_default()
-            .push(Arc::new(middleware));
+        self.by_tool.entry(tool.to_owned()).or_default().push(Arc::new(middleware));
         self
     }
 
@@ -140,17 +130,13 @@ impl ToolRegistry {
     /// # Cancel safety
     ///
     /// Dropping the future drops the tool's.
-    pub fn execute(
-        &self,
+    pub fn execute<'a>(
+        &'a self,
         name: &str,
         input: Value,
-        ctx: &ToolContext,
-    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
-        let call = ToolCall {
-            id: ctx.call_id.clone(),
-            name: name.to_owned(),
-            input,
-        };
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend + use<'a> {
+        let call = ToolCall { id: ctx.call_id.clone(), name: name.to_owned(), input };
         async move { self.execute_call(&call, ctx).await }
     }
 
@@ -173,9 +159,7 @@ impl ToolRegistry {
                 return Err(ToolError::NotFound(call.name.clone()));
             };
             let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
-            Next::new(&self.global, own, &*registered.tool)
-                .run(call, ctx)
-                .await
+            Next::new(&self.global, own, &*registered.tool).run(call, ctx).await
         }
     }
 }

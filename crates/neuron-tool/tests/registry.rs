@@ -76,28 +76,17 @@ fn echo() -> ToolRegistry {
 }
 
 async fn run(registry: &ToolRegistry, input: Value) -> Result<ToolOutput, ToolError> {
-    registry
-        .execute("echo", input, &ToolContext::default())
-        .await
+    registry.execute("echo", input, &ToolContext::default()).await
 }
 
 #[tokio::test]
 async fn results_become_text_and_structured_content() {
     let registry = echo();
     let object = run(&registry, json!({ "text": "hi" })).await.unwrap();
-    assert_eq!(
-        object.content[0].to_string(),
-        r#"{"text":"hi","session":""}"#
-    );
-    assert_eq!(
-        object.structured_content,
-        Some(json!({ "text": "hi", "session": "" }))
-    );
+    assert_eq!(object.content[0].to_string(), r#"{"text":"hi","session":""}"#);
+    assert_eq!(object.structured_content, Some(json!({ "text": "hi", "session": "" })));
     let scalar = run(&registry, json!({ "text": "scalar" })).await.unwrap();
-    assert_eq!(
-        (scalar.content[0].to_string(), scalar.structured_content),
-        ("7".into(), None)
-    );
+    assert_eq!((scalar.content[0].to_string(), scalar.structured_content), ("7".into(), None));
     let text = run(&registry, json!({ "text": "text" })).await.unwrap();
     assert_eq!(text.content[0].to_string(), "plain");
 }
@@ -119,10 +108,7 @@ async fn errors_name_their_cause() {
         "execution failed: disk full"
     );
     let ctx = ToolContext::default();
-    assert_eq!(
-        text(registry.execute("ecko", json!({}), &ctx).await),
-        "tool not found: ecko"
-    );
+    assert_eq!(text(registry.execute("ecko", json!({}), &ctx).await), "tool not found: ecko");
 }
 
 #[test]
@@ -132,11 +118,7 @@ fn definitions_keep_registration_order_and_replacement_keeps_the_place() {
         registry.register_dyn(Arc::new(Named(name)));
     }
     registry.register_dyn(Arc::new(Named("ant")));
-    let names: Vec<_> = registry
-        .definitions()
-        .into_iter()
-        .map(|tool| tool.name)
-        .collect();
+    let names: Vec<_> = registry.definitions().into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["zebra", "ant", "mole", "bee"]);
     assert_eq!(registry.names().collect::<Vec<_>>(), names);
     assert_eq!((registry.len(), registry.is_empty()), (4, false));
@@ -189,23 +171,12 @@ async fn middleware_runs_global_first_then_the_tools_own_in_order() {
     registry.register_dyn(Arc::new(Named("other")));
     // The tool's own is added first, and still runs inside.
     registry.add_tool_middleware("echo", note("own"));
-    registry
-        .add_middleware(note("first"))
-        .add_middleware(note("second"));
+    registry.add_middleware(note("first")).add_middleware(note("second"));
     run(&registry, json!({ "text": "hi" })).await.unwrap();
-    assert_eq!(
-        log.lock().unwrap().join(" "),
-        "first> second> own> <own <second <first"
-    );
+    assert_eq!(log.lock().unwrap().join(" "), "first> second> own> <own <second <first");
     log.lock().unwrap().clear();
-    registry
-        .execute("other", json!({}), &ToolContext::default())
-        .await
-        .unwrap();
-    assert_eq!(
-        log.lock().unwrap().join(" "),
-        "first> second> <second <first"
-    );
+    registry.execute("other", json!({}), &ToolContext::default()).await.unwrap();
+    assert_eq!(log.lock().unwrap().join(" "), "first> second> <second <first");
 }
 
 #[tokio::test]
@@ -213,22 +184,13 @@ async fn middleware_may_change_the_call_and_the_context_or_answer_itself() {
     let mut registry = echo();
     registry.add_middleware(tool_middleware_fn(|call, ctx, next| {
         Box::pin(async move {
-            let call = ToolCall {
-                input: json!({ "text": "changed" }),
-                ..call.clone()
-            };
-            let ctx = ToolContext {
-                session_id: "own".into(),
-                ..ctx.clone()
-            };
+            let call = ToolCall { input: json!({ "text": "changed" }), ..call.clone() };
+            let ctx = ToolContext { session_id: "own".into(), ..ctx.clone() };
             next.run(&call, &ctx).await
         })
     }));
     let output = run(&registry, json!({ "text": "hi" })).await.unwrap();
-    assert_eq!(
-        output.content[0].to_string(),
-        r#"{"text":"changed","session":"own"}"#
-    );
+    assert_eq!(output.content[0].to_string(), r#"{"text":"changed","session":"own"}"#);
     registry.add_middleware(tool_middleware_fn(|_, _, _| {
         Box::pin(async { Ok(ToolOutput::error("closed")) })
     }));
@@ -246,10 +208,7 @@ async fn the_calls_id_is_the_contexts() {
         seen.lock().unwrap().push(call.id.clone());
         next.run(call, ctx)
     }));
-    let ctx = ToolContext {
-        call_id: "call_7".into(),
-        ..Default::default()
-    };
+    let ctx = ToolContext { call_id: "call_7".into(), ..Default::default() };
     let output = registry.execute("named", json!({}), &ctx).await.unwrap();
     assert_eq!(output.content[0].to_string(), "named call_7 {}");
     assert_eq!(*ids.lock().unwrap(), ["call_7"]);

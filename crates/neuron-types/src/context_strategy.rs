@@ -14,7 +14,8 @@ use crate::{ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend, 
 ///   input is one. The loop repairs what is not.
 /// - It keeps the user message that started the run.
 /// - An error leaves the history as it was: the strategy works on a copy.
-/// - [`token_estimate`](Self::token_estimate) is asked once a turn with the whole history.
+/// - [`token_estimate`](Self::token_estimate) is asked at the top of each turn with the whole history,
+///   and again after a compaction.
 ///
 /// # Example
 ///

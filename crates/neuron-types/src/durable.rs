@@ -262,10 +262,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
             let mut results = Vec::with_capacity(batch.len());
             for ToolInvocation { call, ctx } in batch {
                 let options = options.clone();
-                results.push(
-                    self.execute_tool(&call.name, call.input, &ctx, options)
-                        .await,
-                );
+                results.push(self.execute_tool(&call.name, call.input, &ctx, options).await);
             }
             results
         }
@@ -296,9 +293,7 @@ impl<'d> Durability<'d> {
 
 impl fmt::Debug for Durability<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Durability")
-            .field("run_id", &self.0.run_id_dyn())
-            .finish_non_exhaustive()
+        f.debug_struct("Durability").field("run_id", &self.0.run_id_dyn()).finish_non_exhaustive()
     }
 }
 

@@ -102,8 +102,7 @@ impl BoxedEmbeddingProvider {
 
 impl fmt::Debug for BoxedEmbeddingProvider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BoxedEmbeddingProvider")
-            .finish_non_exhaustive()
+        f.debug_struct("BoxedEmbeddingProvider").finish_non_exhaustive()
     }
 }
 

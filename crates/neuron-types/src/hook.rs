@@ -105,7 +105,9 @@ pub enum HookAction {
         /// What the model sees.
         reason: String,
     },
-    /// End the run with [`LoopError::HookTerminated`].
+    /// End the run with [`LoopError::HookTerminated`]. Does not count for events that tell of an end:
+    /// [`HookEvent::LlmError`], [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and
+    /// [`HookEvent::SessionEnd`].
     Terminate {
         /// Why.
         reason: String,
@@ -134,23 +136,13 @@ impl<'a> HookScope<'a> {
     /// Says which run, turn and model an event belongs to.
     #[must_use]
     pub fn new(run_id: &'a str, turn: usize, provider: &'a str, model: &'a str) -> Self {
-        Self {
-            run_id,
-            turn,
-            call_id: None,
-            provider,
-            model,
-            replaying: false,
-        }
+        Self { run_id, turn, call_id: None, provider, model, replaying: false }
     }
 
     /// The same, within a tool call.
     #[must_use]
     pub fn in_call(self, call_id: &'a str) -> Self {
-        Self {
-            call_id: Some(call_id),
-            ..self
-        }
+        Self { call_id: Some(call_id), ..self }
     }
 
     /// The same, with whether it is a replay.
@@ -165,7 +157,7 @@ impl<'a> HookScope<'a> {
 /// # Contract
 ///
 /// - Hooks are called in the order in which they were added, each to its end before the next, and
-///   the run waits.
+///   the run waits: tools that run beside stand still, and so does a cancellation.
 /// - An error is logged and the run goes on. A hook whose failure must stop the run returns
 ///   [`HookAction::Terminate`].
 ///

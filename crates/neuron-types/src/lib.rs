@@ -35,12 +35,7 @@
 //! Traits use native `async`, so they are not object-safe; where a choice is made at run time, the
 //! `Boxed…` types and [`Durability`] box at that boundary alone.
 
-#![warn(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod wasm;
 

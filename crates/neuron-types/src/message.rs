@@ -60,10 +60,7 @@ impl Message {
     }
 
     fn with_text(role: Role, text: impl Into<String>) -> Self {
-        Self {
-            role,
-            content: vec![ContentBlock::Text(text.into())],
-        }
+        Self { role, content: vec![ContentBlock::Text(text.into())] }
     }
 
     /// Returns the text blocks joined without a separator, the text in [`ContentBlock::Raw`]
@@ -73,10 +70,7 @@ impl Message {
     /// between them.
     #[must_use]
     pub fn text(&self) -> String {
-        self.content
-            .iter()
-            .filter_map(ContentBlock::as_text)
-            .collect()
+        self.content.iter().filter_map(ContentBlock::as_text).collect()
     }
 
     /// Iterates over the tool calls in this message, in order.
@@ -181,6 +175,16 @@ impl ContentBlock {
         }
     }
 
+    /// Returns the id of the call that a tool result answers, also of one inside
+    /// [`ContentBlock::Raw`].
+    #[must_use]
+    pub fn as_tool_result_id(&self) -> Option<&str> {
+        match self.portable()? {
+            Self::ToolResult { tool_use_id, .. } => Some(tool_use_id),
+            _ => None,
+        }
+    }
+
     /// Returns the block that every provider understands: itself, or the portable form of
     /// [`ContentBlock::Raw`].
     #[must_use]
@@ -198,16 +202,8 @@ impl fmt::Display for ContentBlock {
             Self::Text(text) => f.write_str(text),
             Self::Thinking { .. } | Self::RedactedThinking { .. } => f.write_str("[thinking]"),
             Self::ToolUse { id, name, input } => write!(f, "[tool call {id}: {name} {input}]"),
-            Self::ToolResult {
-                tool_use_id,
-                content,
-                is_error,
-            } => {
-                let kind = if *is_error {
-                    "tool error"
-                } else {
-                    "tool result"
-                };
+            Self::ToolResult { tool_use_id, content, is_error } => {
+                let kind = if *is_error { "tool error" } else { "tool result" };
                 write!(f, "[{kind} {tool_use_id}:")?;
                 for item in content {
                     write!(f, " {item}")?;
@@ -217,15 +213,8 @@ impl fmt::Display for ContentBlock {
             Self::Image { .. } => f.write_str("[image]"),
             Self::Document { .. } => f.write_str("[document]"),
             Self::Compaction { .. } => f.write_str("[summary of the conversation so far]"),
-            Self::Raw {
-                portable: Some(block),
-                ..
-            } => block.fmt(f),
-            Self::Raw {
-                provider,
-                portable: None,
-                ..
-            } => write!(f, "[{provider} block]"),
+            Self::Raw { portable: Some(block), .. } => block.fmt(f),
+            Self::Raw { provider, portable: None, .. } => write!(f, "[{provider} block]"),
         }
     }
 }
@@ -319,10 +308,7 @@ pub(crate) mod text_field {
     }
 
     pub(crate) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-        Field {
-            text: Cow::Borrowed(text),
-        }
-        .serialize(serializer)
+        Field { text: Cow::Borrowed(text) }.serialize(serializer)
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -126,10 +126,7 @@ impl<'a> ProviderInfo<'a> {
     /// Names a provider and its default model.
     #[must_use]
     pub fn new(name: &'a str, default_model: &'a str) -> Self {
-        Self {
-            name,
-            default_model,
-        }
+        Self { name, default_model }
     }
 }
 

@@ -247,10 +247,7 @@ mod blocks_field {
         blocks: &[SystemBlock],
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        Field {
-            blocks: Cow::Borrowed(blocks),
-        }
-        .serialize(serializer)
+        Field { blocks: Cow::Borrowed(blocks) }.serialize(serializer)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(

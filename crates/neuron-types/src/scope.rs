@@ -125,22 +125,14 @@ pub struct Scopes(Vec<Box<dyn OperationScope>>);
 impl Scopes {
     /// Asks every hook for a scope.
     pub fn open<H: ObservabilityHook>(hooks: &[H], operation: &Operation<'_>) -> Self {
-        Self(
-            hooks
-                .iter()
-                .filter_map(|hook| hook.scope(operation))
-                .collect(),
-        )
+        Self(hooks.iter().filter_map(|hook| hook.scope(operation)).collect())
     }
 
     /// Runs a future so that each of its polls is inside all scopes.
     ///
     /// Can be called several times, for an operation in several parts.
     pub fn run<F: Future>(&mut self, future: F) -> InScopes<'_, F> {
-        InScopes {
-            scopes: &mut self.0,
-            future,
-        }
+        InScopes { scopes: &mut self.0, future }
     }
 
     /// Tells every scope how the operation ended, innermost first.
@@ -153,9 +145,7 @@ impl Scopes {
 
 impl fmt::Debug for Scopes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scopes")
-            .field("len", &self.0.len())
-            .finish()
+        f.debug_struct("Scopes").field("len", &self.0.len()).finish()
     }
 }
 
@@ -171,9 +161,7 @@ pin_project! {
 
 impl<F> fmt::Debug for InScopes<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InScopes")
-            .field("scopes", &self.scopes.len())
-            .finish_non_exhaustive()
+        f.debug_struct("InScopes").field("scopes", &self.scopes.len()).finish_non_exhaustive()
     }
 }
 

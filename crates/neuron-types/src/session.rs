@@ -42,10 +42,7 @@ impl Session {
         Self {
             id: id.into(),
             messages: Vec::new(),
-            state: SessionState {
-                cwd,
-                ..SessionState::default()
-            },
+            state: SessionState { cwd, ..SessionState::default() },
             created_at: now,
             updated_at: now,
         }

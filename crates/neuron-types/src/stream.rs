@@ -81,6 +81,23 @@ pub enum StreamEvent {
     Error(StreamError),
 }
 
+impl StreamEvent {
+    /// Whether this is a piece of a model's answer: text, reasoning, or a tool call.
+    #[must_use]
+    pub fn is_delta(&self) -> bool {
+        matches!(
+            self,
+            Self::TextDelta(_)
+                | Self::ThinkingDelta(_)
+                | Self::SignatureDelta(_)
+                | Self::ToolUseStart { .. }
+                | Self::ToolUseInputDelta { .. }
+                | Self::ToolUseEnd { .. }
+                | Self::ToolUse { .. }
+        )
+    }
+}
+
 /// A running answer: what [`Provider::complete_stream`](crate::Provider::complete_stream) returns.
 #[derive(Debug)]
 pub struct StreamHandle {
@@ -120,9 +137,7 @@ impl StreamHandle {
 
 impl<R: Into<StreamReceiver>> From<R> for StreamHandle {
     fn from(receiver: R) -> Self {
-        Self {
-            receiver: receiver.into(),
-        }
+        Self { receiver: receiver.into() }
     }
 }
 
@@ -170,19 +185,13 @@ impl Stream for StreamReceiver {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        self.events
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_mut()
-            .poll_next(cx)
+        self.events.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut().poll_next(cx)
     }
 }
 
 impl From<WasmBoxedStream<'static, StreamEvent>> for StreamReceiver {
     fn from(events: WasmBoxedStream<'static, StreamEvent>) -> Self {
-        Self {
-            events: Mutex::new(events),
-        }
+        Self { events: Mutex::new(events) }
     }
 }
 
@@ -240,7 +249,9 @@ impl ResponseEnd {
             StreamEvent::Error(error) => return Err(error.into()),
             StreamEvent::MessageComplete(message) => self.message = Some(message),
             StreamEvent::Usage(usage) => self.usage = usage,
-            delta => return Ok(Progress::Event(Some(delta))),
+            delta if delta.is_delta() => return Ok(Progress::Event(Some(delta))),
+            // What belongs to an agent's stream has no place in a provider's.
+            _ => {}
         }
         Ok(Progress::Event(None))
     }
@@ -262,11 +273,7 @@ impl ResponseEnd {
             model: String::new(),
             message,
             usage: self.usage,
-            stop_reason: if calls_tools {
-                StopReason::ToolUse
-            } else {
-                StopReason::EndTurn
-            },
+            stop_reason: if calls_tools { StopReason::ToolUse } else { StopReason::EndTurn },
         })
     }
 }
@@ -276,20 +283,14 @@ impl ResponseEnd {
 ///
 /// For sources that have the whole answer at once and readers that expect a stream.
 pub fn message_events(message: &Message) -> impl Iterator<Item = StreamEvent> {
-    message
-        .content
-        .iter()
-        .filter_map(ContentBlock::portable)
-        .filter_map(|block| match block {
-            ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
-            ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
-                Some(StreamEvent::ThinkingDelta(thinking.clone()))
-            }
-            ContentBlock::ToolUse { id, name, input } => Some(StreamEvent::ToolUse {
-                id: id.clone(),
-                name: name.clone(),
-                input: input.clone(),
-            }),
-            _ => None,
-        })
+    message.content.iter().filter_map(ContentBlock::portable).filter_map(|block| match block {
+        ContentBlock::Text(text) => Some(StreamEvent::TextDelta(text.clone())),
+        ContentBlock::Thinking { thinking, .. } if !thinking.is_empty() => {
+            Some(StreamEvent::ThinkingDelta(thinking.clone()))
+        }
+        ContentBlock::ToolUse { id, name, input } => {
+            Some(StreamEvent::ToolUse { id: id.clone(), name: name.clone(), input: input.clone() })
+        }
+        _ => None,
+    })
 }

@@ -18,9 +18,9 @@ use crate::{
 /// - `NAME` and [`definition`](Self::definition)`().name` are the same; the definition is read
 ///   once, when the tool is registered.
 /// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from
-///   [`map_error`](Self::map_error)) for what the model can mend; every other error ends the run
-///   unless the loop is told otherwise.
-/// - The future may be dropped at any await. Work that outlives it should watch
+///   [`map_error`](Self::map_error)) for what the model can mend; every other error ends the run.
+/// - The future may be dropped at any await, and is when the run is cancelled: what must be cleaned
+///   up belongs into a `Drop`. Work that outlives the call should watch
 ///   [`ToolContext::cancellation_token`].
 /// - Under a durable engine a call may be started again after a crash, as
 ///   [`effect`](Self::effect) allows.
@@ -294,10 +294,7 @@ impl ToolOutput {
 
     /// Builds an error that the model sees.
     pub fn error(text: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            ..Self::text(text)
-        }
+        Self { is_error: true, ..Self::text(text) }
     }
 }
 
@@ -330,10 +327,6 @@ impl ToolCall {
     /// Builds the form in which a provider keeps arguments that are not JSON.
     #[must_use]
     pub fn invalid_json_input(raw: impl Into<String>) -> Value {
-        Value::Object(
-            [(INVALID_JSON.to_owned(), Value::String(raw.into()))]
-                .into_iter()
-                .collect(),
-        )
+        Value::Object([(INVALID_JSON.to_owned(), Value::String(raw.into()))].into_iter().collect())
     }
 }

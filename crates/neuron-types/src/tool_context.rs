@@ -32,8 +32,8 @@ pub struct ToolContext {
     pub session_id: String,
     /// Environment variables for the tools; may hold secrets.
     pub environment: HashMap<String, String>,
-    /// Cancels the run. A tool sees a child of it, which is cancelled as well when the call times
-    /// out or its run is dropped.
+    /// Cancels the run. A tool sees a child of it, which is cancelled as well when a call beside it
+    /// fails for good, or the run is dropped while the call runs.
     pub cancellation_token: CancellationToken,
     /// Where long calls report their progress.
     pub progress_reporter: Option<Arc<dyn ProgressReporter>>,
@@ -41,8 +41,11 @@ pub struct ToolContext {
     pub call_id: String,
     /// The id of the run; the loop chooses one if it is empty.
     pub run_id: String,
-    /// The same for every attempt of one call, and different for every other call; empty outside
-    /// a tool call.
+    /// The same for every attempt of one call, and different for every other call of one agent;
+    /// empty outside a tool call.
+    ///
+    /// An agent that runs inside a tool call takes it as its [`run_id`](Self::run_id). Several
+    /// agents inside one call need contexts with different ones.
     pub idempotency_key: String,
     /// Values of any type that layers hand to the tools below them.
     pub extensions: Extensions,
@@ -164,17 +167,8 @@ mod tests {
     #[test]
     fn debug_shows_no_environment_value() {
         let environment = HashMap::from([("TOKEN".to_owned(), "hunter2".to_owned())]);
-        let text = format!(
-            "{:?}",
-            ToolContext {
-                environment,
-                ..Default::default()
-            }
-        );
-        assert!(
-            text.contains("TOKEN") && !text.contains("hunter2"),
-            "{text}"
-        );
+        let text = format!("{:?}", ToolContext { environment, ..Default::default() });
+        assert!(text.contains("TOKEN") && !text.contains("hunter2"), "{text}");
     }
 
     #[test]
@@ -183,10 +177,7 @@ mod tests {
         extensions.insert(1_u8);
         let before = extensions.clone();
         extensions.insert(2_u8);
-        assert_eq!(
-            (before.get::<u8>(), extensions.get::<u8>()),
-            (Some(&1), Some(&2))
-        );
+        assert_eq!((before.get::<u8>(), extensions.get::<u8>()), (Some(&1), Some(&2)));
         assert!(extensions.remove::<u8>() && !extensions.remove::<u8>());
         assert_eq!(before.get::<u8>(), Some(&1));
     }

@@ -65,10 +65,7 @@ impl ToolFailure {
     /// Returns the tool's error, if it is an `E`.
     #[must_use]
     pub fn downcast<E: Error + 'static>(self) -> Option<E> {
-        let original = self
-            .original
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
+        let original = self.original.into_inner().unwrap_or_else(PoisonError::into_inner);
         original.downcast::<E>().ok().map(|error| *error)
     }
 
@@ -105,10 +102,7 @@ struct Rendered {
 
 impl Rendered {
     fn of(error: &(dyn Error + 'static)) -> Box<Self> {
-        Box::new(Self {
-            text: error.to_string(),
-            source: error.source().map(Self::of),
-        })
+        Box::new(Self { text: error.to_string(), source: error.source().map(Self::of) })
     }
 }
 
@@ -175,10 +169,7 @@ mod tests {
 
     #[test]
     fn an_error_that_is_not_sync_keeps_its_chain_and_comes_back() {
-        let error = NotSync {
-            inner: Inner,
-            cell: 7.into(),
-        };
+        let error = NotSync { inner: Inner, cell: 7.into() };
         let ToolError::ExecutionFailed(source) = ToolFailure::tool_error(error) else {
             panic!("execution failed")
         };
@@ -187,9 +178,6 @@ mod tests {
         let failure = source.downcast::<ToolFailure>().unwrap();
         assert!(failure.with_original(|original| original.source().unwrap().is::<Inner>()));
         let original = failure.downcast::<NotSync>().unwrap();
-        assert_eq!(
-            (original.cell.get(), original.inner.to_string()),
-            (7, "inner".into())
-        );
+        assert_eq!((original.cell.get(), original.inner.to_string()), (7, "inner".into()));
     }
 }

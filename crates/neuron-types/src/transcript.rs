@@ -42,32 +42,23 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         if !started && message.role == Role::Assistant {
-            return Err(Violation {
-                index,
-                kind: ViolationKind::StartsWithAssistant,
-            });
+            return Err(Violation { index, kind: ViolationKind::StartsWithAssistant });
         }
         started |= message.role != Role::System;
         check_results(message, &open).map_err(|kind| match kind {
             // Reported where the call stands.
-            ViolationKind::MissingResult { .. } => Violation {
-                index: index - 1,
-                kind,
-            },
+            ViolationKind::MissingResult { .. } => Violation { index: index - 1, kind },
             kind => Violation { index, kind },
         })?;
         open.clear();
+        let mut seen = HashSet::new();
         for call in message.tool_uses() {
             let kind = if message.role != Role::Assistant {
-                ViolationKind::CallOutsideAssistant {
-                    id: call.id.to_owned(),
-                }
+                ViolationKind::CallOutsideAssistant { id: call.id.to_owned() }
             } else if call.id.is_empty() {
                 ViolationKind::EmptyId
-            } else if open.contains(&call.id) {
-                ViolationKind::DuplicateId {
-                    id: call.id.to_owned(),
-                }
+            } else if !seen.insert(call.id) {
+                ViolationKind::DuplicateId { id: call.id.to_owned() }
             } else {
                 open.push(call.id);
                 continue;
@@ -78,9 +69,7 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     match open.first() {
         Some(id) => Err(Violation {
             index: messages.len() - 1,
-            kind: ViolationKind::MissingResult {
-                id: (*id).to_owned(),
-            },
+            kind: ViolationKind::MissingResult { id: (*id).to_owned() },
         }),
         None => Ok(()),
     }
@@ -88,32 +77,30 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
 
 /// Checks that a message answers the open calls of the message before it, and nothing else.
 fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
-    let mut answered: Vec<&str> = Vec::with_capacity(open.len());
+    let calls: HashSet<&str> = open.iter().copied().collect();
+    let mut answered: HashSet<&str> = HashSet::new();
     let mut other = false;
     for block in &message.content {
-        let ContentBlock::ToolResult { tool_use_id, .. } = block else {
+        let Some(id) = block.as_tool_result_id() else {
             other = true;
             continue;
         };
-        let id = || tool_use_id.clone();
+        let owned = || id.to_owned();
         if message.role != Role::User {
-            return Err(ViolationKind::ResultOutsideUser { id: id() });
+            return Err(ViolationKind::ResultOutsideUser { id: owned() });
         }
-        if !open.contains(&tool_use_id.as_str()) {
-            return Err(ViolationKind::UnknownResult { id: id() });
+        if !calls.contains(id) {
+            return Err(ViolationKind::UnknownResult { id: owned() });
         }
-        if answered.contains(&tool_use_id.as_str()) {
-            return Err(ViolationKind::DuplicateResult { id: id() });
+        if !answered.insert(id) {
+            return Err(ViolationKind::DuplicateResult { id: owned() });
         }
         if other {
-            return Err(ViolationKind::ResultAfterContent { id: id() });
+            return Err(ViolationKind::ResultAfterContent { id: owned() });
         }
-        answered.push(tool_use_id);
     }
-    match open.iter().find(|id| !answered.contains(id)) {
-        Some(id) => Err(ViolationKind::MissingResult {
-            id: (*id).to_owned(),
-        }),
+    match open.iter().find(|id| !answered.contains(*id)) {
+        Some(id) => Err(ViolationKind::MissingResult { id: (*id).to_owned() }),
         None => Ok(()),
     }
 }
@@ -122,48 +109,54 @@ fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> 
 ///
 /// It loses as little as it can:
 ///
+/// - a result that stands later than it must, but before the assistant's next message, moves to its
+///   place;
 /// - a call without a result gets an error result that says so;
 /// - results without a call, second results, and calls with an empty or a repeated id are removed,
 ///   and so is a message that this leaves empty;
-/// - results that stand after other content move before it;
 /// - a history that begins with the assistant gets a user message before it that says that the
 ///   beginning is missing.
 ///
 /// The same history gives the same result; a valid one comes back unchanged.
 #[must_use]
-pub fn repair(messages: Vec<Message>) -> Vec<Message> {
+pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     if validate(&messages).is_ok() {
         return messages;
     }
     let mut repaired: Vec<Message> = Vec::with_capacity(messages.len() + 1);
-    let mut open: Vec<String> = Vec::new();
     let mut started = false;
-    for mut message in messages {
-        if !open.is_empty() && message.role != Role::User {
-            repaired.push(Message {
-                role: Role::User,
-                content: answer(&mut open, &mut Vec::new()),
-            });
+    // The results of the last message's calls, with which the next must begin.
+    let mut results: Vec<ContentBlock> = Vec::new();
+    // Noted first: results that move leave messages empty too.
+    let empty: Vec<bool> = messages.iter().map(|message| message.content.is_empty()).collect();
+    let mut empty = empty.into_iter();
+    let mut following = messages.as_mut_slice();
+    while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {
+        following = rest;
+        let (role, mut content) = (message.role, std::mem::take(&mut message.content));
+        let was_empty = empty.next().unwrap_or_default();
+        content.retain(|block| block.as_tool_result_id().is_none());
+        remove_misplaced_calls(role, &mut content);
+        if !results.is_empty() {
+            let results = std::mem::take(&mut results);
+            match role {
+                Role::User => drop(content.splice(..0, results)),
+                _ => repaired.push(Message { role: Role::User, content: results }),
+            }
         }
-        let was_empty = message.content.is_empty();
-        let results = answer(&mut open, &mut message.content);
-        remove_misplaced_calls(&mut message);
-        message.content.splice(..0, results);
-        if message.content.is_empty() && !was_empty {
+        if content.is_empty() && !was_empty {
             continue;
         }
-        if !started && message.role == Role::Assistant {
+        if !started && role == Role::Assistant {
             repaired.push(Message::user(MISSING_BEGINNING));
         }
-        started |= message.role != Role::System;
-        open.extend(message.tool_uses().map(|call| call.id.to_owned()));
+        started |= role != Role::System;
+        let message = Message { role, content };
+        results = results_of(&message, following);
         repaired.push(message);
     }
-    if !open.is_empty() {
-        repaired.push(Message {
-            role: Role::User,
-            content: answer(&mut open, &mut Vec::new()),
-        });
+    if !results.is_empty() {
+        repaired.push(Message { role: Role::User, content: results });
     }
     repaired
 }
@@ -175,23 +168,27 @@ const MISSING_RESULT: &str =
 /// What [`repair`] writes where the beginning is missing.
 const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
-/// Takes all results out of `content` and returns one for each open call: the first that stands
-/// there, or an error.
-fn answer(open: &mut Vec<String>, content: &mut Vec<ContentBlock>) -> Vec<ContentBlock> {
-    let mut unanswered: HashSet<String> = open.iter().cloned().collect();
-    let mut results = Vec::with_capacity(open.len());
-    content.retain_mut(|block| {
-        let ContentBlock::ToolResult { tool_use_id, .. } = block else {
-            return true;
-        };
-        if unanswered.remove(tool_use_id) {
-            results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
+/// Returns one result for each call of a message: the first that stands in the messages up to the
+/// assistant's next, from where it is taken, or an error.
+fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock> {
+    let ids: Vec<&str> = message.tool_uses().map(|call| call.id).collect();
+    let mut missing: HashSet<&str> = ids.iter().copied().collect();
+    let mut results = Vec::with_capacity(ids.len());
+    for next in following.iter_mut().take_while(|next| next.role != Role::Assistant) {
+        if missing.is_empty() {
+            break;
         }
-        false
-    });
-    for id in open.drain(..).filter(|id| unanswered.contains(id)) {
+        next.content.retain_mut(|block| {
+            let is_ours = block.as_tool_result_id().is_some_and(|id| missing.remove(id));
+            if is_ours {
+                results.push(std::mem::replace(block, ContentBlock::Text(String::new())));
+            }
+            !is_ours
+        });
+    }
+    for id in ids.into_iter().filter(|id| missing.contains(id)) {
         results.push(ContentBlock::ToolResult {
-            tool_use_id: id,
+            tool_use_id: id.to_owned(),
             content: vec![ContentItem::Text(MISSING_RESULT.to_owned())],
             is_error: true,
         });
@@ -199,11 +196,12 @@ fn answer(open: &mut Vec<String>, content: &mut Vec<ContentBlock>) -> Vec<Conten
     results
 }
 
-fn remove_misplaced_calls(message: &mut Message) {
-    let is_assistant = message.role == Role::Assistant;
+fn remove_misplaced_calls(role: Role, content: &mut Vec<ContentBlock>) {
     let mut seen: HashSet<String> = HashSet::new();
-    message.content.retain(|block| match block.as_tool_use() {
-        Some(call) => is_assistant && !call.id.is_empty() && seen.insert(call.id.to_owned()),
+    content.retain(|block| match block.as_tool_use() {
+        Some(call) => {
+            role == Role::Assistant && !call.id.is_empty() && seen.insert(call.id.to_owned())
+        }
         None => true,
     });
 }

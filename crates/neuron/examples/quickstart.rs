@@ -52,10 +52,7 @@ impl Tool for GetWeather {
         match args.city.as_str() {
             // The model sees the hint and calls again; the run does not end.
             "" => Err(ToolError::ModelRetry("the city must not be empty".into())),
-            _ => Ok(Weather {
-                celsius: 22.5,
-                sky: "sunny",
-            }),
+            _ => Ok(Weather { celsius: 22.5, sky: "sunny" }),
         }
     }
 }
@@ -109,10 +106,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
         Err(_) => {
             let server = AnthropicServer::start(script()).await?;
             println!("ANTHROPIC_API_KEY is not set: a server in this process plays the model.\n");
-            (
-                Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()),
-                Some(server),
-            )
+            (Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()), Some(server))
         }
     };
 
@@ -139,11 +133,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let outcome = show(agent.run_stream(Message::user(question), &ctx).await).await;
     if outcome.is_err() {
         // Whatever happened, the conversation is valid and could go on.
-        println!(
-            "\nkept: {} turns, {} messages",
-            agent.turns(),
-            agent.messages().len()
-        );
+        println!("\nkept: {} turns, {} messages", agent.turns(), agent.messages().len());
     }
     let result = outcome?;
     println!(
@@ -186,13 +176,9 @@ async fn show(mut events: AgentStream<'_>) -> Result<AgentResult, Box<dyn Error>
 fn script() -> Vec<Reply> {
     let pace = Duration::from_millis(40);
     vec![
-        Reply::tool_call(
-            "toolu_01",
-            "get_weather",
-            json!({ "city": "San Francisco" }),
-        )
-        .with_text("Let me look that up.")
-        .event_delay(pace),
+        Reply::tool_call("toolu_01", "get_weather", json!({ "city": "San Francisco" }))
+            .with_text("Let me look that up.")
+            .event_delay(pace),
         Reply::tool_call("toolu_02", "to_fahrenheit", json!({ "celsius": 22.5 })).event_delay(pace),
         Reply::text("It is sunny in San Francisco, at 72.5 °F (22.5 °C).").event_delay(pace),
     ]

@@ -66,10 +66,7 @@ pub(super) fn lines(item: &Item, path: &str) -> Vec<Line> {
             let (kept, generics) = (kept(&item.attrs), &item.generics);
             let bounds = &generics.where_clause;
             own(quote!(#kept pub enum #name #generics #bounds));
-            let public = item
-                .variants
-                .iter()
-                .filter(|variant| !is_hidden(&variant.attrs));
+            let public = item.variants.iter().filter(|variant| !is_hidden(&variant.attrs));
             lines.extend(public.map(|variant| variant_line(variant, path)));
             lines.extend(derived(&item.attrs, path));
         }
@@ -92,10 +89,7 @@ pub(super) fn inherent(block: &ItemImpl, owner: &str, ty: &TokenStream) -> Vec<L
     let generics = &block.generics;
     if !generics.params.is_empty() {
         let bounds = &generics.where_clause;
-        lines.push((
-            impl_key(owner),
-            tokens::line(quote!(impl #generics #ty #bounds)),
-        ));
+        lines.push((impl_key(owner), tokens::line(quote!(impl #generics #ty #bounds))));
     }
     let is_public = |vis: &Visibility| matches!(vis, Visibility::Public(_));
     for item in &block.items {
@@ -121,10 +115,7 @@ pub(super) fn implementation(block: &ItemImpl, ty: &TokenStream) -> String {
     let (kept, unsafety, generics) = (kept(&block.attrs), &block.unsafety, &block.generics);
     let bounds = &generics.where_clause;
     // The trait's name alone, as for derived ones: how the source imports it is no matter.
-    let name = block
-        .trait_
-        .as_ref()
-        .and_then(|(path, _)| path.segments.last());
+    let name = block.trait_.as_ref().and_then(|(path, _)| path.segments.last());
     let of = name.map(|name| quote!(#name for));
     let types = block.items.iter().filter_map(|item| match item {
         ImplItem::Type(item) => {
@@ -134,11 +125,7 @@ pub(super) fn implementation(block: &ItemImpl, ty: &TokenStream) -> String {
         _ => None,
     });
     let types: TokenStream = types.collect();
-    let types = if types.is_empty() {
-        types
-    } else {
-        quote!({ #types })
-    };
+    let types = if types.is_empty() { types } else { quote!({ #types }) };
     tokens::line(quote!(#kept #unsafety impl #generics #of #ty #bounds #types))
 }
 
@@ -149,31 +136,14 @@ pub(super) fn spelled(path: &str) -> TokenStream {
 
 /// The attributes that matter to users.
 fn kept(attributes: &[Attribute]) -> TokenStream {
-    const KEPT: [&str; 5] = [
-        "cfg",
-        "non_exhaustive",
-        "proc_macro",
-        "proc_macro_attribute",
-        "proc_macro_derive",
-    ];
+    const KEPT: [&str; 5] =
+        ["cfg", "non_exhaustive", "proc_macro", "proc_macro_attribute", "proc_macro_derive"];
     let is_kept = |attribute: &&Attribute| KEPT.iter().any(|kept| attribute.path().is_ident(kept));
-    attributes
-        .iter()
-        .filter(is_kept)
-        .map(ToTokens::to_token_stream)
-        .collect()
+    attributes.iter().filter(is_kept).map(ToTokens::to_token_stream).collect()
 }
 
 fn signature(signature: &Signature, name: &TokenStream) -> TokenStream {
-    let Signature {
-        constness,
-        asyncness,
-        safety,
-        abi,
-        generics,
-        output,
-        ..
-    } = signature;
+    let Signature { constness, asyncness, safety, abi, generics, output, .. } = signature;
     let bounds = &generics.where_clause;
     let inputs = signature.inputs.iter().map(|input| match input {
         FnArg::Receiver(receiver) => {
@@ -202,17 +172,11 @@ fn public_fields(fields: &Fields, path: &str) -> (Vec<Line>, bool) {
     let mut lines = Vec::new();
     for (index, field) in fields.iter().enumerate() {
         if matches!(field.vis, Visibility::Public(_)) && !is_hidden(&field.attrs) {
-            let name = field
-                .ident
-                .as_ref()
-                .map_or(index.to_string(), ToString::to_string);
+            let name = field.ident.as_ref().map_or(index.to_string(), ToString::to_string);
             let (kept, ty) = (kept(&field.attrs), &field.ty);
             let (kept, ty) = (tokens::line(kept), tokens::line(quote!(#ty)));
             let path = format!("{path}::{name}");
-            lines.push((
-                path.clone(),
-                format!("{kept} pub {path}: {ty}").trim_start().to_owned(),
-            ));
+            lines.push((path.clone(), format!("{kept} pub {path}: {ty}").trim_start().to_owned()));
         }
     }
     let all = lines.len() == fields.len();
@@ -224,10 +188,7 @@ fn variant_line(variant: &Variant, path: &str) -> Line {
     let (kept, name) = (kept(&variant.attrs), spelled(&path));
     let fields = variant.fields.iter().map(|field| {
         let ty = &field.ty;
-        field
-            .ident
-            .as_ref()
-            .map_or(quote!(#ty), |name| quote!(#name: #ty))
+        field.ident.as_ref().map_or(quote!(#ty), |name| quote!(#name: #ty))
     });
     let fields = match &variant.fields {
         Fields::Named(_) => quote!({ #(#fields),* }),
@@ -257,29 +218,18 @@ fn trait_item(item: &TraitItem, path: &str) -> Option<Line> {
             let path = spelled(&format!("{path}::{name}"));
             let default = item.default.as_ref().map(|(_, ty)| quote!(= #ty));
             let conditions = &generics.where_clause;
-            (
-                name,
-                &item.attrs,
-                quote!(pub type #path #generics #bounds #default #conditions),
-            )
+            (name, &item.attrs, quote!(pub type #path #generics #bounds #default #conditions))
         }
         _ => return None,
     };
     let kept = kept(attributes);
-    let line = (
-        format!("{path}::{name}"),
-        tokens::line(quote!(#kept #tokens)),
-    );
+    let line = (format!("{path}::{name}"), tokens::line(quote!(#kept #tokens)));
     (!is_hidden(attributes)).then_some(line)
 }
 
 fn colon(bounds: &impl ToTokens) -> TokenStream {
     let bounds = bounds.to_token_stream();
-    if bounds.is_empty() {
-        bounds
-    } else {
-        quote!(: #bounds)
-    }
+    if bounds.is_empty() { bounds } else { quote!(: #bounds) }
 }
 
 /// The derived traits, in the form of written ones.
@@ -289,11 +239,7 @@ fn derived(attributes: &[Attribute], path: &str) -> Vec<Line> {
     let mut add = |meta: &Meta, gate: &str| {
         let Meta::List(list) = meta else { return };
         let traits = list.parse_args_with(Punctuated::<syn::Path, Token![,]>::parse_terminated);
-        for name in traits
-            .iter()
-            .flatten()
-            .filter_map(|path| path.segments.last())
-        {
+        for name in traits.iter().flatten().filter_map(|path| path.segments.last()) {
             let line = format!("{gate} impl {} for {path}", name.ident);
             lines.push((impl_key(path), line.trim_start().to_owned()));
         }
@@ -307,12 +253,9 @@ fn derived(attributes: &[Attribute], path: &str) -> Vec<Line> {
             && let Some(condition) = metas.first()
         {
             let gate = format!("{gate} {}", tokens::line(quote!(#[cfg(#condition)])));
-            metas
-                .iter()
-                .filter(|meta| meta.path().is_ident("derive"))
-                .for_each(|meta| {
-                    add(meta, &gate);
-                });
+            metas.iter().filter(|meta| meta.path().is_ident("derive")).for_each(|meta| {
+                add(meta, &gate);
+            });
         }
     }
     lines

@@ -14,12 +14,8 @@ use super::tree::{
 
 /// The lines of a crate's listing, sorted by path.
 pub(super) fn list(crate_name: &str, tree: &Tree) -> Vec<String> {
-    let mut surface = Surface {
-        tree,
-        lines: BTreeSet::new(),
-        names: BTreeMap::new(),
-        visited: BTreeSet::new(),
-    };
+    let mut surface =
+        Surface { tree, lines: BTreeSet::new(), names: BTreeMap::new(), visited: BTreeSet::new() };
     surface.reach_module(&[], crate_name, &[]);
     for (path, module) in tree.modules() {
         for (item, gates) in &module.items {
@@ -84,10 +80,7 @@ impl Surface<'_> {
             .any(|(own, _, attributes)| own == name && !is_hidden(attributes));
         if is_shown {
             let key = (public.matches("::").count(), public);
-            self.names
-                .entry((home.to_vec(), name.to_owned()))
-                .or_default()
-                .insert(key, gates);
+            self.names.entry((home.to_vec(), name.to_owned())).or_default().insert(key, gates);
         }
     }
 
@@ -121,9 +114,7 @@ impl Surface<'_> {
         let Some(names) = self.names.get(&(home.to_vec(), name)).cloned() else {
             return;
         };
-        let mut names = names
-            .into_iter()
-            .map(|((_, public), gates)| (public, gates));
+        let mut names = names.into_iter().map(|((_, public), gates)| (public, gates));
         let Some((first, outer)) = names.next() else {
             return;
         };
@@ -165,10 +156,7 @@ impl Surface<'_> {
     }
 
     fn macro_rules(&mut self, crate_name: &str, gates: &[String], item: &ItemMacro) {
-        let exported = item
-            .attrs
-            .iter()
-            .any(|attribute| attribute.path().is_ident("macro_export"));
+        let exported = item.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"));
         if let (true, Some(name)) = (exported && !is_hidden(&item.attrs), &item.ident) {
             let path = format!("{crate_name}::{name}");
             let line = format!("pub macro {path}!");
@@ -188,20 +176,15 @@ impl Surface<'_> {
     }
 
     fn classify(&self, path: &[String], name: &syn::Path) -> Subject {
-        let written: Vec<String> = name
-            .segments
-            .iter()
-            .map(|part| part.ident.to_string())
-            .collect();
+        let written: Vec<String> =
+            name.segments.iter().map(|part| part.ident.to_string()).collect();
         match self.tree.resolve(path, &written) {
-            Target::Item(home, name) => match self
-                .names
-                .get(&(home, name))
-                .and_then(BTreeMap::first_key_value)
-            {
-                Some(((_, public), _)) => Subject::Public(public.clone()),
-                None => Subject::Private,
-            },
+            Target::Item(home, name) => {
+                match self.names.get(&(home, name)).and_then(BTreeMap::first_key_value) {
+                    Some(((_, public), _)) => Subject::Public(public.clone()),
+                    None => Subject::Private,
+                }
+            }
             _ => Subject::Foreign,
         }
     }
@@ -226,13 +209,10 @@ impl Surface<'_> {
         if let Some((of, _)) = &block.trait_ {
             paths.visit_path(of);
         }
-        paths
-            .0
-            .iter()
-            .find_map(|name| match self.classify(path, name) {
-                Subject::Public(public) => Some(public),
-                _ => None,
-            })
+        paths.0.iter().find_map(|name| match self.classify(path, name) {
+            Subject::Public(public) => Some(public),
+            _ => None,
+        })
     }
 
     fn add(&mut self, gates: &[String], lines: Vec<Line>) {
@@ -242,8 +222,7 @@ impl Surface<'_> {
             let mut parts: Vec<&str> = outer.map(String::as_str).collect();
             parts.push(&line);
             let line = parts.join(" ");
-            self.lines
-                .insert((path.split("::").map(str::to_owned).collect(), line));
+            self.lines.insert((path.split("::").map(str::to_owned).collect(), line));
         }
     }
 }

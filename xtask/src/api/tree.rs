@@ -84,12 +84,7 @@ impl Tree {
                     let gates = union(&gates, &gates_of(&import.attrs));
                     flatten(&import.tree, &[], &mut |path, name| {
                         let gates = gates.clone();
-                        module.imports.push(Import {
-                            path,
-                            name,
-                            public,
-                            gates,
-                        });
+                        module.imports.push(Import { path, name, public, gates });
                     });
                 }
                 _ => {}
@@ -158,11 +153,7 @@ impl Tree {
         if self.modules.contains_key(&child) {
             return Some(Target::Module(child));
         }
-        if module
-            .items
-            .iter()
-            .any(|(item, _)| named(item).is_some_and(|(own, ..)| own == name))
-        {
+        if module.items.iter().any(|(item, _)| named(item).is_some_and(|(own, ..)| own == name)) {
             return Some(Target::Item(path.to_vec(), name.to_owned()));
         }
         for import in &module.imports {
@@ -206,10 +197,7 @@ pub(super) fn named(item: &Item) -> Option<(String, &Visibility, &[Attribute])> 
 pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
     let hidden = attributes.iter().any(|attribute| {
         attribute.path().is_ident("doc")
-            && attribute
-                .meta
-                .require_list()
-                .is_ok_and(|list| list.tokens.to_string() == "hidden")
+            && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string() == "hidden")
     });
     hidden || is_test(attributes)
 }
@@ -230,12 +218,8 @@ pub(super) fn union(outer: &[String], inner: &[String]) -> Gates {
 
 /// The `cfg` attributes among these, as text.
 pub(super) fn gates_of(attributes: &[Attribute]) -> Gates {
-    let gates = attributes
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("cfg"));
-    gates
-        .map(|gate| tokens::line(gate.to_token_stream()))
-        .collect()
+    let gates = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+    gates.map(|gate| tokens::line(gate.to_token_stream())).collect()
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
@@ -264,10 +248,7 @@ fn flatten(tree: &UseTree, prefix: &[String], found: &mut impl FnMut(Vec<String>
         UseTree::Rename(tree) if tree.rename == "_" => {}
         UseTree::Rename(tree) => found(with(&tree.ident), Some(tree.rename.to_string())),
         UseTree::Glob(_) => found(prefix.to_vec(), None),
-        UseTree::Group(tree) => tree
-            .items
-            .iter()
-            .for_each(|tree| flatten(tree, prefix, found)),
+        UseTree::Group(tree) => tree.items.iter().for_each(|tree| flatten(tree, prefix, found)),
     }
 }
 
@@ -285,11 +266,7 @@ fn written_out(item: Item) -> Vec<Item> {
 /// Reads the module `folder`, which is `folder.rs` or `folder/mod.rs`.
 fn parse_module(folder: &Path) -> Result<Vec<Item>, String> {
     let inside = folder.join("mod.rs");
-    parse_file(&if inside.exists() {
-        inside
-    } else {
-        folder.with_extension("rs")
-    })
+    parse_file(&if inside.exists() { inside } else { folder.with_extension("rs") })
 }
 
 fn parse_file(path: &Path) -> Result<Vec<Item>, String> {
@@ -306,8 +283,7 @@ impl Tree {
     pub(super) fn from_source(source: &str) -> Self {
         let mut tree = Self::default();
         let file = syn::parse_file(source).unwrap();
-        tree.add(Vec::new(), file.items, Vec::new(), Path::new("none"))
-            .unwrap();
+        tree.add(Vec::new(), file.items, Vec::new(), Path::new("none")).unwrap();
         tree
     }
 }
@@ -334,15 +310,7 @@ mod tests {
         check(&path("a"), "super::Renamed", found);
         check(&[], "a::b", Target::Module(path("a::b")));
         check(&[], "Ser", Target::Elsewhere(path("serde::Serialize")));
-        check(
-            &[],
-            "std::fmt::Debug",
-            Target::Elsewhere(path("std::fmt::Debug")),
-        );
-        check(
-            &path("circle"),
-            "nothing",
-            Target::Elsewhere(path("nothing")),
-        );
+        check(&[], "std::fmt::Debug", Target::Elsewhere(path("std::fmt::Debug")));
+        check(&path("circle"), "nothing", Target::Elsewhere(path("nothing")));
     }
 }

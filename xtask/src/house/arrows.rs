@@ -17,39 +17,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("neuron-loop", &["neuron-types", "neuron-tool"]),
     ("neuron-mcp", &["neuron-types", "neuron-tool"]),
     ("neuron-runtime", &["neuron-types", "neuron-tool"]),
-    (
-        "neuron-subagent",
-        &["neuron-types", "neuron-tool", "neuron-loop"],
-    ),
-    (
-        "neuron-session-sqlite",
-        &["neuron-types", "neuron-tool", "neuron-runtime"],
-    ),
-    (
-        "neuron-session-postgres",
-        &["neuron-types", "neuron-tool", "neuron-runtime"],
-    ),
-    (
-        "neuron-durable-sqlite",
-        &["neuron-types", "neuron-tool", "neuron-runtime"],
-    ),
-    (
-        "neuron-durable-restate",
-        &["neuron-types", "neuron-tool", "neuron-runtime"],
-    ),
-    (
-        "neuron-durable-temporal",
-        &["neuron-types", "neuron-tool", "neuron-runtime"],
-    ),
-    (
-        "neuron-testing",
-        &[
-            "neuron-types",
-            "neuron-tool",
-            "neuron-loop",
-            "neuron-runtime",
-        ],
-    ),
+    ("neuron-subagent", &["neuron-types", "neuron-tool", "neuron-loop"]),
+    ("neuron-session-sqlite", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-session-postgres", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-durable-sqlite", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-durable-restate", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-durable-temporal", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-testing", &["neuron-types", "neuron-tool", "neuron-loop", "neuron-runtime"]),
 ];
 
 /// The umbrella may depend on every crate of the table.
@@ -61,10 +35,7 @@ const OUTSIDE: [&str; 2] = ["benches", "xtask"];
 #[test]
 fn dependency_arrows_point_up_only() {
     let members = workspace::members().unwrap().packages;
-    let names: Vec<&str> = members
-        .iter()
-        .map(|package| package.name.as_str())
-        .collect();
+    let names: Vec<&str> = members.iter().map(|package| package.name.as_str()).collect();
     let mut problems = Vec::new();
     for package in &members {
         let name = package.name.as_str();
@@ -104,12 +75,7 @@ fn crates_with_our_name_are_ours() {
         .packages
         .iter()
         .filter(is_foreign)
-        .map(|package| {
-            format!(
-                "{} {} is not from this workspace",
-                package.name, package.version
-            )
-        })
+        .map(|package| format!("{} {} is not from this workspace", package.name, package.version))
         .collect();
     assert_none(&problems);
 }

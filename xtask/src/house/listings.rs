@@ -43,10 +43,7 @@ fn difference(committed: &str, present: &str) -> Vec<String> {
 #[test]
 fn a_difference_names_the_lines_of_each_side() {
     assert_eq!(difference("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
-    assert_eq!(
-        difference("a\nb\n", "b\na\n"),
-        ["the same lines in another order"]
-    );
+    assert_eq!(difference("a\nb\n", "b\na\n"), ["the same lines in another order"]);
     assert_eq!(difference("", "a\n"), ["+ a"]);
     assert!(difference("a\n", "a\n").is_empty());
 }

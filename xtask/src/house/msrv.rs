@@ -16,9 +16,7 @@ fn no_dependency_needs_a_newer_compiler() {
             && !EXCEPTIONS.contains(&package.name.as_str())
         {
             let (name, version) = (&package.name, &package.version);
-            problems.push(format!(
-                "{name} {version} needs Rust {theirs}, we promise {ours}"
-            ));
+            problems.push(format!("{name} {version} needs Rust {theirs}, we promise {ours}"));
         }
     }
     assert_none(&problems);

@@ -52,9 +52,7 @@ fn problem(path: &str, line: &str) -> Option<&'static str> {
 
 /// Whether the line opens a code block that rustdoc leaves out.
 fn is_ignored_fence(line: &str) -> bool {
-    let text = line
-        .trim_start()
-        .trim_start_matches(['/', '!', '*', '>', ' ']);
+    let text = line.trim_start().trim_start_matches(['/', '!', '*', '>', ' ']);
     let Some(info) = text.strip_prefix("```") else {
         return false;
     };
@@ -65,8 +63,7 @@ fn is_ignored_fence(line: &str) -> bool {
 
 /// Whether the line ignores a test; prose may name the attribute between backticks.
 fn has_ignored_test(line: &str) -> bool {
-    line.match_indices(IGNORED)
-        .any(|(at, _)| !line[..at].ends_with('`'))
+    line.match_indices(IGNORED).any(|(at, _)| !line[..at].ends_with('`'))
 }
 
 /// Whether a file is Rust under the `src` of a crate or of xtask.
@@ -79,29 +76,17 @@ fn is_our_source(path: &str) -> bool {
 /// Rust and Markdown files that are committed or could be, with their text.
 fn files() -> Vec<(String, String)> {
     let mut command = process::program("git");
-    command.args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]);
+    command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let listed = process::capture(command).unwrap();
     let mut files = Vec::new();
-    for path in listed
-        .split('\0')
-        .filter(|path| path.ends_with(".rs") || path.ends_with(".md"))
-    {
+    for path in listed.split('\0').filter(|path| path.ends_with(".rs") || path.ends_with(".md")) {
         let file = process::root().join(path);
         // Git still lists a file that was removed without telling it.
         if Path::new(&file).is_file() {
             files.push((path.to_owned(), fs::read_to_string(&file).unwrap()));
         }
     }
-    assert!(
-        files.iter().any(|(path, _)| is_our_source(path)),
-        "git lists no sources"
-    );
+    assert!(files.iter().any(|(path, _)| is_our_source(path)), "git lists no sources");
     files
 }
 
@@ -109,10 +94,7 @@ fn files() -> Vec<(String, String)> {
 fn forbidden_lines_are_recognised() {
     let fence = "```";
     for info in ["ignore", "rust,ignore", " ignore", "ignore-wasm32,no_run"] {
-        assert!(
-            is_ignored_fence(&format!("    /// {fence}{info}")),
-            "{info}"
-        );
+        assert!(is_ignored_fence(&format!("    /// {fence}{info}")), "{info}");
         assert!(is_ignored_fence(&format!("{fence}{info}")), "{info}");
     }
     for info in ["", "no_run", "text", "rust", "ignored"] {

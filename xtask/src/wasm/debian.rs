@@ -30,11 +30,9 @@ pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let rustc = folder.join("rustc");
     if verify(&rustc).is_err() {
         if !has_apt() {
-            return Err(
-                "neither `rustup target add wasm32-unknown-unknown` was run, nor can apt \
+            return Err("neither `rustup target add wasm32-unknown-unknown` was run, nor can apt \
                         fetch a compiler with sources"
-                    .to_owned(),
-            );
+                .to_owned());
         }
         // Nothing half-done gets the final name, so an interrupted download harms no later run.
         let partial = target_directory.join("wasm-toolchain.partial");
@@ -73,10 +71,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot write {}: {error}", settings.display()))?;
     let apt = |program: &str, args: &[&str]| -> Command {
         let mut command = process::program(program);
-        command
-            .current_dir(folder)
-            .env("APT_CONFIG", &settings)
-            .args(args);
+        command.current_dir(folder).env("APT_CONFIG", &settings).args(args);
         command
     };
     process::run(apt("apt-get", &["-qq", "update"]))?;
@@ -105,10 +100,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
 /// Whether this is a Debian-like system.
 fn has_apt() -> bool {
     ["apt-get", "apt-cache", "dpkg"].iter().all(|name| {
-        process::program(name)
-            .arg("--version")
-            .output()
-            .is_ok_and(|out| out.status.success())
+        process::program(name).arg("--version").output().is_ok_and(|out| out.status.success())
     })
 }
 
@@ -139,11 +131,7 @@ const DEPENDS: [&str; 9] = [
 fn packages(depends: &str) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = depends
         .lines()
-        .filter(|line| {
-            LIBRARY_PREFIXES
-                .iter()
-                .any(|prefix| line.starts_with(prefix))
-        })
+        .filter(|line| LIBRARY_PREFIXES.iter().any(|prefix| line.starts_with(prefix)))
         .map(str::to_owned)
         .collect();
     if names.is_empty() {
@@ -156,13 +144,10 @@ fn packages(depends: &str) -> Result<Vec<String>, String> {
 }
 
 fn archives(folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = folder
-        .read_dir()
-        .map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let entries =
+        folder.read_dir().map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
     let files = entries.flatten().map(|entry| entry.path());
-    Ok(files
-        .filter(|path| path.extension().is_some_and(|ending| ending == "deb"))
-        .collect())
+    Ok(files.filter(|path| path.extension().is_some_and(|ending| ending == "deb")).collect())
 }
 
 /// Removes a file or folder of ours, if it is there.
@@ -186,13 +171,8 @@ mod tests {
         let depends = "rustc-web\n  Depends: libc6\n  Depends: libstd-rust-web-dev\nlibc6\n\
                        libstd-rust-web-dev\n  Depends: libstd-rust-web-1.96\n\
                        libstd-rust-web-1.96\n  Depends: libllvm22\nlibllvm22\nzlib1g\n";
-        let expected = [
-            "libllvm22",
-            "libstd-rust-web-1.96",
-            "libstd-rust-web-dev",
-            SOURCES,
-            COMPILER,
-        ];
+        let expected =
+            ["libllvm22", "libstd-rust-web-1.96", "libstd-rust-web-dev", SOURCES, COMPILER];
         let expected: Vec<String> = expected.map(str::to_owned).into();
         assert_eq!(packages(depends), Ok(expected));
     }

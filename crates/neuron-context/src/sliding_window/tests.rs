@@ -1,6 +1,6 @@
 //! What a window keeps, by table and by property.
 
-use neuron_types::{ContentItem, transcript};
+use neuron_types::{ContentBlock, ContentItem, transcript};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -101,11 +101,8 @@ fn a_conversation_that_begins_with_the_assistant_keeps_that_only_whole() {
 
 /// Any valid history, in the short form of `history`.
 fn letters() -> impl Strategy<Value = String> {
-    prop::collection::vec(
-        prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua"]),
-        0..12,
-    )
-    .prop_map(|parts| format!("u{}", parts.concat()))
+    prop::collection::vec(prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua"]), 0..12)
+        .prop_map(|parts| format!("u{}", parts.concat()))
 }
 
 proptest! {

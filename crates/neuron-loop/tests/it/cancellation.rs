@@ -38,10 +38,7 @@ async fn a_token_that_is_cancelled_already_asks_nobody() {
         let setup = setup([Reply::text("never")]);
         let hook = Recorder::default();
         let mut agent = setup.builder.hook(hook.clone()).build();
-        let ctx = ToolContext {
-            session_id: "s".into(),
-            ..Default::default()
-        };
+        let ctx = ToolContext { session_id: "s".into(), ..Default::default() };
         ctx.cancellation_token.cancel();
         assert_eq!(run(way, &mut agent, &ctx).await.unwrap_err(), "cancelled");
         assert_eq!(setup.provider.calls(), 0);
@@ -65,18 +62,11 @@ async fn a_hanging_provider_or_stream_is_left_at_once() {
             let (result, took) = cancelled_after(&ctx, SECOND, run(way, &mut agent, &ctx)).await;
             assert_eq!((result.unwrap_err().as_str(), took), ("cancelled", SECOND));
             assert_eq!(setup.provider.open_streams(), 0, "the request is dropped");
-            assert_eq!(
-                agent.messages(),
-                [Message::user("go")],
-                "no half answer is kept"
-            );
+            assert_eq!(agent.messages(), [Message::user("go")], "no half answer is kept");
             check_pairs(&hook.log.lines());
             assert_eq!(hook.log.count("LlmError cancelled"), 1);
             let ctx = ToolContext::default();
-            assert_eq!(
-                agent.run_text("again", &ctx).await.unwrap().response,
-                "recovered"
-            );
+            assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
         }
     }
 }
@@ -86,36 +76,22 @@ async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
-                calls([
-                    json!({"text": "done"}),
-                    json!({"hang": true}),
-                    json!({"delay": 5000}),
-                ]),
+                calls([json!({"text": "done"}), json!({"hang": true}), json!({"delay": 5000})]),
                 Reply::text("recovered"),
             ]);
             let hook = Recorder::default();
-            let mut agent = setup
-                .builder
-                .parallel_tool_execution(parallel)
-                .hook(hook.clone())
-                .build();
+            let mut agent =
+                setup.builder.parallel_tool_execution(parallel).hook(hook.clone()).build();
             let ctx = ToolContext::default();
             let (result, took) = cancelled_after(&ctx, SECOND, run(way, &mut agent, &ctx)).await;
             assert_eq!((result.unwrap_err().as_str(), took), ("cancelled", SECOND));
             let interrupted =
                 "![interrupted: the run was cancelled; whether the call took effect is unknown]";
-            let third = if parallel {
-                interrupted
-            } else {
-                "![not executed: the run was cancelled]"
-            };
+            let third =
+                if parallel { interrupted } else { "![not executed: the run was cancelled]" };
             assert_eq!(
                 last_results(agent.messages()),
-                [
-                    "c0: done".to_owned(),
-                    format!("c1: {interrupted}"),
-                    format!("c2: {third}")
-                ]
+                ["c0: done".to_owned(), format!("c1: {interrupted}"), format!("c2: {third}")]
             );
             assert_eq!(setup.log.count("dropped"), if parallel { 2 } else { 1 });
             check_pairs(&hook.log.lines());
@@ -131,10 +107,7 @@ async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
             let ctx = ToolContext::default();
             other.run_text("go on", &ctx).await.unwrap();
             assert_eq!(provider.requests()[0].messages[..3], *agent.messages());
-            assert_eq!(
-                agent.run_text("go on", &ctx).await.unwrap().response,
-                "recovered"
-            );
+            assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
             assert_eq!(setup.log.count("start c0"), 1);
         }
     }
@@ -179,18 +152,8 @@ async fn nothing_begins_after_the_run_was_cancelled_in_a_hook() {
     for (event, calls_made, tools_run, results) in [
         ("RunStart", 0, 0, vec![]),
         ("PreLlm", 0, 0, vec![]),
-        (
-            "PostLlm",
-            1,
-            0,
-            vec![format!("c0: {not}"), format!("c1: {not}")],
-        ),
-        (
-            "PostTool act c0",
-            1,
-            1,
-            vec!["c0: ok".to_owned(), format!("c1: {not}")],
-        ),
+        ("PostLlm", 1, 0, vec![format!("c0: {not}"), format!("c1: {not}")]),
+        ("PostTool act c0", 1, 1, vec!["c0: ok".to_owned(), format!("c1: {not}")]),
     ] {
         for way in WAYS {
             let ctx = ToolContext::default();
@@ -224,15 +187,10 @@ async fn cancelling_between_the_answer_and_its_tools_runs_no_tool() {
         last = Some(event);
     }
     drop(events);
-    let Some(neuron_types::StreamEvent::Error(error)) = last else {
-        panic!("{last:?}")
-    };
+    let Some(neuron_types::StreamEvent::Error(error)) = last else { panic!("{last:?}") };
     assert_eq!(error.kind(), "Cancelled");
     assert_eq!(setup.log.lines(), Vec::<String>::new());
-    assert_eq!(
-        last_results(agent.messages()),
-        ["c0: ![not executed: the run was cancelled]"]
-    );
+    assert_eq!(last_results(agent.messages()), ["c0: ![not executed: the run was cancelled]"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -259,11 +217,7 @@ async fn a_dropped_run_keeps_what_finished_and_leaves_nothing_behind() {
     for way in WAYS {
         for parallel in [false, true] {
             let setup = setup([
-                calls([
-                    json!({"text": "done"}),
-                    json!({"hang": true}),
-                    json!({"hang": true}),
-                ]),
+                calls([json!({"text": "done"}), json!({"hang": true}), json!({"hang": true})]),
                 Reply::text("recovered"),
             ]);
             let mut agent = setup.builder.parallel_tool_execution(parallel).build();
@@ -273,28 +227,15 @@ async fn a_dropped_run_keeps_what_finished_and_leaves_nothing_behind() {
             check_valid(agent.messages());
             let interrupted =
                 "![interrupted: the run was interrupted; whether the call took effect is unknown]";
-            let third = if parallel {
-                interrupted
-            } else {
-                "![not executed: the run was interrupted]"
-            };
+            let third =
+                if parallel { interrupted } else { "![not executed: the run was interrupted]" };
             assert_eq!(
                 last_results(agent.messages()),
-                [
-                    "c0: done".to_owned(),
-                    format!("c1: {interrupted}"),
-                    format!("c2: {third}")
-                ]
+                ["c0: done".to_owned(), format!("c1: {interrupted}"), format!("c2: {third}")]
             );
             assert_eq!(setup.log.count("dropped"), if parallel { 2 } else { 1 });
-            assert!(
-                !ctx.cancellation_token.is_cancelled(),
-                "the caller's token is the caller's"
-            );
-            assert_eq!(
-                agent.run_text("go on", &ctx).await.unwrap().response,
-                "recovered"
-            );
+            assert!(!ctx.cancellation_token.is_cancelled(), "the caller's token is the caller's");
+            assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
         }
     }
 }
@@ -314,9 +255,7 @@ async fn dropping_a_run_cancels_the_token_that_its_tool_holds() {
     }));
     let mut agent = setup.builder.tools(tools).build();
     let ctx = ToolContext::default();
-    tokio::time::timeout(SECOND, agent.run_text("go", &ctx))
-        .await
-        .unwrap_err();
+    tokio::time::timeout(SECOND, agent.run_text("go", &ctx)).await.unwrap_err();
     assert!(receiver.await.unwrap().is_cancelled());
 }
 
@@ -334,10 +273,7 @@ async fn the_token_of_a_call_that_ended_stays_usable() {
     }));
     let mut agent = setup.builder.tools(tools).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert!(
-        !receiver.await.unwrap().is_cancelled(),
-        "what a tool started may outlive its call"
-    );
+    assert!(!receiver.await.unwrap().is_cancelled(), "what a tool started may outlive its call");
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,12 +44,8 @@ where
 }
 
 fn script() -> (ScriptedProvider, Log) {
-    let replies = [
-        calls([json!({})]),
-        calls([json!({})]),
-        Reply::text("done"),
-        Reply::text("more"),
-    ];
+    let replies =
+        [calls([json!({})]), calls([json!({})]), Reply::text("done"), Reply::text("more")];
     (ScriptedProvider::new(replies), Log::default())
 }
 
@@ -67,10 +63,7 @@ async fn a_long_history_is_compacted_once_a_turn_and_announced() {
     while let Some(turn) = steps.next().await {
         turns.push(match turn {
             TurnResult::ToolsExecuted { .. } => "tools".to_owned(),
-            TurnResult::CompactionOccurred {
-                old_tokens,
-                new_tokens,
-            } => {
+            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
                 assert!(new_tokens < old_tokens);
                 "compacted".to_owned()
             }
@@ -81,33 +74,22 @@ async fn a_long_history_is_compacted_once_a_turn_and_announced() {
     assert_eq!(turns, ["tools", "tools", "compacted", "done"]);
     assert_eq!(provider.requests()[2].messages.len(), 3);
     let lines = hook.log.lines();
-    let compacted = lines
-        .iter()
-        .position(|line| line.starts_with("Compacted"))
-        .unwrap();
+    let compacted = lines.iter().position(|line| line.starts_with("Compacted")).unwrap();
     assert_eq!(lines[compacted - 1], "Turn 2", "{lines:#?}");
-    assert_eq!(
-        lines[compacted + 1],
-        "PreLlm 3",
-        "the turn is not announced twice"
-    );
+    assert_eq!(lines[compacted + 1], "PreLlm 3", "the turn is not announced twice");
     check_pairs(&lines);
 }
 
 #[tokio::test]
 async fn what_compacting_took_counts() {
     let (provider, log) = script();
-    let usage = TokenUsage {
-        input_tokens: 1_000_000,
-        ..Default::default()
-    };
+    let usage = TokenUsage { input_tokens: 1_000_000, ..Default::default() };
     let how = move |mut messages: Vec<Message>| {
         messages.drain(1..3);
         Ok((messages, usage.clone()))
     };
-    let mut agent = AgentLoop::builder(provider, Compact { at: 4, how })
-        .tools(registry(&log))
-        .build();
+    let mut agent =
+        AgentLoop::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert!(result.usage.input_tokens > 1_000_000);
 }
@@ -126,9 +108,8 @@ async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
             }
             Ok((messages[..1].to_vec(), TokenUsage::default()))
         };
-        let mut agent = AgentLoop::builder(provider, Compact { at: 4, how })
-            .tools(registry(&log))
-            .build();
+        let mut agent =
+            AgentLoop::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
         let ctx = ToolContext::default();
         let error = run(way, &mut agent, &ctx).await.unwrap_err();
         assert_eq!(
@@ -138,10 +119,7 @@ async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
         assert_eq!(agent.messages().len(), 5);
         check_valid(agent.messages());
         *broken.lock().unwrap() = false;
-        assert_eq!(
-            agent.run_text("go on", &ctx).await.unwrap().response,
-            "done"
-        );
+        assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "done");
     }
 }
 
@@ -153,17 +131,9 @@ async fn a_strategy_that_breaks_the_history_is_repaired() {
         messages.drain(..2);
         Ok((messages, TokenUsage::default()))
     };
-    let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 4, how })
-        .tools(registry(&log))
-        .build();
-    assert_eq!(
-        agent
-            .run_text("go", &ToolContext::default())
-            .await
-            .unwrap()
-            .response,
-        "done"
-    );
+    let mut agent =
+        AgentLoop::builder(provider.clone(), Compact { at: 4, how }).tools(registry(&log)).build();
+    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "done");
     check_valid(agent.messages());
     for request in provider.requests() {
         check_valid(&request.messages);
@@ -181,17 +151,9 @@ async fn a_strategy_that_leaves_nothing_is_an_error() {
     for how in [system_only, orphan_only] {
         let (provider, log) = script();
         let strategy = Compact { at: 4, how };
-        let mut agent = AgentLoop::builder(provider, strategy)
-            .tools(registry(&log))
-            .build();
-        let error = agent
-            .run_text("go", &ToolContext::default())
-            .await
-            .unwrap_err();
-        assert!(matches!(
-            error,
-            LoopError::Context(ContextError::CompactionFailed(_))
-        ));
+        let mut agent = AgentLoop::builder(provider, strategy).tools(registry(&log)).build();
+        let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+        assert!(matches!(error, LoopError::Context(ContextError::CompactionFailed(_))));
         assert_eq!(agent.messages().len(), 5);
     }
 }
@@ -213,10 +175,7 @@ async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
     let ctx = ToolContext::default();
     let result = agent.run_text("go", &ctx).await.unwrap();
     assert_eq!((result.response.as_str(), provider.calls()), ("done", 3));
-    assert_eq!(
-        (hook.log.count("Compacted"), *tried.lock().unwrap()),
-        (0, 2)
-    );
+    assert_eq!((hook.log.count("Compacted"), *tried.lock().unwrap()), (0, 2));
     agent.run_text("and", &ctx).await.unwrap();
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
@@ -232,15 +191,8 @@ async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
     while let Some(turn) = steps.next().await {
         if matches!(turn, TurnResult::CompactionOccurred { .. }) {
             let input = json!({});
-            let lost = ContentBlock::ToolUse {
-                id: "lost".into(),
-                name: "act".into(),
-                input,
-            };
-            steps.inject_message(Message {
-                role: Role::Assistant,
-                content: vec![lost],
-            });
+            let lost = ContentBlock::ToolUse { id: "lost".into(), name: "act".into(), input };
+            steps.inject_message(Message { role: Role::Assistant, content: vec![lost] });
         }
     }
     for request in provider.requests() {
@@ -266,14 +218,8 @@ async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
     let mut agent = AgentLoop::builder(provider.clone(), Hang).build();
     let ctx = ToolContext::default();
     let second = std::time::Duration::from_secs(1);
-    tokio::time::timeout(second, agent.run_text("go", &ctx))
-        .await
-        .unwrap_err();
-    assert_eq!(
-        agent.messages(),
-        [Message::user("go")],
-        "a dropped run keeps the history"
-    );
+    tokio::time::timeout(second, agent.run_text("go", &ctx)).await.unwrap_err();
+    assert_eq!(agent.messages(), [Message::user("go")], "a dropped run keeps the history");
     let token = ctx.cancellation_token.clone();
     let (result, ()) = tokio::join!(agent.run_text("again", &ctx), async {
         tokio::time::sleep(second).await;
@@ -285,9 +231,7 @@ async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
 
 #[tokio::test]
 async fn a_server_side_compaction_goes_back_to_the_server() {
-    let block = ContentBlock::Compaction {
-        content: "the story so far".into(),
-    };
+    let block = ContentBlock::Compaction { content: "the story so far".into() };
     let setup = setup([
         Reply::message(vec![block.clone()]).stop_reason(neuron_types::StopReason::Compaction),
         Reply::text("done"),
@@ -296,11 +240,5 @@ async fn a_server_side_compaction_goes_back_to_the_server() {
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("done", 2));
     let second = &setup.provider.requests()[1].messages;
-    assert_eq!(
-        second[1],
-        Message {
-            role: Role::Assistant,
-            content: vec![block]
-        }
-    );
+    assert_eq!(second[1], Message { role: Role::Assistant, content: vec![block] });
 }

@@ -41,10 +41,7 @@ impl DurableContext for Borrowing<'_> {
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.note(format!("llm {}", options.start_to_close_timeout.as_secs()));
-        self.provider
-            .complete(request)
-            .await
-            .map_err(DurableError::Provider)
+        self.provider.complete(request).await.map_err(DurableError::Provider)
     }
 
     async fn execute_tool(
@@ -54,17 +51,12 @@ impl DurableContext for Borrowing<'_> {
         ctx: &ToolContext,
         _options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
-        self.note(format!(
-            "tool {tool_name} {} {}",
-            ctx.call_id, ctx.idempotency_key
-        ));
+        self.note(format!("tool {tool_name} {} {}", ctx.call_id, ctx.idempotency_key));
         if let Some(hint) = input["retry"].as_str() {
             return Err(DurableError::Tool(ToolError::ModelRetry(hint.into())));
         }
         if !input["fail"].is_null() {
-            return Err(DurableError::Tool(ToolError::ExecutionFailed(
-                "boom".into(),
-            )));
+            return Err(DurableError::Tool(ToolError::ExecutionFailed("boom".into())));
         }
         Ok(ToolOutput::text("from the engine"))
     }
@@ -100,10 +92,7 @@ impl DurableContext for Borrowing<'_> {
         self.note(format!("batch {}", batch.len()));
         let mut results = Vec::new();
         for ToolInvocation { call, ctx, .. } in batch {
-            results.push(
-                self.execute_tool(&call.name, call.input, &ctx, options.clone())
-                    .await,
-            );
+            results.push(self.execute_tool(&call.name, call.input, &ctx, options.clone()).await);
         }
         results
     }
@@ -114,10 +103,7 @@ impl DurableContext for Borrowing<'_> {
 }
 
 fn replies() -> [Reply; 2] {
-    [
-        calls([json!({"retry": "again"}), json!({})]),
-        Reply::text("done"),
-    ]
+    [calls([json!({"retry": "again"}), json!({})]), Reply::text("done")]
 }
 
 #[tokio::test]
@@ -125,15 +111,8 @@ async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
     for way in WAYS {
         for parallel in [false, true] {
             let engine = Engine::default();
-            let Setup {
-                provider,
-                log,
-                builder,
-            } = setup([Reply::text("not asked")]);
-            let context = Borrowing {
-                engine: &engine,
-                provider: ScriptedProvider::new(replies()),
-            };
+            let Setup { provider, log, builder } = setup([Reply::text("not asked")]);
+            let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
             let hook = Recorder::default();
             let mut agent = builder
                 .parallel_tool_execution(parallel)
@@ -142,12 +121,9 @@ async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
                 .build();
             let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
             assert_eq!(result.response, "done");
-            assert_eq!(
-                last_results(&result.messages),
-                ["c0: !again", "c1: from the engine"]
-            );
+            assert_eq!(last_results(&result.messages), ["c0: !again", "c1: from the engine"]);
             assert_eq!((provider.calls(), log.lines().len()), (0, 0));
-            let (first, second) = ("tool act c0 wf-1/0/0/c0", "tool act c1 wf-1/0/1/c1");
+            let (first, second) = ("tool act c0 wf-1/0/0/0/c0", "tool act c1 wf-1/0/0/1/c1");
             let expected: &[&str] = if parallel {
                 &["llm 600", "batch 2", first, second, "llm 600"]
             } else {
@@ -162,14 +138,8 @@ async fn calls_go_through_the_context_in_order_and_nothing_runs_here() {
 #[tokio::test]
 async fn a_context_that_does_not_stream_still_gives_its_text_to_the_reader() {
     let engine = Engine::default();
-    let context = Borrowing {
-        engine: &engine,
-        provider: ScriptedProvider::new(replies()),
-    };
-    let mut agent = setup([Reply::text("no")])
-        .builder
-        .durability(context)
-        .build();
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
+    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let mut text = String::new();
@@ -187,10 +157,7 @@ async fn a_tools_failure_in_the_engine_is_the_same_failure() {
         let engine = Engine::default();
         let provider =
             ScriptedProvider::new([calls([json!({"fail": true}), json!({})]), Reply::text("on")]);
-        let context = Borrowing {
-            engine: &engine,
-            provider,
-        };
+        let context = Borrowing { engine: &engine, provider };
         let mut agent = setup([Reply::text("no")])
             .builder
             .parallel_tool_execution(parallel)
@@ -198,10 +165,7 @@ async fn a_tools_failure_in_the_engine_is_the_same_failure() {
             .build();
         let ctx = ToolContext::default();
         let error = agent.run_text("go", &ctx).await.unwrap_err();
-        assert!(
-            matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))),
-            "{error:?}"
-        );
+        assert!(matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))), "{error:?}");
         let results = last_results(agent.messages());
         assert_eq!(results[0], "c0: !execution failed: boom");
         assert_eq!(results[1].starts_with("c1: from the engine"), parallel);
@@ -211,29 +175,15 @@ async fn a_tools_failure_in_the_engine_is_the_same_failure() {
 
 #[tokio::test]
 async fn continue_as_new_carries_the_whole_run() {
-    let engine = Engine {
-        continue_at: Some(6),
-        ..Default::default()
-    };
+    let engine = Engine { continue_at: Some(6), ..Default::default() };
     let provider = ScriptedProvider::new([calls([json!({})]), calls([json!({})])]);
-    let context = Borrowing {
-        engine: &engine,
-        provider,
-    };
+    let context = Borrowing { engine: &engine, provider };
     let mut agent = setup([Reply::text("no")]).builder.build();
     agent.set_durability(context);
-    let error = agent
-        .run_text("go", &ToolContext::default())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))),
-        "{error:?}"
-    );
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error:?}");
     let state = engine.state.lock().unwrap().take();
-    let Some(state) = state else {
-        panic!("no state: {:?}", engine.steps.lock().unwrap())
-    };
+    let Some(state) = state else { panic!("no state: {:?}", engine.steps.lock().unwrap()) };
     assert_eq!(state["version"], 1);
     let messages: Vec<Message> = serde_json::from_value(state["messages"].clone()).unwrap();
     assert_eq!(messages, agent.messages());
@@ -250,10 +200,7 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
             request: CompletionRequest,
             _: ActivityOptions,
         ) -> Result<CompletionResponse, DurableError> {
-            self.0
-                .complete(request)
-                .await
-                .map_err(DurableError::Provider)
+            self.0.complete(request).await.map_err(DurableError::Provider)
         }
         async fn execute_tool(
             &self,
@@ -294,16 +241,8 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
         .parallel_tool_execution(true)
         .durability_typed(Short(provider))
         .build();
-    let error = agent
-        .run_text("go", &ToolContext::default())
-        .await
-        .unwrap_err();
-    assert!(
-        error
-            .to_string()
-            .contains("fewer results than there were calls"),
-        "{error}"
-    );
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    assert!(error.to_string().contains("fewer results than there were calls"), "{error}");
     assert_eq!(last_results(agent.messages())[0], "c0: one of two");
     check_valid(agent.messages());
 }
@@ -312,14 +251,8 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
 async fn cancelling_leaves_a_hanging_engine_at_once() {
     let engine = Engine::default();
     let provider = ScriptedProvider::new([Reply::hang()]);
-    let context = Borrowing {
-        engine: &engine,
-        provider,
-    };
-    let mut agent = setup([Reply::text("no")])
-        .builder
-        .durability(context)
-        .build();
+    let context = Borrowing { engine: &engine, provider };
+    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
     let ctx = ToolContext::default();
     let token = ctx.cancellation_token.clone();
     let (result, ()) = tokio::join!(agent.run_text("go", &ctx), async {

@@ -27,25 +27,15 @@ async fn check<P: Provider, C: ContextStrategy, D: DurableContext>(
         let mut agent = make();
         let hook = Recorder::default();
         agent.add_hook(hook.clone());
-        assert_eq!(
-            run(way, &mut agent, &ctx).await.unwrap_err(),
-            text,
-            "{way:?}"
-        );
+        assert_eq!(run(way, &mut agent, &ctx).await.unwrap_err(), text, "{way:?}");
         check_valid(agent.messages());
         check_pairs(&hook.log.lines());
         assert_eq!(hook.log.count(&format!("RunEnd {text}")), 1);
         let before = agent.messages().to_vec();
         mend(&mut agent);
-        let result = run(way, &mut agent, &ctx)
-            .await
-            .expect("the next run works");
+        let result = run(way, &mut agent, &ctx).await.expect("the next run works");
         assert_eq!(result.response, "recovered", "{way:?}");
-        assert_eq!(
-            result.messages[..before.len()],
-            before[..],
-            "it continues the history"
-        );
+        assert_eq!(result.messages[..before.len()], before[..], "it continues the history");
     }
 }
 
@@ -87,21 +77,14 @@ async fn a_stream_that_breaks_after_a_tool_call_runs_nothing() {
         assert!(error.starts_with("provider error: "), "{error}");
         assert_eq!(setup.log.lines(), Vec::<String>::new());
         assert_eq!(agent.messages(), [Message::user("go")]);
-        assert_eq!(
-            run(Way::Stream, &mut agent, &ctx).await.unwrap().response,
-            "recovered"
-        );
+        assert_eq!(run(Way::Stream, &mut agent, &ctx).await.unwrap().response, "recovered");
     }
 }
 
 #[tokio::test]
 async fn tool() {
     check(
-        || {
-            setup([calls([json!({}), json!({"fail": "x"})]), recovered()])
-                .builder
-                .build()
-        },
+        || setup([calls([json!({}), json!({"fail": "x"})]), recovered()]).builder.build(),
         |_| {},
         |error| matches!(error, LoopError::Tool(_)),
     )
@@ -133,12 +116,7 @@ async fn context() {
 #[tokio::test]
 async fn max_turns() {
     check(
-        || {
-            setup([calls([json!({})]), recovered()])
-                .builder
-                .max_turns(1)
-                .build()
-        },
+        || setup([calls([json!({})]), recovered()]).builder.max_turns(1).build(),
         |_| {},
         |error| matches!(error, LoopError::MaxTurns(1)),
     )
@@ -194,9 +172,7 @@ async fn hook_terminated() {
             self.0.on_event_in(event, scope).await?;
             let line = self.0.log.lines().pop().unwrap();
             if line.starts_with(self.1) && self.2.swap(false, Ordering::SeqCst) {
-                return Ok(HookAction::Terminate {
-                    reason: "enough".into(),
-                });
+                return Ok(HookAction::Terminate { reason: "enough".into() });
             }
             Ok(HookAction::Continue)
         }
@@ -212,10 +188,7 @@ async fn cancelled() {
     let error = agent.run_text("go", &ctx).await.unwrap_err();
     assert!(matches!(error, LoopError::Cancelled));
     let ctx = ToolContext::default();
-    assert_eq!(
-        agent.run_text("go", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "recovered");
 }
 
 #[tokio::test]
@@ -229,11 +202,7 @@ async fn durable() {
         ) -> Result<CompletionResponse, DurableError> {
             match self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {
                 0 => Err(DurableError::Cancelled),
-                _ => self
-                    .1
-                    .complete(request)
-                    .await
-                    .map_err(DurableError::Provider),
+                _ => self.1.complete(request).await.map_err(DurableError::Provider),
             }
         }
         async fn execute_tool(

@@ -8,29 +8,19 @@ use serde_json::json;
 use crate::support::*;
 
 fn skip(reason: &str) -> HookAction {
-    HookAction::Skip {
-        reason: reason.into(),
-    }
+    HookAction::Skip { reason: reason.into() }
 }
 
 fn terminate(reason: &str) -> HookAction {
-    HookAction::Terminate {
-        reason: reason.into(),
-    }
+    HookAction::Terminate { reason: reason.into() }
 }
 
 #[tokio::test]
 async fn all_hooks_see_an_event_and_the_strongest_wish_wins() {
     for (answers, expected) in [
         ([skip("a"), HookAction::Continue, skip("b")], Ok("c0: a")),
-        (
-            [HookAction::Continue, skip("b"), HookAction::Continue],
-            Ok("c0: b"),
-        ),
-        (
-            [skip("a"), terminate("t"), terminate("u")],
-            Err("terminated by hook: t"),
-        ),
+        ([HookAction::Continue, skip("b"), HookAction::Continue], Ok("c0: b")),
+        ([skip("a"), terminate("t"), terminate("u")], Err("terminated by hook: t")),
     ] {
         let setup = setup([calls([json!({})]), Reply::text("done")]);
         let hooks = answers.map(|action| Recorder::answering("PreTool", action));
@@ -55,20 +45,9 @@ async fn all_hooks_see_an_event_and_the_strongest_wish_wins() {
 
 #[tokio::test]
 async fn skip_counts_for_tool_calls_only() {
-    for event in [
-        "SessionStart",
-        "RunStart",
-        "Turn",
-        "PreLlm",
-        "PostLlm",
-        "PostTool",
-        "RunEnd",
-    ] {
+    for event in ["SessionStart", "RunStart", "Turn", "PreLlm", "PostLlm", "PostTool", "RunEnd"] {
         let setup = setup([calls([json!({"text": "ran"})]), Reply::text("done")]);
-        let mut agent = setup
-            .builder
-            .hook(Recorder::answering(event, skip("no")))
-            .build();
+        let mut agent = setup.builder.hook(Recorder::answering(event, skip("no"))).build();
         let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
         assert_eq!(last_results(&result.messages), ["c0: ran"], "{event}");
     }
@@ -91,14 +70,9 @@ async fn terminating_at_any_event_stops_the_run_with_nothing_further() {
             let setup = setup([calls([json!({}), json!({})]), Reply::text("done")]);
             let hook = Recorder::answering(event, terminate("enough"));
             let mut agent = setup.builder.hook(hook.clone()).build();
-            let error = run(way, &mut agent, &ToolContext::default())
-                .await
-                .unwrap_err();
+            let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
             assert_eq!(error, "terminated by hook: enough", "{event}");
-            assert_eq!(
-                (setup.provider.calls(), setup.log.count("start")),
-                (calls_made, tools_run)
-            );
+            assert_eq!((setup.provider.calls(), setup.log.count("start")), (calls_made, tools_run));
             check_valid(agent.messages());
             check_pairs(&hook.log.lines());
             assert_eq!(hook.log.lines().last().unwrap(), "SessionEnd ");
@@ -123,15 +97,8 @@ async fn terminating_at_any_event_stops_the_run_with_nothing_further() {
 async fn a_terminate_among_parallel_calls_starts_none_of_them() {
     let setup = setup([calls([json!({}), json!({}), json!({})])]);
     let hook = Recorder::answering("PreTool act c1", terminate("no"));
-    let mut agent = setup
-        .builder
-        .parallel_tool_execution(true)
-        .hook(hook.clone())
-        .build();
-    let error = agent
-        .run_text("go", &ToolContext::default())
-        .await
-        .unwrap_err();
+    let mut agent = setup.builder.parallel_tool_execution(true).hook(hook.clone()).build();
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::HookTerminated(_)));
     assert_eq!(setup.log.lines(), Vec::<String>::new());
     check_pairs(&hook.log.lines());
@@ -149,14 +116,7 @@ async fn a_hook_that_fails_is_logged_and_the_run_goes_on() {
     let setup = setup([calls([json!({})]), Reply::text("done")]);
     let after = Recorder::default();
     let mut agent = setup.builder.hook(Fails).hook(after.clone()).build();
-    assert_eq!(
-        agent
-            .run_text("go", &ToolContext::default())
-            .await
-            .unwrap()
-            .response,
-        "done"
-    );
+    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "done");
     assert_eq!(after.log.count("PostTool"), 1);
 }
 
@@ -172,15 +132,9 @@ async fn events_say_where_they_happened() {
             _: HookEvent<'_>,
             scope: &neuron_types::HookScope<'_>,
         ) -> Result<HookAction, HookError> {
-            assert_eq!(
-                (scope.provider, scope.model),
-                ("scripted", "scripted-model")
-            );
+            assert_eq!((scope.provider, scope.model), ("scripted", "scripted-model"));
             assert!(!scope.replaying);
-            self.0.push(format!(
-                "{} {} {:?}",
-                scope.run_id, scope.turn, scope.call_id
-            ));
+            self.0.push(format!("{} {} {:?}", scope.run_id, scope.turn, scope.call_id));
             Ok(HookAction::Continue)
         }
     }
@@ -188,11 +142,8 @@ async fn events_say_where_they_happened() {
     let log = Log::default();
     let mut agent = setup.builder.hook(Where(log.clone())).build();
     agent.run_text("a", &ToolContext::default()).await.unwrap();
-    let ids: std::collections::HashSet<_> = log
-        .lines()
-        .iter()
-        .map(|line| line.split(' ').next().unwrap().to_owned())
-        .collect();
+    let ids: std::collections::HashSet<_> =
+        log.lines().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!(ids.len(), 1, "one run");
     assert!(ids.iter().all(|id| id.starts_with("run-")));
     assert_eq!(log.count(r#"0 Some("c0")"#), 2);
@@ -202,30 +153,16 @@ async fn events_say_where_they_happened() {
 async fn terminating_after_a_skipped_call_starts_none_of_the_others() {
     let setup = setup([calls([json!({}), json!({}), json!({})])]);
     let hook = Recorder {
-        answers: vec![
-            ("PreTool act c1", skip("no")),
-            ("PostTool act c1", terminate("enough")),
-        ],
+        answers: vec![("PreTool act c1", skip("no")), ("PostTool act c1", terminate("enough"))],
         ..Default::default()
     };
-    let mut agent = setup
-        .builder
-        .parallel_tool_execution(true)
-        .hook(hook.clone())
-        .build();
-    agent
-        .run_text("go", &ToolContext::default())
-        .await
-        .unwrap_err();
+    let mut agent = setup.builder.parallel_tool_execution(true).hook(hook.clone()).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap_err();
     assert_eq!(setup.log.lines(), Vec::<String>::new());
     let why = "![not executed: terminated by hook: enough]";
     assert_eq!(
         last_results(agent.messages()),
-        [
-            format!("c0: {why}"),
-            "c1: no".to_owned(),
-            format!("c2: {why}")
-        ]
+        [format!("c0: {why}"), "c1: no".to_owned(), format!("c2: {why}")]
     );
     check_pairs(&hook.log.lines());
 }

@@ -14,17 +14,11 @@ use crate::support::*;
 async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
     let replies = || {
         [
-            calls([
-                json!({"text": "one"}),
-                json!({"retry": "use two"}),
-                json!({"text": "x"}),
-            ])
-            .with_text("Let me see.")
-            .thinking("hmm", "sig"),
-            Reply::message(vec![ContentBlock::Compaction {
-                content: "so far".into(),
-            }])
-            .stop_reason(StopReason::Compaction),
+            calls([json!({"text": "one"}), json!({"retry": "use two"}), json!({"text": "x"})])
+                .with_text("Let me see.")
+                .thinking("hmm", "sig"),
+            Reply::message(vec![ContentBlock::Compaction { content: "so far".into() }])
+                .stop_reason(StopReason::Compaction),
             calls([json!({"text": "two"})]),
             Reply::text("All done, 日本 included."),
         ]
@@ -35,9 +29,7 @@ async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
             let setup = setup(replies());
             let hook = Recorder::answering(
                 "PreTool act c2",
-                HookAction::Skip {
-                    reason: "not that one".into(),
-                },
+                HookAction::Skip { reason: "not that one".into() },
             );
             let mut agent = setup
                 .builder
@@ -47,10 +39,7 @@ async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
                 .build();
             let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
             assert_eq!(agent.messages(), result.messages);
-            assert_eq!(
-                (agent.usage(), agent.turns()),
-                (&result.usage, result.turns)
-            );
+            assert_eq!((agent.usage(), agent.turns()), (&result.usage, result.turns));
             check_valid(agent.messages());
             check_pairs(&hook.log.lines());
             setup.provider.assert_complete();
@@ -109,10 +98,7 @@ async fn the_three_ways_agree_on_messages_usage_turns_and_events() {
 async fn the_request_carries_the_system_prompt_and_the_tools() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.system_prompt("Be brief.").build();
-    agent
-        .run_text("hello", &ToolContext::default())
-        .await
-        .unwrap();
+    agent.run_text("hello", &ToolContext::default()).await.unwrap();
     let request = &setup.provider.requests()[0];
     assert_eq!(request.system, Some(SystemPrompt::Text("Be brief.".into())));
     assert_eq!(request.tools.len(), 1);
@@ -127,15 +113,9 @@ async fn an_empty_system_prompt_is_not_sent() {
         provider.clone(),
         Default::default(),
         window(),
-        LoopConfig {
-            max_turns: Some(3),
-            ..Default::default()
-        },
+        LoopConfig { max_turns: Some(3), ..Default::default() },
     );
-    agent
-        .run_text("hello", &ToolContext::default())
-        .await
-        .unwrap();
+    agent.run_text("hello", &ToolContext::default()).await.unwrap();
     assert_eq!(provider.requests()[0].system, None);
 }
 
@@ -148,14 +128,8 @@ async fn each_request_begins_with_the_messages_of_the_one_before() {
         Reply::text("again"),
     ]);
     let mut agent = setup.builder.build();
-    agent
-        .run_text("first", &ToolContext::default())
-        .await
-        .unwrap();
-    agent
-        .run_text("second", &ToolContext::default())
-        .await
-        .unwrap();
+    agent.run_text("first", &ToolContext::default()).await.unwrap();
+    agent.run_text("second", &ToolContext::default()).await.unwrap();
     let bodies: Vec<_> = setup
         .provider
         .requests()
@@ -163,33 +137,20 @@ async fn each_request_begins_with_the_messages_of_the_one_before() {
         .map(|request| serde_json::to_string(&request.messages).unwrap())
         .collect();
     for pair in bodies.windows(2) {
-        assert!(
-            pair[1].starts_with(pair[0].trim_end_matches(']')),
-            "{pair:#?}"
-        );
+        assert!(pair[1].starts_with(pair[0].trim_end_matches(']')), "{pair:#?}");
     }
 }
 
 #[tokio::test]
 async fn the_next_run_continues_the_conversation_with_fresh_counters() {
-    let usage = |n| TokenUsage {
-        input_tokens: n,
-        output_tokens: 1,
-        ..Default::default()
-    };
-    let setup = setup([
-        Reply::text("one").usage(usage(10)),
-        Reply::text("two").usage(usage(20)),
-    ]);
+    let usage = |n| TokenUsage { input_tokens: n, output_tokens: 1, ..Default::default() };
+    let setup = setup([Reply::text("one").usage(usage(10)), Reply::text("two").usage(usage(20))]);
     let mut agent = setup.builder.max_turns(1).build();
     let ctx = ToolContext::default();
     let first = agent.run_text("a", &ctx).await.unwrap();
     let second = agent.run_text("b", &ctx).await.unwrap();
     assert_eq!((first.turns, second.turns), (1, 1));
-    assert_eq!(
-        (second.usage.input_tokens, agent.total_usage().input_tokens),
-        (20, 30)
-    );
+    assert_eq!((second.usage.input_tokens, agent.total_usage().input_tokens), (20, 30));
     assert_eq!(second.messages.len(), 4);
     assert_eq!(second.response, "two");
 }
@@ -210,10 +171,7 @@ async fn a_given_history_is_sent_and_repaired_if_it_must_be() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.messages(history.clone()).build();
     check_valid(agent.messages());
-    agent
-        .run_text("and now", &ToolContext::default())
-        .await
-        .unwrap();
+    agent.run_text("and now", &ToolContext::default()).await.unwrap();
     let sent = &setup.provider.requests()[0].messages;
     assert_eq!(sent[..2], history[..]);
     assert_eq!(sent[3], Message::user("and now"));
@@ -224,10 +182,7 @@ async fn a_given_history_is_sent_and_repaired_if_it_must_be() {
 async fn a_message_that_breaks_the_history_is_repaired_before_it_is_sent() {
     let setup = setup([Reply::text("hi")]);
     let mut agent = setup.builder.build();
-    let result = agent
-        .run(Message::assistant("I begin"), &ToolContext::default())
-        .await
-        .unwrap();
+    let result = agent.run(Message::assistant("I begin"), &ToolContext::default()).await.unwrap();
     check_valid(&setup.provider.requests()[0].messages);
     check_valid(&result.messages);
 }
@@ -241,17 +196,12 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
     let Some(TurnResult::ToolsExecuted { calls, results }) = steps.next().await else {
         panic!("tools first")
     };
-    assert_eq!(
-        calls,
-        [("c0".to_owned(), "act".to_owned(), json!({"text": "a"}))]
-    );
+    assert_eq!(calls, [("c0".to_owned(), "act".to_owned(), json!({"text": "a"}))]);
     assert_eq!(results[0].structured_content, Some(json!({"echo": "a"})));
     assert_eq!(steps.messages().len(), 3);
     steps.inject_message(Message::user("be quick"));
     let log = setup.log.clone();
-    steps
-        .tools_mut()
-        .register_dyn(std::sync::Arc::new(Act { name: "more", log }));
+    steps.tools_mut().register_dyn(std::sync::Arc::new(Act { name: "more", log }));
     let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
         panic!("then the end")
     };
@@ -297,10 +247,7 @@ async fn why_the_model_stopped_is_in_the_result() {
         let setup = setup([Reply::text("half an ans").stop_reason(reason.clone())]);
         let mut agent = setup.builder.build();
         let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-        assert_eq!(
-            (result.stop_reason, result.response.as_str()),
-            (reason, "half an ans")
-        );
+        assert_eq!((result.stop_reason, result.response.as_str()), (reason, "half an ans"));
     }
 }
 
@@ -333,18 +280,9 @@ fn runs_can_be_spawned_from_generic_code() {
         is_send(async move {
             let ctx = ToolContext::default();
             agent.run_text("a", &ctx).await.ok();
-            drop(
-                agent
-                    .run_stream(Message::user("b"), &ctx)
-                    .await
-                    .recv()
-                    .await,
-            );
+            drop(agent.run_stream(Message::user("b"), &ctx).await.recv().await);
             agent.run_step(Message::user("c"), &ctx).next().await;
-            agent
-                .into_stream(Message::user("d"), ctx.clone())
-                .recv()
-                .await;
+            agent.into_stream(Message::user("d"), ctx.clone()).recv().await;
         });
     }
     check(setup([Reply::text("hi")]).builder.build());

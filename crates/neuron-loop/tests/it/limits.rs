@@ -8,22 +8,13 @@ use serde_json::json;
 use crate::support::*;
 
 fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
-    TokenUsage {
-        input_tokens,
-        output_tokens,
-        ..Default::default()
-    }
+    TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
 /// Three turns of one tool call each, 100 tokens in and 10 out, then the answer.
 fn replies() -> Vec<Reply> {
     let turn = || calls([json!({"text": "a"})]).usage(usage(100, 10));
-    vec![
-        turn(),
-        turn(),
-        turn(),
-        Reply::text("done").usage(usage(100, 10)),
-    ]
+    vec![turn(), turn(), turn(), Reply::text("done").usage(usage(100, 10))]
 }
 
 #[track_caller]
@@ -73,31 +64,14 @@ async fn a_turn_limit_of_n_allows_exactly_n_turns() {
 async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
     let limits = UsageLimits::default;
     for (limits, text, ran) in [
-        (
-            limits().with_input_tokens_limit(199),
-            "input token limit exceeded: 200 > 199",
-            1,
-        ),
-        (
-            limits().with_output_tokens_limit(29),
-            "output token limit exceeded: 30 > 29",
-            2,
-        ),
-        (
-            limits().with_total_tokens_limit(219),
-            "total token limit exceeded: 220 > 219",
-            1,
-        ),
+        (limits().with_input_tokens_limit(199), "input token limit exceeded: 200 > 199", 1),
+        (limits().with_output_tokens_limit(29), "output token limit exceeded: 30 > 29", 2),
+        (limits().with_total_tokens_limit(219), "total token limit exceeded: 220 > 219", 1),
     ] {
         for way in WAYS {
             let setup = setup(replies());
             let mut agent = setup.builder.usage_limits(limits.clone()).build();
-            check_exceeded(
-                &run(way, &mut agent, &ToolContext::default())
-                    .await
-                    .unwrap_err(),
-                text,
-            );
+            check_exceeded(&run(way, &mut agent, &ToolContext::default()).await.unwrap_err(), text);
             assert_eq!(setup.log.count("start"), ran);
             assert_eq!(
                 last_results(agent.messages()),
@@ -111,18 +85,9 @@ async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
 #[tokio::test]
 async fn using_exactly_the_limit_is_allowed() {
     let setup = setup(replies());
-    let limits = UsageLimits::default()
-        .with_total_tokens_limit(440)
-        .with_tool_calls_limit(3);
+    let limits = UsageLimits::default().with_total_tokens_limit(440).with_tool_calls_limit(3);
     let mut agent = setup.builder.usage_limits(limits).build();
-    assert_eq!(
-        agent
-            .run_text("go", &ToolContext::default())
-            .await
-            .unwrap()
-            .turns,
-        4
-    );
+    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().turns, 4);
 }
 
 #[tokio::test]
@@ -130,14 +95,7 @@ async fn a_last_answer_that_crosses_a_limit_is_returned() {
     let setup = setup([Reply::text("long").usage(usage(10, 1000))]);
     let limits = UsageLimits::default().with_output_tokens_limit(5);
     let mut agent = setup.builder.usage_limits(limits).build();
-    assert_eq!(
-        agent
-            .run_text("go", &ToolContext::default())
-            .await
-            .unwrap()
-            .response,
-        "long"
-    );
+    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "long");
 }
 
 #[tokio::test]
@@ -150,9 +108,7 @@ async fn no_tool_of_a_batch_over_the_limit_runs() {
         ]);
         let limits = UsageLimits::default().with_tool_calls_limit(3);
         let mut agent = setup.builder.usage_limits(limits).build();
-        let error = run(way, &mut agent, &ToolContext::default())
-            .await
-            .unwrap_err();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         check_exceeded(&error, "tool call limit exceeded: 4 > 3");
         assert_eq!(setup.log.count("start"), 1);
         check_valid(agent.messages());

@@ -73,11 +73,7 @@ impl ObservabilityHook for Scoping {
             }
             _ => return None,
         };
-        Some(Box::new(Scope {
-            log: self.0.clone(),
-            name,
-            ended: false,
-        }))
+        Some(Box::new(Scope { log: self.0.clone(), name, ended: false }))
     }
 }
 
@@ -85,10 +81,7 @@ impl ObservabilityHook for Scoping {
 async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apart() {
     for way in WAYS {
         let setup = setup([
-            calls([
-                json!({"delay": 20, "text": "a"}),
-                json!({"delay": 10, "text": "b"}),
-            ]),
+            calls([json!({"delay": 20, "text": "a"}), json!({"delay": 10, "text": "b"})]),
             Reply::text("done"),
         ]);
         let mut tools = registry(&setup.log);
@@ -103,21 +96,12 @@ async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apar
             })
         }));
         let hook = Scoping(setup.log.clone());
-        let mut agent = setup
-            .builder
-            .tools(tools)
-            .parallel_tool_execution(true)
-            .hook(hook)
-            .build();
+        let mut agent = setup.builder.tools(tools).parallel_tool_execution(true).hook(hook).build();
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!(entered(), "");
         for (id, text) in [("c0", "a"), ("c1", "b")] {
             for when in ["before", "after"] {
-                assert_eq!(
-                    setup.log.count(&format!("in run>tool {id} {when} {id}")),
-                    1,
-                    "{way:?}"
-                );
+                assert_eq!(setup.log.count(&format!("in run>tool {id} {when} {id}")), 1, "{way:?}");
             }
             assert_eq!(setup.log.count(&format!("tool {id} ended: {text}")), 1);
         }
@@ -131,10 +115,7 @@ async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apar
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_operation_ends_and_a_dropped_one_is_dropped() {
     let second = std::time::Duration::from_secs(1);
-    let setup = setup([
-        calls([json!({"hang": true})]),
-        calls([json!({"hang": true})]),
-    ]);
+    let setup = setup([calls([json!({"hang": true})]), calls([json!({"hang": true})])]);
     let hook = Scoping(setup.log.clone());
     let mut agent = setup.builder.hook(hook).build();
     let ctx = ToolContext::default();
@@ -148,9 +129,7 @@ async fn a_cancelled_operation_ends_and_a_dropped_one_is_dropped() {
     assert_eq!(setup.log.count("run ended: error cancelled"), 1);
 
     let ctx = ToolContext::default();
-    tokio::time::timeout(second, agent.run_text("go", &ctx))
-        .await
-        .unwrap_err();
+    tokio::time::timeout(second, agent.run_text("go", &ctx)).await.unwrap_err();
     assert_eq!(setup.log.count("tool c0 dropped"), 1);
     assert_eq!(setup.log.count("run dropped"), 1);
 }

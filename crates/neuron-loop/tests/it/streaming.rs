@@ -34,11 +34,7 @@ fn short(event: &StreamEvent) -> String {
 
 #[tokio::test]
 async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
-    let usage = TokenUsage {
-        input_tokens: 1,
-        output_tokens: 2,
-        ..Default::default()
-    };
+    let usage = TokenUsage { input_tokens: 1, output_tokens: 2, ..Default::default() };
     let setup = setup([
         calls([json!({"text": "a"}), json!({"text": "b"})])
             .with_text("Look")
@@ -49,11 +45,7 @@ async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
     ]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
-    let events: Vec<_> = agent
-        .run_stream(Message::user("go"), &ctx)
-        .await
-        .collect()
-        .await;
+    let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
     assert_eq!(
         events.iter().map(short).collect::<Vec<_>>(),
         [
@@ -93,10 +85,7 @@ async fn the_first_text_comes_before_the_answer_has_ended() {
         if matches!(event, StreamEvent::TextDelta(_)) {
             read += 1;
             let ahead = produced.load(Ordering::SeqCst) - read;
-            assert!(
-                ahead <= 1,
-                "nothing is buffered: a slow reader slows the provider"
-            );
+            assert!(ahead <= 1, "nothing is buffered: a slow reader slows the provider");
         }
         if read % 1000 == 0 {
             tokio::task::yield_now().await;
@@ -121,10 +110,7 @@ impl Provider for Counting {
             StreamEvent::TextDelta("x".into())
         });
         let end = [
-            StreamEvent::Usage(TokenUsage {
-                output_tokens: count,
-                ..Default::default()
-            }),
+            StreamEvent::Usage(TokenUsage { output_tokens: count, ..Default::default() }),
             StreamEvent::MessageComplete(Message::assistant("x".repeat(count))),
         ];
         Ok(StreamReceiver::new(deltas.chain(futures_util::stream::iter(end))).into())
@@ -150,18 +136,13 @@ async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
                 for text in ["Hel", "lo"] {
                     sender.send(StreamEvent::TextDelta(text.into())).await.ok();
                 }
-                sender
-                    .send(StreamEvent::MessageComplete(Message::assistant("Hello")))
-                    .await
-                    .ok();
+                sender.send(StreamEvent::MessageComplete(Message::assistant("Hello"))).await.ok();
             });
             Ok(receiver.into())
         }
     }
     let mut agent = AgentLoop::builder(OverChannel, window()).build();
-    let result = run(Way::Stream, &mut agent, &ToolContext::default())
-        .await
-        .unwrap();
+    let result = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!(result.response, "Hello");
 }
 
@@ -169,39 +150,22 @@ async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
 async fn an_error_is_the_last_event_and_can_be_told_from_others() {
     let setup = setup([Reply::text("half an answer").chunk_chars(4).fail_after(
         2,
-        ProviderError::RateLimit {
-            retry_after: Some(std::time::Duration::from_secs(7)),
-        },
+        ProviderError::RateLimit { retry_after: Some(std::time::Duration::from_secs(7)) },
     )]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
-    let events: Vec<_> = agent
-        .run_stream(Message::user("go"), &ctx)
-        .await
-        .collect()
-        .await;
-    let [first, second, StreamEvent::Error(error)] = &events[..] else {
-        panic!("{events:?}")
-    };
-    assert_eq!(
-        (short(first), short(second)),
-        ("text half".into(), "text  an ".into())
-    );
+    let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
+    let [first, second, StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((short(first), short(second)), ("text half".into(), "text  an ".into()));
     assert!(error.is_retryable());
     assert_eq!(error.retry_after(), Some(std::time::Duration::from_secs(7)));
     assert_eq!(error.kind(), "Provider");
-    assert!(matches!(
-        error.as_provider(),
-        Some(ProviderError::RateLimit { .. })
-    ));
+    assert!(matches!(error.as_provider(), Some(ProviderError::RateLimit { .. })));
 }
 
 #[tokio::test]
 async fn dropping_the_stream_half_way_drops_the_request_and_frees_the_agent() {
-    let setup = setup([
-        Reply::text("a long answer").chunk_chars(1),
-        Reply::text("again"),
-    ]);
+    let setup = setup([Reply::text("a long answer").chunk_chars(1), Reply::text("again")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
     {
@@ -220,9 +184,7 @@ async fn a_stream_can_own_its_agent() {
     let agent = AgentLoop::builder(provider, window()).build();
     let stream = agent.into_stream(Message::user("go"), ToolContext::default());
     let events: Vec<_> = tokio::spawn(stream.collect::<Vec<_>>()).await.unwrap();
-    let Some(StreamEvent::RunComplete(result)) = events.last() else {
-        panic!("{events:?}")
-    };
+    let Some(StreamEvent::RunComplete(result)) = events.last() else { panic!("{events:?}") };
     assert_eq!(result.messages.len(), 2);
 }
 
@@ -233,9 +195,5 @@ async fn nothing_happens_before_the_stream_is_polled() {
     let ctx = ToolContext::default();
     drop(agent.run_stream(Message::user("go"), &ctx).await);
     assert_eq!(setup.provider.calls(), 0);
-    assert_eq!(
-        agent.messages(),
-        [Message::user("go")],
-        "the message is not lost"
-    );
+    assert_eq!(agent.messages(), [Message::user("go")], "the message is not lost");
 }

@@ -28,10 +28,7 @@ impl Log {
     }
 
     pub(crate) fn count(&self, part: &str) -> usize {
-        self.lines()
-            .iter()
-            .filter(|line| line.contains(part))
-            .count()
+        self.lines().iter().filter(|line| line.contains(part)).count()
     }
 }
 
@@ -108,10 +105,7 @@ impl Drop for Watch {
 
 pub(crate) fn registry(log: &Log) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.register_dyn(Arc::new(Act {
-        name: "act",
-        log: log.clone(),
-    }));
+    registry.register_dyn(Arc::new(Act { name: "act", log: log.clone() }));
     registry
 }
 
@@ -136,11 +130,7 @@ pub(crate) fn setup<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Set
     let provider = ScriptedProvider::new(replies);
     let log = Log::default();
     let builder = AgentLoop::builder(provider.clone(), window()).tools(registry(&log));
-    Setup {
-        provider,
-        log,
-        builder,
-    }
+    Setup { provider, log, builder }
 }
 
 /// A hook that writes every event down, and answers as told.
@@ -153,10 +143,7 @@ pub(crate) struct Recorder {
 
 impl Recorder {
     pub(crate) fn answering(line: &'static str, action: HookAction) -> Self {
-        Self {
-            log: Log::default(),
-            answers: vec![(line, action)],
-        }
+        Self { log: Log::default(), answers: vec![(line, action)] }
     }
 }
 
@@ -177,11 +164,7 @@ impl ObservabilityHook for Recorder {
                 format!("PreTool {tool_name} {} {input}", scope.call_id.unwrap())
             }
             HookEvent::PostToolExecution { tool_name, output } => {
-                let text = output
-                    .content
-                    .first()
-                    .map(ToString::to_string)
-                    .unwrap_or_default();
+                let text = output.content.first().map(ToString::to_string).unwrap_or_default();
                 format!(
                     "PostTool {tool_name} {} {} {text}",
                     scope.call_id.unwrap(),
@@ -205,18 +188,12 @@ impl ObservabilityHook for Recorder {
             HookEvent::SessionStart { session_id } => format!("SessionStart {session_id}"),
             HookEvent::SessionEnd { session_id } => format!("SessionEnd {session_id}"),
             HookEvent::FirstChunk => "FirstChunk".into(),
-            HookEvent::ContextCompaction {
-                old_tokens,
-                new_tokens,
-            } => {
+            HookEvent::ContextCompaction { old_tokens, new_tokens } => {
                 format!("Compacted {old_tokens} {new_tokens}")
             }
             _ => unreachable!("a new event"),
         };
-        let answer = self
-            .answers
-            .iter()
-            .find(|(start, _)| line.starts_with(start));
+        let answer = self.answers.iter().find(|(start, _)| line.starts_with(start));
         self.log.push(line);
         Ok(answer.map_or(HookAction::Continue, |(_, action)| action.clone()))
     }
@@ -236,43 +213,27 @@ pub(crate) fn check_pairs(lines: &[String]) {
             _ => {}
         }
         assert!((0..=1).contains(&llm), "{lines:#?}");
-        assert!(
-            tools.values().all(|open| (0..=1).contains(open)),
-            "{lines:#?}"
-        );
+        assert!(tools.values().all(|open| (0..=1).contains(open)), "{lines:#?}");
     }
-    assert!(
-        llm == 0 && tools.values().all(|open| *open == 0),
-        "{lines:#?}"
-    );
+    assert!(llm == 0 && tools.values().all(|open| *open == 0), "{lines:#?}");
 }
 
 #[track_caller]
 pub(crate) fn check_valid(messages: &[Message]) {
     assert_eq!(transcript::validate(messages), Ok(()), "{messages:#?}");
-    assert!(
-        messages.iter().all(|message| !message.content.is_empty()),
-        "{messages:#?}"
-    );
+    assert!(messages.iter().all(|message| !message.content.is_empty()), "{messages:#?}");
 }
 
 /// The texts of the tool results in the last user message, with `!` before errors.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     let results = |message: &&Message| {
-        message
-            .content
-            .iter()
-            .any(|block| matches!(block, ContentBlock::ToolResult { .. }))
+        message.content.iter().any(|block| matches!(block, ContentBlock::ToolResult { .. }))
     };
     let message = messages.iter().rev().find(results).expect("tool results");
     assert_eq!(message.role, Role::User);
     let text = |block: &ContentBlock| match block {
-        ContentBlock::ToolResult {
-            tool_use_id,
-            content,
-            is_error,
-        } => {
+        ContentBlock::ToolResult { tool_use_id, content, is_error } => {
             let mark = if *is_error { "!" } else { "" };
             format!("{tool_use_id}: {mark}{}", content[0])
         }
@@ -299,18 +260,12 @@ pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
 ) -> Result<AgentResult, String> {
     let message = Message::user("go");
     match way {
-        Way::Run => agent
-            .run(message, ctx)
-            .await
-            .map_err(|error| error.to_string()),
+        Way::Run => agent.run(message, ctx).await.map_err(|error| error.to_string()),
         Way::Stream => {
             let mut events = agent.run_stream(message, ctx).await;
             let mut last = None;
             while let Some(event) = events.recv().await {
-                assert!(
-                    last.is_none(),
-                    "nothing follows the terminal event: {event:?}"
-                );
+                assert!(last.is_none(), "nothing follows the terminal event: {event:?}");
                 match event {
                     StreamEvent::RunComplete(result) => last = Some(Ok(*result)),
                     StreamEvent::Error(error) => last = Some(Err(error.to_string())),

@@ -24,23 +24,13 @@ async fn results_keep_the_order_of_the_calls_whatever_finishes_first() {
     let mut agent = setup.builder.parallel_tool_execution(true).build();
     let started = tokio::time::Instant::now();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(
-        started.elapsed(),
-        Duration::from_millis(30),
-        "they ran together"
-    );
+    assert_eq!(started.elapsed(), Duration::from_millis(30), "they ran together");
     assert_eq!(last_results(&result.messages), ["c0: a", "c1: b", "c2: c"]);
     assert_eq!(
         setup.log.lines(),
-        [
-            "start c0", "start c1", "start c2", "end c2", "end c1", "end c0"
-        ]
+        ["start c0", "start c1", "start c2", "end c2", "end c1", "end c0"]
     );
-    assert_eq!(
-        result.messages.len(),
-        4,
-        "one user message for the whole batch"
-    );
+    assert_eq!(result.messages.len(), 4, "one user message for the whole batch");
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,26 +41,17 @@ async fn calls_run_one_after_another_by_default() {
     ]);
     let mut agent = setup.builder.build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(
-        setup.log.lines(),
-        ["start c0", "end c0", "start c1", "end c1"]
-    );
+    assert_eq!(setup.log.lines(), ["start c0", "end c0", "start c1", "end c1"]);
 }
 
 #[tokio::test]
 async fn every_call_of_a_mixed_batch_has_one_result() {
     for parallel in [false, true] {
         let setup = setup([
-            calls([
-                json!({"text": "fine"}),
-                json!({"retry": "try 2024-01-01"}),
-                json!({}),
-            ]),
+            calls([json!({"text": "fine"}), json!({"retry": "try 2024-01-01"}), json!({})]),
             Reply::text("done"),
         ]);
-        let skip = HookAction::Skip {
-            reason: "skipped by policy".into(),
-        };
+        let skip = HookAction::Skip { reason: "skipped by policy".into() };
         let mut agent = setup
             .builder
             .parallel_tool_execution(parallel)
@@ -88,11 +69,7 @@ async fn every_call_of_a_mixed_batch_has_one_result() {
 #[tokio::test]
 async fn a_failure_ends_the_run_and_later_calls_do_not_start() {
     let setup = setup([
-        calls([
-            json!({"text": "fine"}),
-            json!({"fail": "disk full"}),
-            json!({}),
-        ]),
+        calls([json!({"text": "fine"}), json!({"fail": "disk full"}), json!({})]),
         Reply::text("recovered"),
     ]);
     let hook = Recorder::default();
@@ -113,10 +90,7 @@ async fn a_failure_ends_the_run_and_later_calls_do_not_start() {
     assert_eq!(setup.log.count("start"), 2);
     check_pairs(&hook.log.lines());
     check_valid(agent.messages());
-    assert_eq!(
-        agent.run_text("go on", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,15 +118,8 @@ async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace
     let ctx = ToolContext::default();
     let started = tokio::time::Instant::now();
     let error = agent.run_text("go", &ctx).await.unwrap_err();
-    assert!(
-        matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))),
-        "the first: {error}"
-    );
-    assert_eq!(
-        started.elapsed(),
-        Duration::from_millis(2010),
-        "no longer than the grace"
-    );
+    assert!(matches!(error, LoopError::Tool(ToolError::ExecutionFailed(_))), "the first: {error}");
+    assert_eq!(started.elapsed(), Duration::from_millis(2010), "no longer than the grace");
     assert_eq!(
         last_results(agent.messages()),
         [
@@ -163,20 +130,11 @@ async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace
             "c4: early",
         ]
     );
-    assert_eq!(
-        (setup.log.count("told c2"), setup.log.count("dropped c3")),
-        (1, 1)
-    );
-    assert!(
-        !ctx.cancellation_token.is_cancelled(),
-        "only the batch was cancelled"
-    );
+    assert_eq!((setup.log.count("told c2"), setup.log.count("dropped c3")), (1, 1));
+    assert!(!ctx.cancellation_token.is_cancelled(), "only the batch was cancelled");
     check_pairs(&hook.log.lines());
     check_valid(agent.messages());
-    assert_eq!(
-        agent.run_text("go on", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
 #[tokio::test]
@@ -189,14 +147,8 @@ async fn an_unknown_tool_ends_the_run_and_names_itself() {
     let ctx = ToolContext::default();
     let error = agent.run_text("go", &ctx).await.unwrap_err();
     assert_eq!(error.to_string(), "tool error: tool not found: get_wether");
-    assert_eq!(
-        last_results(agent.messages()),
-        ["c0: !tool not found: get_wether"]
-    );
-    assert_eq!(
-        agent.run_text("go on", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert_eq!(last_results(agent.messages()), ["c0: !tool not found: get_wether"]);
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
 #[tokio::test]
@@ -219,42 +171,26 @@ async fn ids_that_cannot_be_told_apart_are_rejected_before_any_tool_runs() {
             assert_eq!(agent.messages(), [Message::user("go")]);
             assert!(agent.usage().input_tokens > 0, "the answer was paid for");
             check_pairs(&hook.log.lines());
-            assert_eq!(
-                agent.run_text("again", &ctx).await.unwrap().response,
-                "recovered"
-            );
+            assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
         }
     }
 }
 
 #[tokio::test]
 async fn an_answer_that_holds_a_tool_result_is_rejected() {
-    let result = ContentBlock::ToolResult {
-        tool_use_id: "c0".into(),
-        content: vec![],
-        is_error: false,
-    };
+    let result =
+        ContentBlock::ToolResult { tool_use_id: "c0".into(), content: vec![], is_error: false };
     let setup = setup([Reply::message(vec![result]), Reply::text("recovered")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
     let error = agent.run_text("go", &ctx).await.unwrap_err();
-    assert!(
-        error.to_string().contains("it holds a tool result"),
-        "{error}"
-    );
-    assert_eq!(
-        agent.run_text("again", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert!(error.to_string().contains("it holds a tool result"), "{error}");
+    assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
     check_valid(agent.messages());
 }
 
 fn cut_off() -> Vec<ContentBlock> {
-    let call = |id: &str, input| ContentBlock::ToolUse {
-        id: id.into(),
-        name: "act".into(),
-        input,
-    };
+    let call = |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "act".into(), input };
     vec![
         call("c0", json!({"text": "whole"})),
         call("c1", ToolCall::invalid_json_input(r#"{"text": "ha"#)),
@@ -280,15 +216,8 @@ async fn an_answer_that_was_cut_off_within_arguments_runs_nothing_and_is_returne
                 [format!("c0: {why}"), format!("c1: {why}")]
             );
             check_valid(&result.messages);
-            assert_eq!(
-                result.messages[1].content,
-                cut_off(),
-                "the raw text is kept"
-            );
-            assert_eq!(
-                agent.run_text("again", &ctx).await.unwrap().response,
-                "recovered"
-            );
+            assert_eq!(result.messages[1].content, cut_off(), "the raw text is kept");
+            assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
         }
     }
 }
@@ -326,20 +255,13 @@ async fn malformed_arguments_are_an_error_that_shows_them_and_nothing_runs() {
                 r#"c1: !invalid input: the arguments of `act` are not JSON: {"text": "ha"#,
             ]
         );
-        assert_eq!(
-            agent.run_text("again", &ctx).await.unwrap().response,
-            "recovered"
-        );
+        assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
     }
 }
 
 #[tokio::test]
 async fn calls_run_whatever_the_stop_reason_says() {
-    for reason in [
-        StopReason::EndTurn,
-        StopReason::Other("stop".into()),
-        StopReason::PauseTurn,
-    ] {
+    for reason in [StopReason::EndTurn, StopReason::Other("stop".into()), StopReason::PauseTurn] {
         for way in WAYS {
             let setup = setup([
                 calls([json!({"text": "a"})])
@@ -349,10 +271,7 @@ async fn calls_run_whatever_the_stop_reason_says() {
             ]);
             let mut agent = setup.builder.build();
             let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-            assert_eq!(
-                (last_results(&result.messages), result.turns),
-                (vec!["c0: a".into()], 2)
-            );
+            assert_eq!((last_results(&result.messages), result.turns), (vec!["c0: a".into()], 2));
         }
     }
 }
@@ -363,10 +282,7 @@ async fn calls_of_a_refused_answer_do_not_run() {
     let mut agent = setup.builder.build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(result.stop_reason, StopReason::Refusal);
-    assert_eq!(
-        last_results(&result.messages),
-        ["c0: ![not executed: the model refused to go on]"]
-    );
+    assert_eq!(last_results(&result.messages), ["c0: ![not executed: the model refused to go on]"]);
     assert_eq!(setup.log.lines(), Vec::<String>::new());
 }
 
@@ -383,9 +299,7 @@ async fn a_raw_tool_call_with_extra_fields_is_run() {
     };
     let provider = ScriptedProvider::new([Reply::message(vec![raw]), Reply::text("done")]);
     let log = Log::default();
-    let mut agent = AgentLoop::builder(provider, window())
-        .tools(registry(&log))
-        .build();
+    let mut agent = AgentLoop::builder(provider, window()).tools(registry(&log)).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(&result.messages), ["c0: raw"]);
 }
@@ -394,45 +308,28 @@ async fn a_raw_tool_call_with_extra_fields_is_run() {
 async fn each_call_sees_its_own_id_and_key_and_the_same_run() {
     use std::sync::{Arc, Mutex};
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let setup = setup([
-        calls([json!({}), json!({})]),
-        calls([json!({})]),
-        Reply::text("done"),
-    ]);
+    let setup = setup([calls([json!({}), json!({})]), calls([json!({})]), Reply::text("done")]);
     let mut tools = registry(&setup.log);
     let note = seen.clone();
     tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
-        let keys = (
-            call.id.clone(),
-            ctx.idempotency_key.clone(),
-            ctx.run_id.clone(),
-        );
+        let keys = (call.id.clone(), ctx.idempotency_key.clone(), ctx.run_id.clone());
         note.lock().unwrap().push(keys);
         next.run(call, ctx)
     }));
     let mut agent = setup.builder.tools(tools).build();
-    let ctx = ToolContext {
-        run_id: "r".into(),
-        ..Default::default()
-    };
+    let ctx = ToolContext { run_id: "r".into(), ..Default::default() };
     agent.run_text("go", &ctx).await.unwrap();
     let key = |id: &str, key: &str| (id.to_owned(), key.to_owned(), "r".to_owned());
     assert_eq!(
         *seen.lock().unwrap(),
-        [
-            key("c0", "r/0/0/c0"),
-            key("c1", "r/0/1/c1"),
-            key("c0", "r/1/0/c0")
-        ]
+        [key("c0", "r/0/0/0/c0"), key("c1", "r/0/0/1/c1"), key("c0", "r/0/1/0/c0")]
     );
 }
 
 #[tokio::test]
 async fn a_panic_in_a_tool_leaves_a_valid_history() {
-    let setup = setup([
-        calls([json!({"text": "a"}), json!({"panic": true})]),
-        Reply::text("after"),
-    ]);
+    let setup =
+        setup([calls([json!({"text": "a"}), json!({"panic": true})]), Reply::text("after")]);
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
     let run = std::panic::AssertUnwindSafe(agent.run_text("go", &ctx));
@@ -440,8 +337,5 @@ async fn a_panic_in_a_tool_leaves_a_valid_history() {
     assert!(panicked.is_err());
     check_valid(agent.messages());
     assert_eq!(last_results(agent.messages())[0], "c0: a");
-    assert_eq!(
-        agent.run_text("go on", &ctx).await.unwrap().response,
-        "after"
-    );
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "after");
 }

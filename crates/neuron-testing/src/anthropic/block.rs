@@ -41,10 +41,9 @@ impl WireBlock<'_> {
     pub(super) fn whole(&self) -> Value {
         match self {
             Self::Text(text) => json!({"type": "text", "text": text}),
-            Self::Thinking {
-                thinking,
-                signature,
-            } => json!({"type": "thinking", "thinking": thinking, "signature": signature}),
+            Self::Thinking { thinking, signature } => {
+                json!({"type": "thinking", "thinking": thinking, "signature": signature})
+            }
             Self::ToolUse { id, name, input } => {
                 let input = match ToolCall::invalid_json(input) {
                     Some(raw) => Value::from(raw),
@@ -75,13 +74,9 @@ impl<'a> From<&'a ContentBlock> for WireBlock<'a> {
     fn from(block: &'a ContentBlock) -> Self {
         match block {
             ContentBlock::Text(text) => Self::Text(text),
-            ContentBlock::Thinking {
-                thinking,
-                signature,
-            } => Self::Thinking {
-                thinking,
-                signature,
-            },
+            ContentBlock::Thinking { thinking, signature } => {
+                Self::Thinking { thinking, signature }
+            }
             ContentBlock::ToolUse { id, name, input } => Self::ToolUse { id, name, input },
             ContentBlock::Compaction { content } => Self::Compaction(content),
             ContentBlock::RedactedThinking { data } => {

@@ -22,12 +22,7 @@ pub struct ApiError {
 impl ApiError {
     /// Builds an error without a `retry-after` header.
     pub fn new(status: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            kind: kind.into(),
-            message: message.into(),
-            retry_after: None,
-        }
+        Self { status, kind: kind.into(), message: message.into(), retry_after: None }
     }
 
     /// Builds a 400 `invalid_request_error`.
@@ -48,8 +43,7 @@ impl ApiError {
     /// Returns the value of the `retry-after` header, in seconds.
     #[must_use]
     pub fn retry_after_header(&self) -> Option<String> {
-        self.retry_after
-            .map(|delay| delay.as_secs_f64().to_string())
+        self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 }
 
@@ -70,11 +64,9 @@ impl From<&ProviderError> for ApiError {
                 ..Self::new(429, "rate_limit_error", "the rate limit is exceeded")
             },
             ProviderError::ModelLoading(text) => Self::new(503, "api_error", text),
-            ProviderError::Timeout(after) => Self::new(
-                504,
-                "timeout_error",
-                format!("the request timed out after {after:?}"),
-            ),
+            ProviderError::Timeout(after) => {
+                Self::new(504, "timeout_error", format!("the request timed out after {after:?}"))
+            }
             ProviderError::ServiceUnavailable(text) => Self::new(529, "overloaded_error", text),
             ProviderError::Authentication(text) => Self::new(401, "authentication_error", text),
             ProviderError::InvalidRequest(text) => Self::invalid_request(text),
@@ -108,30 +100,12 @@ mod tests {
             E::Timeout(Duration::from_secs(3)),
             "504 timeout_error: the request timed out after 3s",
         );
-        check(
-            E::ServiceUnavailable("busy".into()),
-            "529 overloaded_error: busy",
-        );
-        check(
-            E::Authentication("no".into()),
-            "401 authentication_error: no",
-        );
-        check(
-            E::InvalidRequest("bad".into()),
-            "400 invalid_request_error: bad",
-        );
-        check(
-            E::ModelNotFound("m".into()),
-            "404 not_found_error: model: m",
-        );
-        check(
-            E::InsufficientResources("pay".into()),
-            "402 billing_error: pay",
-        );
-        check(
-            E::StreamError("cut".into()),
-            "500 api_error: stream error: cut",
-        );
+        check(E::ServiceUnavailable("busy".into()), "529 overloaded_error: busy");
+        check(E::Authentication("no".into()), "401 authentication_error: no");
+        check(E::InvalidRequest("bad".into()), "400 invalid_request_error: bad");
+        check(E::ModelNotFound("m".into()), "404 not_found_error: model: m");
+        check(E::InsufficientResources("pay".into()), "402 billing_error: pay");
+        check(E::StreamError("cut".into()), "500 api_error: stream error: cut");
         check(E::Other("odd".into()), "500 api_error: odd");
     }
 

@@ -71,11 +71,7 @@ pub(super) fn plan_api_error(
     wire: &Wire,
 ) -> Plan {
     push_headers(&mut headers, JSON, request_id);
-    headers.extend(
-        error
-            .retry_after_header()
-            .map(|value| ("retry-after".to_owned(), value)),
-    );
+    headers.extend(error.retry_after_header().map(|value| ("retry-after".to_owned(), value)));
     let body = json_step(&error.body(request_id));
     Plan::respond(error.status, headers, wire.apply(vec![body]))
 }
@@ -88,9 +84,8 @@ fn plan_whole(
     request_id: &str,
     wire: &Wire,
 ) -> Plan {
-    let cut = pace
-        .cut
-        .filter(|(after, _)| *after < stream_events(response, pace.chunk_chars).len());
+    let cut =
+        pace.cut.filter(|(after, _)| *after < stream_events(response, pace.chunk_chars).len());
     let mut body = json_body(response).to_string().into_bytes();
     match cut {
         None => {}

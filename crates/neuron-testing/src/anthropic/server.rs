@@ -98,9 +98,7 @@ impl AnthropicServer {
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         let requests = self.requests().into_iter();
-        requests
-            .map(|request| request.json.unwrap_or_default())
-            .collect()
+        requests.map(|request| request.json.unwrap_or_default()).collect()
     }
 
     /// Returns how many replies are left.
@@ -202,11 +200,9 @@ impl AnthropicServerBuilder {
         let count = AtomicUsize::new(1);
         let server = LoopbackServer::start(move |request| {
             let request_id = format!("req_{}", count.fetch_add(1, Ordering::Relaxed));
-            rules
-                .answer(request, &replies, &request_id)
-                .unwrap_or_else(|error| {
-                    plan_api_error(&error, Vec::new(), &request_id, &Wire::default())
-                })
+            rules.answer(request, &replies, &request_id).unwrap_or_else(|error| {
+                plan_api_error(&error, Vec::new(), &request_id, &Wire::default())
+            })
         })
         .await?;
         Ok(AnthropicServer { server, script })
@@ -258,11 +254,8 @@ impl Rules {
             ApiError::invalid_request(format!("{exhausted}; its last message is {last}"))
         })?;
         let model = body.get("model").and_then(Value::as_str);
-        let asked = Asked {
-            call,
-            model: model.unwrap_or_default(),
-            prompt_chars: request.body.len(),
-        };
+        let asked =
+            Asked { call, model: model.unwrap_or_default(), prompt_chars: request.body.len() };
         let call = Call {
             asked,
             stream: body.get("stream").and_then(Value::as_bool) == Some(true),
@@ -294,9 +287,9 @@ impl Rules {
         check_request(body, &betas(request))?;
         let model = body.get("model").and_then(Value::as_str);
         match (&self.models, model) {
-            (Some(models), Some(model)) if !models.iter().any(|known| known == model) => Err(
-                ApiError::new(404, "not_found_error", format!("model: {model}")),
-            ),
+            (Some(models), Some(model)) if !models.iter().any(|known| known == model) => {
+                Err(ApiError::new(404, "not_found_error", format!("model: {model}")))
+            }
             _ => Ok(body),
         }
     }

@@ -36,10 +36,7 @@ use crate::loopback::sse_event;
 /// ```
 #[must_use]
 pub fn sse_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire) -> Vec<u8> {
-    stream_events(response, chunk_chars)
-        .iter()
-        .flat_map(|event| event_bytes(event, wire))
-        .collect()
+    stream_events(response, chunk_chars).iter().flat_map(|event| event_bytes(event, wire)).collect()
 }
 
 /// Writes an event whose name is its `type`, as all of the vendor's are.
@@ -98,10 +95,7 @@ fn deltas(block: &WireBlock<'_>, chunk_chars: usize) -> Vec<Value> {
         WireBlock::Text(text) => chunks(text, chunk_chars)
             .map(|piece| json!({"type": "text_delta", "text": piece}))
             .collect(),
-        WireBlock::Thinking {
-            thinking,
-            signature,
-        } => {
+        WireBlock::Thinking { thinking, signature } => {
             let signature = (!signature.is_empty())
                 .then(|| json!({"type": "signature_delta", "signature": signature}));
             chunks(thinking, chunk_chars)

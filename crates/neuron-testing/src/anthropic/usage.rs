@@ -12,11 +12,7 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
         Some([first, ..]) => Counts::of_iteration(first),
         _ => Counts::of_call(usage),
     };
-    let mut fields = Counts {
-        output: 1,
-        ..counts
-    }
-    .fields();
+    let mut fields = Counts { output: 1, ..counts }.fields();
     fields.insert("service_tier".into(), "standard".into());
     Value::Object(fields)
 }
@@ -26,10 +22,7 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     let mut fields = Counts::of_call(usage).fields();
     if let Some(thinking) = usage.reasoning_tokens {
-        fields.insert(
-            "output_tokens_details".into(),
-            json!({"thinking_tokens": thinking}),
-        );
+        fields.insert("output_tokens_details".into(), json!({"thinking_tokens": thinking}));
     }
     if let Some(iterations) = &usage.iterations {
         let iterations = iterations.iter().map(iteration).collect();
@@ -99,10 +92,7 @@ impl Counts {
     fn fields(self) -> Map<String, Value> {
         let cached = self.cache_read.unwrap_or(0) + self.cache_creation.unwrap_or(0);
         let mut fields = Map::new();
-        fields.insert(
-            "input_tokens".into(),
-            self.input.saturating_sub(cached).into(),
-        );
+        fields.insert("input_tokens".into(), self.input.saturating_sub(cached).into());
         if let Some(count) = self.cache_creation {
             fields.insert("cache_creation_input_tokens".into(), count.into());
         }
@@ -144,15 +134,8 @@ mod tests {
 
     #[test]
     fn counts_that_are_not_known_are_left_out() {
-        let usage = TokenUsage {
-            input_tokens: 7,
-            output_tokens: 3,
-            ..Default::default()
-        };
-        assert_eq!(
-            final_usage(&usage),
-            json!({"input_tokens": 7, "output_tokens": 3})
-        );
+        let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
+        assert_eq!(final_usage(&usage), json!({"input_tokens": 7, "output_tokens": 3}));
     }
 
     #[test]

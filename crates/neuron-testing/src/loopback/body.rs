@@ -23,10 +23,7 @@ pub(super) struct InFlight {
 
 impl InFlight {
     pub(super) fn new(record: Arc<Record>) -> Self {
-        Self {
-            record,
-            done: false,
-        }
+        Self { record, done: false }
     }
 
     /// Says that what ends the response now is the server, not the client.
@@ -50,10 +47,7 @@ pub(super) fn body(steps: Vec<Step>, in_flight: InFlight) -> Body {
 
 async fn next_frame(
     (mut steps, mut in_flight): (std::vec::IntoIter<Step>, InFlight),
-) -> Option<(
-    io::Result<Frame<Bytes>>,
-    (std::vec::IntoIter<Step>, InFlight),
-)> {
+) -> Option<(io::Result<Frame<Bytes>>, (std::vec::IntoIter<Step>, InFlight))> {
     loop {
         let Some(step) = steps.next() else {
             in_flight.done();

@@ -39,11 +39,7 @@ pub(crate) enum Step {
 
 impl Plan {
     pub(crate) fn respond(status: u16, headers: Vec<(String, String)>, body: Vec<Step>) -> Self {
-        Self::now(Answer::Respond {
-            status,
-            headers,
-            body,
-        })
+        Self::now(Answer::Respond { status, headers, body })
     }
 
     pub(crate) fn close() -> Self {
@@ -59,9 +55,6 @@ impl Plan {
     }
 
     fn now(answer: Answer) -> Self {
-        Self {
-            delay: Duration::ZERO,
-            answer,
-        }
+        Self { delay: Duration::ZERO, answer }
     }
 }

@@ -31,10 +31,7 @@ impl RecordedRequest {
     /// Returns a header's first value. The name is in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     pub(super) fn new(head: &http::request::Parts, body: &Bytes) -> Self {

@@ -45,13 +45,11 @@ impl ServerReply {
         headers: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
         body: impl Into<Vec<u8>>,
     ) -> Self {
-        headers.into_iter().fold(
-            Self::new(Source::Raw {
-                status,
-                body: body.into(),
-            }),
-            |reply, (name, value)| reply.header(name, value),
-        )
+        headers
+            .into_iter()
+            .fold(Self::new(Source::Raw { status, body: body.into() }), |reply, (name, value)| {
+                reply.header(name, value)
+            })
     }
 
     /// Sets how the bytes are written and cut, in place of the server's own setting.
@@ -69,11 +67,7 @@ impl ServerReply {
     }
 
     fn new(source: Source) -> Self {
-        Self {
-            source,
-            wire: None,
-            headers: Vec::new(),
-        }
+        Self { source, wire: None, headers: Vec::new() }
     }
 }
 

@@ -45,17 +45,9 @@ impl LoopbackServer {
         let address = listener.local_addr()?;
         let listener = Arc::new(Mutex::new(Some(listener)));
         let record = Arc::default();
-        let accepting = tokio::spawn(accept(
-            Arc::clone(&listener),
-            Arc::clone(&record),
-            Arc::new(handler),
-        ));
-        Ok(Self {
-            address,
-            record,
-            listener,
-            accepting: accepting.abort_handle(),
-        })
+        let accepting =
+            tokio::spawn(accept(Arc::clone(&listener), Arc::clone(&record), Arc::new(handler)));
+        Ok(Self { address, record, listener, accepting: accepting.abort_handle() })
     }
 
     pub(crate) fn url(&self) -> String {
@@ -79,9 +71,7 @@ impl LoopbackServer {
     }
 
     pub(crate) async fn wait_for_requests(&self, count: usize) {
-        self.record
-            .wait_for(|counts| counts.requests >= count)
-            .await;
+        self.record.wait_for(|counts| counts.requests >= count).await;
     }
 }
 
@@ -147,11 +137,7 @@ async fn answer(
         tokio::time::sleep(plan.delay).await;
     }
     match plan.answer {
-        Answer::Respond {
-            status,
-            headers,
-            body: steps,
-        } => {
+        Answer::Respond { status, headers, body: steps } => {
             let mut response = Response::new(body(steps, in_flight));
             *response.status_mut() =
                 http::StatusCode::from_u16(status).map_err(io::Error::other)?;

@@ -6,11 +6,7 @@ use super::Wire;
 pub(crate) fn sse_event(name: &str, json: &str, wire: &Wire) -> Vec<u8> {
     let end = if wire.crlf { "\r\n" } else { "\n" };
     let space = if wire.no_space { "" } else { " " };
-    let comment = if wire.comments {
-        format!(": keep-alive{end}{end}")
-    } else {
-        String::new()
-    };
+    let comment = if wire.comments { format!(": keep-alive{end}{end}") } else { String::new() };
     let json = match json.strip_suffix('}') {
         Some(open) if wire.padded => format!("{open}{PADDING}}}"),
         _ => json.to_owned(),
@@ -36,10 +32,7 @@ mod tests {
         check(wire(), "event: ping\ndata: {\"a\":{}}\n\n");
         check(wire().crlf(), "event: ping\r\ndata: {\"a\":{}}\r\n\r\n");
         check(wire().no_space(), "event:ping\ndata:{\"a\":{}}\n\n");
-        check(
-            wire().comments(),
-            ": keep-alive\n\nevent: ping\ndata: {\"a\":{}}\n\n",
-        );
+        check(wire().comments(), ": keep-alive\n\nevent: ping\ndata: {\"a\":{}}\n\n");
         check(wire().padded(), "event: ping\ndata: {\"a\":{}       }\n\n");
     }
 }

@@ -195,34 +195,19 @@ mod tests {
             &steps,
             &[send("ab"), send("cd"), send("e"), wait(), send("f")],
         );
-        check(
-            &wire().split_at(4),
-            &steps,
-            &[send("abcd"), send("e"), wait(), send("f")],
-        );
-        check(
-            &wire().cut_at(4),
-            &steps,
-            &[send("abc"), send("d"), Step::Abort],
-        );
+        check(&wire().split_at(4), &steps, &[send("abcd"), send("e"), wait(), send("f")]);
+        check(&wire().cut_at(4), &steps, &[send("abc"), send("d"), Step::Abort]);
         check(&wire().end_at(3), &steps, &[send("abc")]);
         check(&wire().cut_at(0), &steps, &[Step::Abort]);
         check(&wire().cut_at(6), &steps, &steps);
-        check(
-            &wire().cut_at(4).split_every(3),
-            &steps,
-            &[send("abc"), send("d"), Step::Abort],
-        );
+        check(&wire().cut_at(4).split_every(3), &steps, &[send("abc"), send("d"), Step::Abort]);
     }
 
     #[test]
     fn any_split_keeps_the_bytes() {
         let text = "event: a\r\ndata: é\r\n\r\n";
         for bytes in 0..=text.len() + 1 {
-            for wire in [
-                Wire::default().split_every(bytes),
-                Wire::default().split_at(bytes),
-            ] {
+            for wire in [Wire::default().split_every(bytes), Wire::default().split_at(bytes)] {
                 let steps = wire.apply(vec![send("event: a\r\n"), send("data: é\r\n\r\n")]);
                 let joined: Vec<u8> = steps
                     .iter()

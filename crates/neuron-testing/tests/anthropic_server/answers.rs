@@ -30,45 +30,25 @@ async fn answers_in_one_piece() {
     assert_eq!(requests[0].method, "POST");
     assert_eq!(requests[0].path, "/v1/messages");
     assert_eq!(requests[0].body, ask(false).to_string().as_bytes());
-    assert_eq!(
-        requests[0].header("x-api-key"),
-        Some(AnthropicServer::API_KEY)
-    );
+    assert_eq!(requests[0].header("x-api-key"), Some(AnthropicServer::API_KEY));
     assert!(!format!("{requests:?}").contains(AnthropicServer::API_KEY));
 }
 
 #[tokio::test]
 async fn streams_as_the_vendor_does() {
     let mut whole = response(vec![
-        ContentBlock::Compaction {
-            content: "so far".into(),
-        },
-        ContentBlock::Thinking {
-            thinking: "hmm".into(),
-            signature: "sig".into(),
-        },
+        ContentBlock::Compaction { content: "so far".into() },
+        ContentBlock::Thinking { thinking: "hmm".into(), signature: "sig".into() },
         ContentBlock::RedactedThinking { data: "x".into() },
         ContentBlock::Raw {
             provider: "anthropic".into(),
             json: json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}),
             portable: None,
         },
-        ContentBlock::Raw {
-            provider: "openai".into(),
-            json: json!({}),
-            portable: None,
-        },
+        ContentBlock::Raw { provider: "openai".into(), json: json!({}), portable: None },
         ContentBlock::Text("añ🦀".into()),
-        ContentBlock::ToolUse {
-            id: "c1".into(),
-            name: "add".into(),
-            input: json!({"a": 1}),
-        },
-        ContentBlock::ToolUse {
-            id: "c2".into(),
-            name: "now".into(),
-            input: json!({}),
-        },
+        ContentBlock::ToolUse { id: "c1".into(), name: "add".into(), input: json!({"a": 1}) },
+        ContentBlock::ToolUse { id: "c2".into(), name: "now".into(), input: json!({}) },
     ]);
     whole.stop_reason = StopReason::ToolUse;
     let delta = |index: usize, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
@@ -95,10 +75,7 @@ async fn streams_as_the_vendor_does() {
         json!({"type": "ping"}),
         delta(0, json!({"type": "compaction_delta", "content": "so far"})),
         block_stop(0),
-        block_start(
-            1,
-            json!({"type": "thinking", "thinking": "", "signature": ""}),
-        ),
+        block_start(1, json!({"type": "thinking", "thinking": "", "signature": ""})),
         delta(1, json!({"type": "thinking_delta", "thinking": "hm"})),
         delta(1, json!({"type": "thinking_delta", "thinking": "m"})),
         delta(1, json!({"type": "signature_delta", "signature": "sig"})),
@@ -114,26 +91,14 @@ async fn streams_as_the_vendor_does() {
         delta(4, json!({"type": "text_delta", "text": "añ"})),
         delta(4, json!({"type": "text_delta", "text": "🦀"})),
         block_stop(4),
-        block_start(
-            5,
-            json!({"type": "tool_use", "id": "c1", "name": "add", "input": {}}),
-        ),
+        block_start(5, json!({"type": "tool_use", "id": "c1", "name": "add", "input": {}})),
         delta(5, json!({"type": "input_json_delta", "partial_json": ""})),
-        delta(
-            5,
-            json!({"type": "input_json_delta", "partial_json": "{\""}),
-        ),
-        delta(
-            5,
-            json!({"type": "input_json_delta", "partial_json": "a\""}),
-        ),
+        delta(5, json!({"type": "input_json_delta", "partial_json": "{\""})),
+        delta(5, json!({"type": "input_json_delta", "partial_json": "a\""})),
         delta(5, json!({"type": "input_json_delta", "partial_json": ":1"})),
         delta(5, json!({"type": "input_json_delta", "partial_json": "}"})),
         block_stop(5),
-        block_start(
-            6,
-            json!({"type": "tool_use", "id": "c2", "name": "now", "input": {}}),
-        ),
+        block_start(6, json!({"type": "tool_use", "id": "c2", "name": "now", "input": {}})),
         delta(6, json!({"type": "input_json_delta", "partial_json": ""})),
         block_stop(6),
         json!({
@@ -148,15 +113,8 @@ async fn streams_as_the_vendor_does() {
 
     let server = start([Reply::from(whole.clone()).chunk_chars(2)]).await;
     let answer = post(&server, &ask(true)).await;
-    assert_eq!(
-        answer.header("content-type"),
-        Some("text/event-stream; charset=utf-8")
-    );
-    assert_eq!(
-        answer.chunks.len(),
-        expected.len(),
-        "one chunk for each event"
-    );
+    assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(answer.chunks.len(), expected.len(), "one chunk for each event");
     assert_eq!(answer.bytes(), sse_bytes(&whole, 2, &Wire::default()));
 }
 
@@ -167,10 +125,7 @@ async fn an_empty_answer_is_a_stream_too() {
         .iter()
         .map(|event| event["type"].clone())
         .collect();
-    assert_eq!(
-        kinds,
-        ["message_start", "ping", "message_delta", "message_stop"]
-    );
+    assert_eq!(kinds, ["message_start", "ping", "message_delta", "message_stop"]);
 }
 
 #[tokio::test]

@@ -14,10 +14,7 @@ async fn a_network_error_closes_the_connection() {
     let reply = Reply::text("hello").fail_after(2, network());
     let server = start([Reply::error(network()), reply.clone(), reply]).await;
     let mut client = Client::connect(&server).await.unwrap();
-    client
-        .send(MESSAGES, HEADERS, ask(false).to_string().as_bytes())
-        .await
-        .unwrap();
+    client.send(MESSAGES, HEADERS, ask(false).to_string().as_bytes()).await.unwrap();
     assert!(client.receive().await.is_err());
     let answer = post(&server, &ask(true)).await;
     assert!(!answer.complete);
@@ -108,10 +105,7 @@ async fn json_is_cut_too() {
     ])
     .await;
     let answer = post(&server, &ask(false)).await;
-    assert_eq!(
-        answer.bytes(),
-        &json_body(&whole).to_string().as_bytes()[..20]
-    );
+    assert_eq!(answer.bytes(), &json_body(&whole).to_string().as_bytes()[..20]);
     assert!(!answer.complete);
     let answer = post(&server, &ask(false)).await;
     assert_eq!((answer.bytes().len(), answer.complete), (0, false));

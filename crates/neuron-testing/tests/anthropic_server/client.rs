@@ -86,12 +86,7 @@ impl Client {
                 None => break,
             }
         }
-        let mut answer = Answer {
-            status,
-            headers,
-            chunks: Vec::new(),
-            complete: false,
-        };
+        let mut answer = Answer { status, headers, chunks: Vec::new(), complete: false };
         answer.complete = self.body(&mut answer.chunks).await.is_ok();
         Ok(answer)
     }
@@ -142,9 +137,6 @@ pub(crate) fn ask(stream: bool) -> Value {
 pub(crate) async fn post(server: &AnthropicServer, body: &Value) -> Answer {
     let mut client = Client::connect(server).await.unwrap();
     let body = body.to_string();
-    client
-        .send(MESSAGES, HEADERS, body.as_bytes())
-        .await
-        .unwrap();
+    client.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
     client.receive().await.unwrap()
 }

@@ -12,10 +12,7 @@ async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {
     let server = start([reply, Reply::text("next")]).await;
     let mut client = Client::connect(&server).await.unwrap();
     let body = ask(stream).to_string();
-    client
-        .send(MESSAGES, HEADERS, body.as_bytes())
-        .await
-        .unwrap();
+    client.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
     server.wait_for_requests(1).await;
     for _ in 0..lines_before {
         client.line().await.unwrap();
@@ -59,9 +56,7 @@ async fn many_requests_at_once() {
         .iter()
         .map(|answer| {
             let events = answer.events();
-            let text = events
-                .iter()
-                .find_map(|event| event["delta"]["text"].as_str());
+            let text = events.iter().find_map(|event| event["delta"]["text"].as_str());
             text.unwrap().parse().unwrap()
         })
         .collect();
@@ -97,10 +92,7 @@ async fn dropping_it_closes_port_and_connections() {
 
 #[test]
 fn a_server_may_outlive_its_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = runtime.block_on(start(["hello"]));
     drop(runtime);
     drop(server);

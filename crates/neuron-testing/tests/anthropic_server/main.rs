@@ -22,10 +22,7 @@ pub(crate) fn response(content: Vec<ContentBlock>) -> CompletionResponse {
     CompletionResponse {
         id: "msg_9".into(),
         model: "m".into(),
-        message: Message {
-            role: Role::Assistant,
-            content,
-        },
+        message: Message { role: Role::Assistant, content },
         usage: TokenUsage {
             input_tokens: 50,
             output_tokens: 9,

@@ -79,10 +79,7 @@ async fn refuses_what_the_vendor_refuses() {
     assert_eq!(server.bodies()[6], Value::Null);
 
     let headers = [("authorization", "Bearer secret"), version];
-    client
-        .send("POST /v1/messages?beta=true", &headers, good.as_bytes())
-        .await
-        .unwrap();
+    client.send("POST /v1/messages?beta=true", &headers, good.as_bytes()).await.unwrap();
     assert_eq!(client.receive().await.unwrap().status, 200);
     assert_eq!(server.requests()[refused].query, "beta=true");
     assert_eq!(server.connections(), 1);
@@ -106,18 +103,13 @@ async fn beta_fields_need_their_header() {
     let beta = ("anthropic-beta", "other-2026-01-01, compact-2026-01-12");
     let headers = [HEADERS, &[beta]].concat();
     let body = body.to_string();
-    client
-        .send(MESSAGES, &headers, body.as_bytes())
-        .await
-        .unwrap();
+    client.send(MESSAGES, &headers, body.as_bytes()).await.unwrap();
     assert_eq!(client.receive().await.unwrap().status, 200);
 }
 
 #[tokio::test]
 async fn errors_have_their_status_in_both_forms() {
-    let limited = || ProviderError::RateLimit {
-        retry_after: Some(Duration::from_secs(2)),
-    };
+    let limited = || ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) };
     let busy = || ProviderError::ServiceUnavailable("Overloaded".into());
     let server = start([
         limited().into(),
@@ -127,12 +119,7 @@ async fn errors_have_their_status_in_both_forms() {
     .await;
     let answer = post(&server, &ask(true)).await;
     assert_eq!(answer.header("retry-after"), Some("2"));
-    check_refused(
-        &answer,
-        429,
-        "rate_limit_error",
-        "the rate limit is exceeded",
-    );
+    check_refused(&answer, 429, "rate_limit_error", "the rate limit is exceeded");
     let answer = post(&server, &ask(false)).await;
     assert_eq!(answer.header("retry-after"), None);
     check_refused(&answer, 529, "overloaded_error", "Overloaded");

@@ -93,7 +93,5 @@ impl ProviderError {
 
 /// The end of a rate limit's text: ", retry after 2s", or nothing.
 pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
-    retry_after
-        .map(|delay| format!(", retry after {delay:?}"))
-        .unwrap_or_default()
+    retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
 }

@@ -38,11 +38,7 @@ pub struct ErrorRecord {
 
 impl ErrorRecord {
     fn new(kind: &str, detail: impl ToString) -> Self {
-        Self {
-            kind: kind.to_owned(),
-            detail: detail.to_string(),
-            millis: None,
-        }
+        Self { kind: kind.to_owned(), detail: detail.to_string(), millis: None }
     }
 
     /// Returns the provider error that this record was made from.
@@ -52,9 +48,7 @@ impl ErrorRecord {
         let millis = self.millis.map(Duration::from_millis);
         match self.kind.as_str() {
             "Network" => E::Network(text(self.detail)),
-            "RateLimit" => E::RateLimit {
-                retry_after: millis,
-            },
+            "RateLimit" => E::RateLimit { retry_after: millis },
             "ModelLoading" => E::ModelLoading(self.detail),
             "Timeout" => E::Timeout(millis.unwrap_or_default()),
             "ServiceUnavailable" => E::ServiceUnavailable(self.detail),
@@ -88,14 +82,10 @@ impl From<&ProviderError> for ErrorRecord {
         let kind = error.kind();
         match error {
             E::Network(source) | E::Other(source) => Self::new(kind, source),
-            E::RateLimit { retry_after } => Self {
-                millis: retry_after.as_ref().and_then(millis),
-                ..Self::new(kind, "")
-            },
-            E::Timeout(duration) => Self {
-                millis: millis(duration),
-                ..Self::new(kind, "")
-            },
+            E::RateLimit { retry_after } => {
+                Self { millis: retry_after.as_ref().and_then(millis), ..Self::new(kind, "") }
+            }
+            E::Timeout(duration) => Self { millis: millis(duration), ..Self::new(kind, "") },
             E::ModelLoading(detail)
             | E::ServiceUnavailable(detail)
             | E::Authentication(detail)

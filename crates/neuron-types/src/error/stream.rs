@@ -33,18 +33,12 @@ enum Cause {
 impl StreamError {
     /// Builds an error after which the same request may succeed.
     pub fn retryable(message: impl Into<String>) -> Self {
-        Self(Arc::new(Cause::Text {
-            message: message.into(),
-            retryable: true,
-        }))
+        Self(Arc::new(Cause::Text { message: message.into(), retryable: true }))
     }
 
     /// Builds an error after which the same request fails again.
     pub fn non_retryable(message: impl Into<String>) -> Self {
-        Self(Arc::new(Cause::Text {
-            message: message.into(),
-            retryable: false,
-        }))
+        Self(Arc::new(Cause::Text { message: message.into(), retryable: false }))
     }
 
     /// Returns the error's text.
@@ -165,14 +159,8 @@ impl From<StreamError> for ProviderError {
             return copy_of(error, &shared);
         }
         match &*shared.0 {
-            Cause::Text {
-                message,
-                retryable: true,
-            } => Self::ServiceUnavailable(message.clone()),
-            Cause::Text {
-                message,
-                retryable: false,
-            } => Self::StreamError(message.clone()),
+            Cause::Text { message, retryable: true } => Self::ServiceUnavailable(message.clone()),
+            Cause::Text { message, retryable: false } => Self::StreamError(message.clone()),
             _ => Self::Other(Box::new(shared)),
         }
     }
@@ -184,9 +172,7 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     let source = || -> BoxError { Box::new(SourceOf(shared.clone())) };
     match error {
         E::Network(_) => E::Network(source()),
-        E::RateLimit { retry_after } => E::RateLimit {
-            retry_after: *retry_after,
-        },
+        E::RateLimit { retry_after } => E::RateLimit { retry_after: *retry_after },
         E::ModelLoading(text) => E::ModelLoading(text.clone()),
         E::Timeout(duration) => E::Timeout(*duration),
         E::ServiceUnavailable(text) => E::ServiceUnavailable(text.clone()),

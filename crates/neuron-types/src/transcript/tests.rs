@@ -6,11 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn call(id: &str) -> ContentBlock {
-    ContentBlock::ToolUse {
-        id: id.into(),
-        name: "tool".into(),
-        input: json!({}),
-    }
+    ContentBlock::ToolUse { id: id.into(), name: "tool".into(), input: json!({}) }
 }
 
 fn result(id: &str) -> ContentBlock {
@@ -26,17 +22,11 @@ fn text(text: &str) -> ContentBlock {
 }
 
 fn assistant(content: Vec<ContentBlock>) -> Message {
-    Message {
-        role: Role::Assistant,
-        content,
-    }
+    Message { role: Role::Assistant, content }
 }
 
 fn user(content: Vec<ContentBlock>) -> Message {
-    Message {
-        role: Role::User,
-        content,
-    }
+    Message { role: Role::User, content }
 }
 
 #[track_caller]
@@ -49,11 +39,7 @@ fn check_violation(history: &[Message], expected: &str) {
 #[track_caller]
 fn check_repaired(history: Vec<Message>) -> Vec<Message> {
     let repaired = repair(history.clone());
-    assert_eq!(
-        validate(&repaired),
-        Ok(()),
-        "{history:#?} became {repaired:#?}"
-    );
+    assert_eq!(validate(&repaired), Ok(()), "{history:#?} became {repaired:#?}");
     assert_eq!(repair(repaired.clone()), repaired, "idempotent");
     assert_eq!(repair(history), repaired, "deterministic");
     repaired
@@ -65,16 +51,8 @@ fn what_is_valid() {
         vec![],
         vec![Message::system("s")],
         vec![Message::user("u")],
-        vec![
-            Message::system("s"),
-            Message::user("u"),
-            Message::assistant("a"),
-        ],
-        vec![
-            Message::user("u"),
-            Message::user("u"),
-            Message::assistant("a"),
-        ],
+        vec![Message::system("s"), Message::user("u"), Message::assistant("a")],
+        vec![Message::user("u"), Message::user("u"), Message::assistant("a")],
         vec![
             Message::user("u"),
             assistant(vec![text("let me see"), call("1"), call("2")]),
@@ -86,11 +64,7 @@ fn what_is_valid() {
     ];
     for history in histories {
         assert_eq!(validate(&history), Ok(()), "{history:?}");
-        assert_eq!(
-            repair(history.clone()),
-            history,
-            "a valid history is left alone"
-        );
+        assert_eq!(repair(history.clone()), history, "a valid history is left alone");
     }
 }
 
@@ -110,19 +84,11 @@ fn each_violation_is_named_and_repaired() {
         "message 1: a tool call has an empty id",
     );
     check_violation(
-        &[
-            start(),
-            assistant(vec![call("1"), call("1")]),
-            user(vec![result("1")]),
-        ],
+        &[start(), assistant(vec![call("1"), call("1")]), user(vec![result("1")])],
         "message 1: two tool calls have the id `1`",
     );
     check_violation(
-        &[
-            start(),
-            assistant(vec![call("1"), call("2")]),
-            user(vec![result("1")]),
-        ],
+        &[start(), assistant(vec![call("1"), call("2")]), user(vec![result("1")])],
         "message 1: the tool call `2` has no result in the next message",
     );
     check_violation(
@@ -130,12 +96,7 @@ fn each_violation_is_named_and_repaired() {
         "message 1: the tool call `1` has no result in the next message",
     );
     check_violation(
-        &[
-            start(),
-            assistant(vec![call("1")]),
-            Message::system("s"),
-            user(vec![result("1")]),
-        ],
+        &[start(), assistant(vec![call("1")]), Message::system("s"), user(vec![result("1")])],
         "message 1: the tool call `1` has no result in the next message",
     );
     check_violation(
@@ -147,19 +108,11 @@ fn each_violation_is_named_and_repaired() {
         "message 2: the tool result `1` has no call in the message before",
     );
     check_violation(
-        &[
-            start(),
-            assistant(vec![call("1")]),
-            user(vec![result("1"), result("1")]),
-        ],
+        &[start(), assistant(vec![call("1")]), user(vec![result("1"), result("1")])],
         "message 2: the tool call `1` has two results",
     );
     check_violation(
-        &[
-            start(),
-            assistant(vec![call("1")]),
-            user(vec![text("u"), result("1")]),
-        ],
+        &[start(), assistant(vec![call("1")]), user(vec![text("u"), result("1")])],
         "message 2: the tool result `1` stands after other content",
     );
 }
@@ -171,24 +124,53 @@ fn repair_keeps_what_it_can() {
         assistant(vec![text("a"), call("1"), call("2")]),
         user(vec![text("wait"), result("9"), result("1")]),
     ]);
-    let [beginning, greeting, calls, results] = &repaired[..] else {
-        panic!("{repaired:?}")
-    };
+    let [beginning, greeting, calls, results] = &repaired[..] else { panic!("{repaired:?}") };
     assert_eq!(beginning.text(), MISSING_BEGINNING);
     assert_eq!(greeting.text(), "How can I help?");
     assert_eq!(calls.tool_uses().count(), 2);
     assert_eq!(results.content[0], result("1"));
-    let ContentBlock::ToolResult {
-        tool_use_id,
-        content,
-        is_error,
-    } = &results.content[1]
-    else {
+    let ContentBlock::ToolResult { tool_use_id, content, is_error } = &results.content[1] else {
         panic!("{results:?}")
     };
     assert_eq!((tool_use_id.as_str(), *is_error), ("2", true));
     assert_eq!(content[0].to_string(), MISSING_RESULT);
     assert_eq!(results.content[2], text("wait"));
+}
+
+#[test]
+fn repair_moves_a_real_result_to_its_place_rather_than_losing_it() {
+    let between = [Message::system("s"), Message::user("wait")];
+    for between in between {
+        let repaired = check_repaired(vec![
+            Message::user("u"),
+            assistant(vec![call("1")]),
+            between,
+            user(vec![result("1")]),
+            Message::assistant("a"),
+        ]);
+        let results: Vec<_> = repaired
+            .iter()
+            .flat_map(|message| &message.content)
+            .filter(|block| block.as_tool_result_id().is_some())
+            .collect();
+        assert_eq!(results, [&result("1")]);
+        assert!(repaired.iter().all(|message| !message.content.is_empty()), "{repaired:?}");
+    }
+}
+
+#[test]
+fn a_result_after_the_assistants_next_message_is_not_taken_for_an_earlier_call() {
+    let repaired = check_repaired(vec![
+        Message::user("u"),
+        assistant(vec![call("1")]),
+        assistant(vec![call("1")]),
+        user(vec![result("1")]),
+    ]);
+    let ContentBlock::ToolResult { is_error, .. } = &repaired[2].content[0] else {
+        panic!("{repaired:?}")
+    };
+    assert!(is_error);
+    assert_eq!(repaired[4].content, [result("1")]);
 }
 
 #[test]
@@ -206,15 +188,8 @@ fn a_raw_tool_call_needs_a_result_like_any_other() {
 
 #[test]
 fn a_message_that_was_empty_is_kept() {
-    let history = vec![
-        Message::user("u"),
-        assistant(vec![]),
-        user(vec![result("1")]),
-    ];
-    assert_eq!(
-        check_repaired(history),
-        vec![Message::user("u"), assistant(vec![])]
-    );
+    let history = vec![Message::user("u"), assistant(vec![]), user(vec![result("1")])];
+    assert_eq!(check_repaired(history), vec![Message::user("u"), assistant(vec![])]);
 }
 
 /// Histories of valid rounds: texts, calls with all their results, system messages between.
@@ -223,9 +198,7 @@ fn valid_history() -> impl Strategy<Value = Vec<Message>> {
     prop::collection::vec(round, 0..8).prop_map(|rounds| {
         let mut history = vec![Message::user("start")];
         for (number, (kind, calls, trailing, system)) in rounds.into_iter().enumerate() {
-            let ids: Vec<_> = (0..calls)
-                .map(|call| format!("{}-{call}", number % 3))
-                .collect();
+            let ids: Vec<_> = (0..calls).map(|call| format!("{}-{call}", number % 3)).collect();
             match kind {
                 0 => history.push(Message::user(format!("question {number}"))),
                 1 => history.push(Message::assistant(format!("answer {number}"))),

@@ -9,10 +9,7 @@ use neuron_types::{
 struct Keep(usize);
 
 fn one_token() -> TokenUsage {
-    TokenUsage {
-        output_tokens: 1,
-        ..Default::default()
-    }
+    TokenUsage { output_tokens: 1, ..Default::default() }
 }
 
 impl ContextStrategy for Keep {
@@ -74,10 +71,7 @@ async fn a_strategy_that_reports_no_usage_took_none() {
         }
     }
     let strategy = BoxedStrategy::new(All);
-    let (messages, usage) = strategy
-        .compact_with_usage(vec![Message::user("1")])
-        .await
-        .unwrap();
+    let (messages, usage) = strategy.compact_with_usage(vec![Message::user("1")]).await.unwrap();
     assert_eq!((messages.len(), usage), (1, TokenUsage::default()));
 }
 
@@ -93,11 +87,7 @@ async fn a_boxed_embedding_provider_forwards() {
                 return Err(EmbeddingError::InvalidRequest("no input".into()));
             }
             Ok(EmbeddingResponse {
-                embeddings: request
-                    .input
-                    .iter()
-                    .map(|text| vec![text.len() as f32])
-                    .collect(),
+                embeddings: request.input.iter().map(|text| vec![text.len() as f32]).collect(),
                 model: request.model,
                 ..Default::default()
             })
@@ -113,10 +103,7 @@ async fn a_boxed_embedding_provider_forwards() {
         let response = provider.embed(request).await.unwrap();
         assert_eq!(response.embeddings, [[4.0], [3.0]]);
         assert_eq!(response.model, "m");
-        let error = provider
-            .embed(EmbeddingRequest::default())
-            .await
-            .unwrap_err();
+        let error = provider.embed(EmbeddingRequest::default()).await.unwrap_err();
         assert_eq!(error.to_string(), "invalid request: no input");
         assert_eq!(format!("{provider:?}"), "BoxedEmbeddingProvider { .. }");
     }

@@ -18,10 +18,7 @@ fn response() -> CompletionResponse {
         model: "m".into(),
         message: Message {
             role: Role::Assistant,
-            content: vec![
-                ContentBlock::Text("a".into()),
-                ContentBlock::Text("b".into()),
-            ],
+            content: vec![ContentBlock::Text("a".into()), ContentBlock::Text("b".into())],
         },
         usage: TokenUsage::default(),
         stop_reason: StopReason::EndTurn,
@@ -29,10 +26,7 @@ fn response() -> CompletionResponse {
 }
 
 fn options(seconds: u64) -> ActivityOptions {
-    ActivityOptions {
-        start_to_close_timeout: Duration::from_secs(seconds),
-        ..Default::default()
-    }
+    ActivityOptions { start_to_close_timeout: Duration::from_secs(seconds), ..Default::default() }
 }
 
 fn time() -> DateTime<Utc> {
@@ -40,15 +34,8 @@ fn time() -> DateTime<Utc> {
 }
 
 fn invocation(id: &str) -> ToolInvocation {
-    let call = ToolCall {
-        id: id.into(),
-        name: format!("tool-{id}"),
-        input: json!({ "id": id }),
-    };
-    let ctx = ToolContext {
-        call_id: id.into(),
-        ..Default::default()
-    };
+    let call = ToolCall { id: id.into(), name: format!("tool-{id}"), input: json!({ "id": id }) };
+    let ctx = ToolContext { call_id: id.into(), ..Default::default() };
     ToolInvocation::new(call, ctx)
 }
 
@@ -170,10 +157,7 @@ impl DurableContext for Full {
         request: &CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        let (at, seconds) = (
-            std::ptr::from_ref(request).addr(),
-            options.start_to_close_timeout,
-        );
+        let (at, seconds) = (std::ptr::from_ref(request).addr(), options.start_to_close_timeout);
         self.0.note(format!("llm_ref {at} {seconds:?}"));
         Ok(response())
     }
@@ -184,10 +168,7 @@ impl DurableContext for Full {
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
-        let (at, seconds) = (
-            std::ptr::from_ref(request).addr(),
-            options.start_to_close_timeout,
-        );
+        let (at, seconds) = (std::ptr::from_ref(request).addr(), options.start_to_close_timeout);
         self.0.note(format!("llm_stream {at} {seconds:?}"));
         sink.send(StreamEvent::TextDelta("live".into())).await;
         Ok(response())
@@ -198,11 +179,7 @@ impl DurableContext for Full {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.0.note(format!(
-            "tools {} {:?}",
-            batch.len(),
-            options.start_to_close_timeout
-        ));
+        self.0.note(format!("tools {} {:?}", batch.len(), options.start_to_close_timeout));
         vec![Err(DurableError::Cancelled)]
     }
 
@@ -217,33 +194,15 @@ impl DurableContext for Full {
 
 #[tokio::test]
 async fn the_handle_forwards_every_method() {
-    let full = Full(Plain {
-        signal: json!(5),
-        ..Default::default()
-    });
+    let full = Full(Plain { signal: json!(5), ..Default::default() });
     let log = full.0.log.clone();
     let handle = Durability::new(full);
-    let request = CompletionRequest {
-        model: "m".into(),
-        ..Default::default()
-    };
+    let request = CompletionRequest { model: "m".into(), ..Default::default() };
     let at = std::ptr::from_ref(&request).addr();
 
-    assert_eq!(
-        handle
-            .execute_llm_call(request.clone(), options(1))
-            .await
-            .unwrap(),
-        response()
-    );
-    handle
-        .execute_llm_call_ref(&request, options(2))
-        .await
-        .unwrap();
-    handle
-        .execute_llm_stream(&request, options(3), &log)
-        .await
-        .unwrap();
+    assert_eq!(handle.execute_llm_call(request.clone(), options(1)).await.unwrap(), response());
+    handle.execute_llm_call_ref(&request, options(2)).await.unwrap();
+    handle.execute_llm_stream(&request, options(3), &log).await.unwrap();
     let ctx = invocation("c1").ctx;
     let output = handle.execute_tool("t", json!(1), &ctx, options(4)).await;
     assert_eq!(output.unwrap(), ToolOutput::text("c1"));
@@ -251,22 +210,13 @@ async fn the_handle_forwards_every_method() {
     let results = handle.execute_tools(batch, options(5)).await;
     assert!(matches!(results[..], [Err(DurableError::Cancelled)]));
     let wait = Duration::from_secs(6);
-    assert_eq!(
-        handle.wait_for_signal::<u8>("go", wait).await.unwrap(),
-        Some(5)
-    );
+    assert_eq!(handle.wait_for_signal::<u8>("go", wait).await.unwrap(), Some(5));
     assert!(handle.should_continue_as_new());
-    let next = handle
-        .continue_as_new(json!({ "turn": 3 }))
-        .await
-        .unwrap_err();
+    let next = handle.continue_as_new(json!({ "turn": 3 })).await.unwrap_err();
     assert_eq!(next.to_string(), r#"continue as new: {"turn":3}"#);
     handle.sleep(wait).await;
     assert_eq!(handle.now(), time());
-    assert_eq!(
-        (handle.is_replaying(), handle.run_id()),
-        (true, Some("run-1"))
-    );
+    assert_eq!((handle.is_replaying(), handle.run_id()), (true, Some("run-1")));
     assert_eq!(
         log.take(),
         [
@@ -281,10 +231,7 @@ async fn the_handle_forwards_every_method() {
             "sleep 6s".into(),
         ]
     );
-    assert_eq!(
-        format!("{handle:?}"),
-        r#"Durability { run_id: Some("run-1"), .. }"#
-    );
+    assert_eq!(format!("{handle:?}"), r#"Durability { run_id: Some("run-1"), .. }"#);
 }
 
 #[tokio::test]
@@ -293,10 +240,7 @@ async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_th
     let log = plain.log.clone();
     for context in [
         Durability::new(plain),
-        Durability::new(Durability::new(Plain {
-            log: log.clone(),
-            ..Default::default()
-        })),
+        Durability::new(Durability::new(Plain { log: log.clone(), ..Default::default() })),
     ] {
         let batch = ["c1", "bad", "c3"].map(invocation).to_vec();
         let results = context.execute_tools(batch, options(9)).await;
@@ -308,11 +252,8 @@ async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_th
                 r#"tool-c3 {"id":"c3"} c3 9s"#,
             ]
         );
-        let [
-            Ok(first),
-            Err(DurableError::Tool(ToolError::ModelRetry(hint))),
-            Ok(last),
-        ] = &results[..]
+        let [Ok(first), Err(DurableError::Tool(ToolError::ModelRetry(hint))), Ok(last)] =
+            &results[..]
         else {
             panic!("{results:?}")
         };
@@ -328,37 +269,23 @@ async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
     let plain = Plain::default();
     let log = plain.log.clone();
     let request = CompletionRequest::default();
-    let answer = Durability::new(plain)
-        .execute_llm_stream(&request, options(1), &log)
-        .await;
+    let answer = Durability::new(plain).execute_llm_stream(&request, options(1), &log).await;
     assert_eq!(answer.unwrap(), response());
-    assert_eq!(
-        log.take(),
-        ["llm  1s", r#"TextDelta("a")"#, r#"TextDelta("b")"#]
-    );
+    assert_eq!(log.take(), ["llm  1s", r#"TextDelta("a")"#, r#"TextDelta("b")"#]);
 }
 
 #[tokio::test]
 async fn a_replayed_stream_sends_no_deltas() {
-    let plain = Plain {
-        replaying: true,
-        ..Default::default()
-    };
+    let plain = Plain { replaying: true, ..Default::default() };
     let request = CompletionRequest::default();
-    plain
-        .execute_llm_stream(&request, options(1), &plain.log)
-        .await
-        .unwrap();
+    plain.execute_llm_stream(&request, options(1), &plain.log).await.unwrap();
     assert_eq!(plain.log.take(), ["llm  1s"]);
 }
 
 #[tokio::test]
 async fn the_call_by_reference_is_the_call_with_a_copy() {
     let plain = Plain::default();
-    let request = CompletionRequest {
-        model: "m".into(),
-        ..Default::default()
-    };
+    let request = CompletionRequest { model: "m".into(), ..Default::default() };
     let answer = plain.execute_llm_call_ref(&request, options(2)).await;
     assert_eq!(answer.unwrap(), response());
     assert_eq!(plain.log.take(), ["llm m 2s"]);
@@ -367,29 +294,16 @@ async fn the_call_by_reference_is_the_call_with_a_copy() {
 
 #[tokio::test]
 async fn a_signal_of_another_type_is_an_error() {
-    let context = Durability::new(Plain {
-        signal: json!({ "approved": true }),
-        ..Default::default()
-    });
+    let context =
+        Durability::new(Plain { signal: json!({ "approved": true }), ..Default::default() });
     let wait = Duration::ZERO;
     let signal = context.wait_for_signal::<Value>("go", wait).await;
     assert_eq!(signal.unwrap(), Some(json!({ "approved": true })));
     let error = context.wait_for_signal::<u8>("go", wait).await.unwrap_err();
     assert_eq!(error.kind(), "Other");
-    assert!(
-        error
-            .to_string()
-            .starts_with("invalid type: map, expected u8"),
-        "{error}"
-    );
-    assert_eq!(
-        context.wait_for_signal::<u8>("late", wait).await.unwrap(),
-        None
-    );
-    let error = context
-        .wait_for_signal::<u8>("broken", wait)
-        .await
-        .unwrap_err();
+    assert!(error.to_string().starts_with("invalid type: map, expected u8"), "{error}");
+    assert_eq!(context.wait_for_signal::<u8>("late", wait).await.unwrap(), None);
+    let error = context.wait_for_signal::<u8>("broken", wait).await.unwrap_err();
     assert!(matches!(error, DurableError::SignalTimeout));
 }
 
@@ -410,19 +324,13 @@ async fn a_handle_may_borrow_an_engine_for_one_invocation() {
         clone.sleep(Duration::from_secs(1)).await;
         assert!(!handle.is_replaying());
     }
-    assert_eq!(
-        (engine.log.take(), invocations),
-        (vec!["sleep 1s".into()], 1)
-    );
+    assert_eq!((engine.log.take(), invocations), (vec!["sleep 1s".into()], 1));
 }
 
 #[test]
 fn calls_through_the_handle_can_be_spawned() {
     fn is_send<T: Send>(_: T) {}
-    let (handle, request) = (
-        Durability::new(Plain::default()),
-        CompletionRequest::default(),
-    );
+    let (handle, request) = (Durability::new(Plain::default()), CompletionRequest::default());
     let log = Log::default();
     is_send(handle.execute_llm_call_ref(&request, options(1)));
     is_send(handle.execute_llm_stream(&request, options(1), &log));

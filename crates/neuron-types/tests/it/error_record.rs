@@ -18,9 +18,7 @@ fn every_provider_error_comes_back_with_its_kind_text_and_class() {
     let wait = Duration::from_millis(2500);
     for error in [
         E::Network("reset".into()),
-        E::RateLimit {
-            retry_after: Some(wait),
-        },
+        E::RateLimit { retry_after: Some(wait) },
         E::RateLimit { retry_after: None },
         E::ModelLoading("cold".into()),
         E::Timeout(wait),
@@ -66,12 +64,6 @@ fn a_kind_of_a_newer_version_becomes_the_catch_all() {
         serde_json::from_str(r#"{"kind":"Weather","detail":"rain","cloud":9}"#).unwrap()
     };
     let provider = record().into_provider_error();
-    assert_eq!(
-        (provider.kind(), provider.to_string()),
-        ("Other", "rain".into())
-    );
-    assert_eq!(
-        record().into_tool_error().to_string(),
-        "execution failed: rain"
-    );
+    assert_eq!((provider.kind(), provider.to_string()), ("Other", "rain".into()));
+    assert_eq!(record().into_tool_error().to_string(), "execution failed: rain");
 }

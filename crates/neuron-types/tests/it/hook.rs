@@ -34,9 +34,7 @@ impl ObservabilityHook for Full {
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
         self.0.push(format!("on_event_in {event:?} {scope:?}"));
-        Ok(HookAction::Terminate {
-            reason: "told".into(),
-        })
+        Ok(HookAction::Terminate { reason: "told".into() })
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
@@ -53,16 +51,13 @@ impl ObservabilityHook for Full {
         let OperationKind::Compaction { old_tokens } = operation.kind else {
             return None;
         };
-        self.0
-            .push(format!("scope {old_tokens} in {}", operation.scope.run_id));
+        self.0.push(format!("scope {old_tokens} in {}", operation.scope.run_id));
         Some(Box::new(Noted(self.0.clone())))
     }
 }
 
 fn scope() -> HookScope<'static> {
-    HookScope::new("run-1", 2, "anthropic", "m")
-        .in_call("c1")
-        .with_replaying(true)
+    HookScope::new("run-1", 2, "anthropic", "m").in_call("c1").with_replaying(true)
 }
 
 #[tokio::test]
@@ -90,14 +85,7 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
         let mut scopes = Scopes::open(&[hook], &Operation::new(scope(), compaction));
         scopes.run(async {}).await;
         scopes.end(Outcome::Compacted { new_tokens: 3 });
-        assert_eq!(
-            log.take(),
-            [
-                "scope 9 in run-1",
-                "around",
-                "end Compacted { new_tokens: 3 }"
-            ]
-        );
+        assert_eq!(log.take(), ["scope 9 in run-1", "around", "end Compacted { new_tokens: 3 }"]);
     }
 }
 

@@ -15,17 +15,11 @@ fn raw(portable: Option<ContentBlock>) -> ContentBlock {
 }
 
 fn call(id: &str) -> ContentBlock {
-    ContentBlock::ToolUse {
-        id: id.into(),
-        name: "search".into(),
-        input: json!({ "q": 1 }),
-    }
+    ContentBlock::ToolUse { id: id.into(), name: "search".into(), input: json!({ "q": 1 }) }
 }
 
 fn image() -> ImageSource {
-    ImageSource::Url {
-        url: "https://a/b.png".into(),
-    }
+    ImageSource::Url { url: "https://a/b.png".into() }
 }
 
 #[test]
@@ -36,20 +30,14 @@ fn blocks_print_their_text_or_a_short_form() {
     }
     check(ContentBlock::Text("as it is\n".into()), "as it is\n");
     let (thinking, signature) = ("Hm.".into(), "s".into());
-    let thinking = ContentBlock::Thinking {
-        thinking,
-        signature,
-    };
+    let thinking = ContentBlock::Thinking { thinking, signature };
     check(thinking, "[thinking]");
     let data = "opaque".into();
     check(ContentBlock::RedactedThinking { data }, "[thinking]");
     check(call("c1"), r#"[tool call c1: search {"q":1}]"#);
     let result = |is_error| ContentBlock::ToolResult {
         tool_use_id: "c1".into(),
-        content: vec![
-            ContentItem::Text("22".into()),
-            ContentItem::Image { source: image() },
-        ],
+        content: vec![ContentItem::Text("22".into()), ContentItem::Image { source: image() }],
         is_error,
     };
     check(result(false), "[tool result c1: 22 [image]]");
@@ -58,10 +46,7 @@ fn blocks_print_their_text_or_a_short_form() {
     let source = DocumentSource::PlainText { data: "d".into() };
     check(ContentBlock::Document { source }, "[document]");
     let content = "so far".into();
-    check(
-        ContentBlock::Compaction { content },
-        "[summary of the conversation so far]",
-    );
+    check(ContentBlock::Compaction { content }, "[summary of the conversation so far]");
     check(raw(None), "[anthropic block]");
     check(raw(Some(call("c2"))), r#"[tool call c2: search {"q":1}]"#);
 }
@@ -87,10 +72,7 @@ fn a_messages_text_and_calls_include_those_in_blocks_of_the_provider() {
 
 #[test]
 fn a_system_prompt_is_empty_if_there_is_nothing_to_send() {
-    let block = |text: &str| SystemBlock {
-        text: text.into(),
-        cache_control: None,
-    };
+    let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     for (prompt, is_empty) in [
         (SystemPrompt::default(), true),
         (SystemPrompt::from("text"), false),

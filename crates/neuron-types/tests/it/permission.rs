@@ -11,14 +11,7 @@ fn the_whole_call_is_decided_by_its_name_and_arguments() {
             PermissionDecision::Ask(format!("{tool_name} {input}?"))
         }
     }
-    let call = ToolCall {
-        id: "c1".into(),
-        name: "rm".into(),
-        input: json!(["-r"]),
-    };
+    let call = ToolCall { id: "c1".into(), name: "rm".into(), input: json!(["-r"]) };
     let policy: &dyn PermissionPolicy = &Echo;
-    assert_eq!(
-        policy.check_call(&call, None),
-        PermissionDecision::Ask(r#"rm ["-r"]?"#.into())
-    );
+    assert_eq!(policy.check_call(&call, None), PermissionDecision::Ask(r#"rm ["-r"]?"#.into()));
 }

@@ -76,10 +76,7 @@ impl Provider for Direct {
 /// Every method of the wrapper calls the method of the same name, once, and the borrowed request
 /// arrives where it is.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
-    let request = CompletionRequest {
-        messages: vec![Message::user("hi")],
-        ..Default::default()
-    };
+    let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = std::ptr::from_ref(&request).addr();
     let answer = wrapper.complete(request.clone()).await.unwrap();
     assert_eq!(answer.message.text(), "complete");
@@ -95,15 +92,7 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
 
     let calls = std::mem::take(&mut *direct.0.lock().unwrap());
     let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
-    assert_eq!(
-        names,
-        [
-            "complete",
-            "complete_stream",
-            "complete_ref",
-            "complete_stream_ref"
-        ]
-    );
+    assert_eq!(names, ["complete", "complete_stream", "complete_ref", "complete_stream_ref"]);
     assert_eq!((calls[2].1, calls[3].1), (here, here), "not a copy");
 }
 
@@ -118,11 +107,7 @@ async fn pointers_forward_every_method_and_copy_no_request() {
     check(boxed.clone(), &direct).await;
     check(&boxed, &direct).await;
     check(BoxedProvider::new(boxed.clone()), &direct).await;
-    check(
-        BoxedProvider::new(Arc::new(Box::new(direct.clone()))),
-        &direct,
-    )
-    .await;
+    check(BoxedProvider::new(Arc::new(Box::new(direct.clone()))), &direct).await;
     assert_eq!(
         format!("{boxed:?}"),
         r#"BoxedProvider(ProviderInfo { name: "direct", default_model: "model-1" })"#
@@ -150,10 +135,7 @@ async fn the_provided_forms_copy_the_request_and_name_nobody() {
         }
     }
     let plain = Plain::default();
-    let request = CompletionRequest {
-        model: "m".into(),
-        ..Default::default()
-    };
+    let request = CompletionRequest { model: "m".into(), ..Default::default() };
     let answer = plain.complete_ref(&request).await.unwrap();
     assert_eq!(answer.message.text(), "m");
     let stream = plain.complete_stream_ref(&request).await.unwrap();

@@ -117,10 +117,7 @@ async fn every_poll_is_inside_all_scopes_the_first_hooks_outermost() {
     use Manner::Once;
     assert_eq!(run([]).await, "work work");
     assert_eq!(run([Once]).await, "a( work )a a( work )a");
-    assert_eq!(
-        run([Once, Once, Once]).await,
-        "a( b( c( work )c )b )a a( b( c( work )c )b )a"
-    );
+    assert_eq!(run([Once, Once, Once]).await, "a( b( c( work )c )b )a a( b( c( work )c )b )a");
 }
 
 #[tokio::test]
@@ -128,10 +125,7 @@ async fn a_scope_that_forgets_the_work_does_not_stop_it() {
     use Manner::{Never, Once};
     assert_eq!(run([Never]).await, "a( )a work a( )a work");
     assert_eq!(run([Never, Once]).await, "a( )a work a( )a work");
-    assert_eq!(
-        run([Once, Never]).await,
-        "a( b( )b )a work a( b( )b )a work"
-    );
+    assert_eq!(run([Once, Never]).await, "a( b( )b )a work a( b( )b )a work");
 }
 
 #[tokio::test]
@@ -139,10 +133,7 @@ async fn a_scope_that_calls_twice_polls_the_work_once() {
     use Manner::{Once, Twice};
     assert_eq!(run([Twice]).await, "a( work )a a( work )a");
     // Those inside it see its second call, with nothing in it.
-    assert_eq!(
-        run([Twice, Once]).await,
-        "a( b( work )b b( )b )a a( b( work )b b( )b )a"
-    );
+    assert_eq!(run([Twice, Once]).await, "a( b( work )b b( )b )a a( b( work )b b( )b )a");
 }
 
 #[test]
@@ -181,10 +172,7 @@ fn the_end_is_told_innermost_first() {
     let scopes = open([Manner::Once, Manner::Never, Manner::Once], &log);
     assert_eq!(format!("{scopes:?}"), "Scopes { len: 3 }");
     scopes.end(Outcome::Error(&LoopError::Cancelled));
-    assert_eq!(
-        log.take(),
-        "c:cancelled drop-c b:cancelled drop-b a:cancelled drop-a"
-    );
+    assert_eq!(log.take(), "c:cancelled drop-c b:cancelled drop-b a:cancelled drop-a");
 }
 
 #[test]

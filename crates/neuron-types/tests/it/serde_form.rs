@@ -65,10 +65,7 @@ fn messages() {
         r#"{"role":"user","content":[{"type":"text","text":"What is Rust?"}]}"#,
     );
     check(
-        Message {
-            role: Role::Assistant,
-            content: vec![],
-        },
+        Message { role: Role::Assistant, content: vec![] },
         r#"{"role":"assistant","content":[]}"#,
     );
 }
@@ -80,16 +77,11 @@ fn content_blocks() {
         r#"{"type":"text","text":"a \"quoted\"\nline"}"#,
     );
     check(
-        ContentBlock::Thinking {
-            thinking: "Hm.".into(),
-            signature: "c2ln".into(),
-        },
+        ContentBlock::Thinking { thinking: "Hm.".into(), signature: "c2ln".into() },
         r#"{"type":"thinking","thinking":"Hm.","signature":"c2ln"}"#,
     );
     check(
-        ContentBlock::RedactedThinking {
-            data: "b3Bh".into(),
-        },
+        ContentBlock::RedactedThinking { data: "b3Bh".into() },
         r#"{"type":"redacted_thinking","data":"b3Bh"}"#,
     );
     check(
@@ -110,25 +102,15 @@ fn content_blocks() {
         r#"{"type":"tool_result","tool_use_id":"call_1","content":[{"type":"text","text":"22"}],"is_error":true}"#,
     );
     check(
-        ContentBlock::Image {
-            source: ImageSource::Url {
-                url: "https://a/b.png".into(),
-            },
-        },
+        ContentBlock::Image { source: ImageSource::Url { url: "https://a/b.png".into() } },
         r#"{"type":"image","source":{"type":"url","url":"https://a/b.png"}}"#,
     );
     check(
-        ContentBlock::Document {
-            source: DocumentSource::PlainText {
-                data: "text".into(),
-            },
-        },
+        ContentBlock::Document { source: DocumentSource::PlainText { data: "text".into() } },
         r#"{"type":"document","source":{"type":"plain_text","data":"text"}}"#,
     );
     check(
-        ContentBlock::Compaction {
-            content: "so far".into(),
-        },
+        ContentBlock::Compaction { content: "so far".into() },
         r#"{"type":"compaction","content":"so far"}"#,
     );
     let raw = |portable| ContentBlock::Raw {
@@ -146,11 +128,7 @@ fn content_blocks() {
     );
     reads(
         r#"{"type":"tool_result","tool_use_id":"c","content":[]}"#,
-        &ContentBlock::ToolResult {
-            tool_use_id: "c".into(),
-            content: vec![],
-            is_error: false,
-        },
+        &ContentBlock::ToolResult { tool_use_id: "c".into(), content: vec![], is_error: false },
     );
     rejects::<ContentBlock>(r#"{"type":"hologram"}"#, "unknown variant `hologram`");
     rejects::<ContentBlock>(r#"{"type":"text"}"#, "missing field `text`");
@@ -158,37 +136,19 @@ fn content_blocks() {
 
 #[test]
 fn content_items_and_sources() {
-    check(
-        ContentItem::Text("t".into()),
-        r#"{"type":"text","text":"t"}"#,
-    );
+    check(ContentItem::Text("t".into()), r#"{"type":"text","text":"t"}"#);
     check(
         ContentItem::Image {
-            source: ImageSource::Base64 {
-                media_type: "image/png".into(),
-                data: "aWNvbg==".into(),
-            },
+            source: ImageSource::Base64 { media_type: "image/png".into(), data: "aWNvbg==".into() },
         },
         r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aWNvbg=="}}"#,
     );
+    check(ImageSource::Url { url: "https://a".into() }, r#"{"type":"url","url":"https://a"}"#);
     check(
-        ImageSource::Url {
-            url: "https://a".into(),
-        },
-        r#"{"type":"url","url":"https://a"}"#,
-    );
-    check(
-        DocumentSource::Base64Pdf {
-            data: "JVBERg==".into(),
-        },
+        DocumentSource::Base64Pdf { data: "JVBERg==".into() },
         r#"{"type":"base64_pdf","data":"JVBERg=="}"#,
     );
-    check(
-        DocumentSource::Url {
-            url: "https://a".into(),
-        },
-        r#"{"type":"url","url":"https://a"}"#,
-    );
+    check(DocumentSource::Url { url: "https://a".into() }, r#"{"type":"url","url":"https://a"}"#);
 }
 
 #[test]
@@ -211,17 +171,9 @@ fn stop_reasons() {
 
 #[test]
 fn request_options() {
-    check(
-        SystemPrompt::Text("Be brief.".into()),
-        r#"{"type":"text","text":"Be brief."}"#,
-    );
-    let block = |cache_control| SystemBlock {
-        text: "b".into(),
-        cache_control,
-    };
-    let hour = CacheControl {
-        ttl: Some(CacheTtl::OneHour),
-    };
+    check(SystemPrompt::Text("Be brief.".into()), r#"{"type":"text","text":"Be brief."}"#);
+    let block = |cache_control| SystemBlock { text: "b".into(), cache_control };
+    let hour = CacheControl { ttl: Some(CacheTtl::OneHour) };
     check(
         SystemPrompt::Blocks(vec![
             block(None),
@@ -236,10 +188,7 @@ fn request_options() {
     check(ToolChoice::Auto, r#"{"type":"auto"}"#);
     check(ToolChoice::None, r#"{"type":"none"}"#);
     check(ToolChoice::Required, r#"{"type":"required"}"#);
-    check(
-        ToolChoice::Specific { name: "t".into() },
-        r#"{"type":"specific","name":"t"}"#,
-    );
+    check(ToolChoice::Specific { name: "t".into() }, r#"{"type":"specific","name":"t"}"#);
 
     check(ResponseFormat::Text, r#"{"type":"text"}"#);
     check(ResponseFormat::JsonObject, r#"{"type":"json_object"}"#);
@@ -253,9 +202,7 @@ fn request_options() {
     );
 
     check(
-        ThinkingConfig::Enabled {
-            budget_tokens: 1024,
-        },
+        ThinkingConfig::Enabled { budget_tokens: 1024 },
         r#"{"type":"enabled","budget_tokens":1024}"#,
     );
     check(ThinkingConfig::Disabled, r#"{"type":"disabled"}"#);
@@ -268,9 +215,7 @@ fn request_options() {
 
     check(
         ContextManagement {
-            edits: vec![ContextEdit::Compact {
-                strategy: "compact_20260112".into(),
-            }],
+            edits: vec![ContextEdit::Compact { strategy: "compact_20260112".into() }],
         },
         r#"{"edits":[{"type":"compact","strategy":"compact_20260112"}]}"#,
     );
@@ -278,10 +223,7 @@ fn request_options() {
 
 #[test]
 fn usage() {
-    check(
-        TokenUsage::default(),
-        r#"{"input_tokens":0,"output_tokens":0}"#,
-    );
+    check(TokenUsage::default(), r#"{"input_tokens":0,"output_tokens":0}"#);
     reads("{}", &TokenUsage::default());
     check(
         TokenUsage {
@@ -301,10 +243,7 @@ fn usage() {
         },
         r#"{"input_tokens":1,"output_tokens":2,"cache_read_tokens":3,"cache_creation_tokens":4,"reasoning_tokens":5,"iterations":[{"kind":"compaction","model":"m","input_tokens":6,"output_tokens":7,"cache_read_tokens":8,"cache_creation_tokens":9}]}"#,
     );
-    check(
-        UsageIteration::default(),
-        r#"{"kind":"","input_tokens":0,"output_tokens":0}"#,
-    );
+    check(UsageIteration::default(), r#"{"kind":"","input_tokens":0,"output_tokens":0}"#);
     check(
         UsageLimits::default().with_request_limit(25),
         r#"{"input_tokens_limit":null,"output_tokens_limit":null,"total_tokens_limit":null,"request_limit":25,"tool_calls_limit":null}"#,
@@ -349,24 +288,14 @@ fn tools() {
         },
         r#"{"idempotent_hint":true,"open_world_hint":true}"#,
     );
+    check(ToolOutput::text("ok"), r#"{"content":[{"type":"text","text":"ok"}],"is_error":false}"#);
     check(
-        ToolOutput::text("ok"),
-        r#"{"content":[{"type":"text","text":"ok"}],"is_error":false}"#,
-    );
-    check(
-        ToolOutput {
-            structured_content: Some(json!([1])),
-            ..ToolOutput::error("no")
-        },
+        ToolOutput { structured_content: Some(json!([1])), ..ToolOutput::error("no") },
         r#"{"content":[{"type":"text","text":"no"}],"structured_content":[1],"is_error":true}"#,
     );
     reads(r#"{"content":[]}"#, &ToolOutput::default());
     check(
-        ToolCall {
-            id: "c1".into(),
-            name: "search".into(),
-            input: json!(null),
-        },
+        ToolCall { id: "c1".into(), name: "search".into(), input: json!(null) },
         r#"{"id":"c1","name":"search","input":null}"#,
     );
     check(ToolEffect::Pure, r#""pure""#);
@@ -391,10 +320,7 @@ fn arguments_that_are_no_json() {
 
 #[test]
 fn requests() {
-    check(
-        CompletionRequest::default(),
-        r#"{"model":"","messages":[]}"#,
-    );
+    check(CompletionRequest::default(), r#"{"model":"","messages":[]}"#);
     reads(r#"{"messages":[]}"#, &CompletionRequest::default());
     check(
         CompletionRequest {
@@ -418,11 +344,7 @@ fn requests() {
 }
 
 fn usage_of_three() -> TokenUsage {
-    TokenUsage {
-        input_tokens: 1,
-        output_tokens: 2,
-        ..Default::default()
-    }
+    TokenUsage { input_tokens: 1, output_tokens: 2, ..Default::default() }
 }
 
 #[test]
@@ -465,11 +387,7 @@ fn sessions() {
     );
     reads(
         r#"{"id":"chat-42","messages":[],"state":{},"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:06Z"}"#,
-        &Session {
-            messages: vec![],
-            state: SessionState::default(),
-            ..session
-        },
+        &Session { messages: vec![], state: SessionState::default(), ..session },
     );
     check(
         summary,
@@ -483,10 +401,7 @@ fn activity_options() {
         ActivityOptions::default(),
         r#"{"start_to_close_timeout":{"secs":600,"nanos":0},"heartbeat_timeout":null,"retry_policy":null}"#,
     );
-    reads(
-        r#"{"start_to_close_timeout":{"secs":600,"nanos":0}}"#,
-        &ActivityOptions::default(),
-    );
+    reads(r#"{"start_to_close_timeout":{"secs":600,"nanos":0}}"#, &ActivityOptions::default());
     check(
         ActivityOptions {
             start_to_close_timeout: Duration::from_secs(30),
@@ -513,10 +428,7 @@ fn error_records() {
         ErrorRecord::from(&ProviderError::Timeout(Duration::from_secs(2))),
         r#"{"kind":"Timeout","detail":"","millis":2000}"#,
     );
-    reads(
-        r#"{"kind":"Cancelled"}"#,
-        &ErrorRecord::from(&ToolError::Cancelled),
-    );
+    reads(r#"{"kind":"Cancelled"}"#, &ErrorRecord::from(&ToolError::Cancelled));
 }
 
 #[test]
@@ -527,19 +439,13 @@ fn embeddings() {
         dimensions: Some(256),
         extra: [("user".to_owned(), json!("u"))].into(),
     };
-    check(
-        request,
-        r#"{"model":"m","input":["a"],"dimensions":256,"extra":{"user":"u"}}"#,
-    );
+    check(request, r#"{"model":"m","input":["a"],"dimensions":256,"extra":{"user":"u"}}"#);
     reads(r#"{"input":[]}"#, &EmbeddingRequest::default());
     check(
         EmbeddingResponse {
             embeddings: vec![vec![0.5, 1.0]],
             model: "m".into(),
-            usage: EmbeddingUsage {
-                prompt_tokens: 1,
-                total_tokens: 1,
-            },
+            usage: EmbeddingUsage { prompt_tokens: 1, total_tokens: 1 },
         },
         r#"{"embeddings":[[0.5,1.0]],"model":"m","usage":{"prompt_tokens":1,"total_tokens":1}}"#,
     );

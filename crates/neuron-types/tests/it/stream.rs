@@ -27,10 +27,7 @@ fn handle(events: impl IntoIterator<Item = StreamEvent>) -> StreamHandle {
 }
 
 fn usage(input_tokens: usize) -> TokenUsage {
-    TokenUsage {
-        input_tokens,
-        ..Default::default()
-    }
+    TokenUsage { input_tokens, ..Default::default() }
 }
 
 #[tokio::test]
@@ -75,9 +72,7 @@ async fn dropping_the_receiver_drops_what_it_streams() {
     assert!(sender.is_closed());
     let (sender, channel) = tokio::sync::mpsc::channel::<StreamEvent>(1);
     let mut response = Box::pin(StreamHandle::from(channel).into_response());
-    let polled = response
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()));
+    let polled = response.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(polled, Poll::Pending));
     drop(response);
     assert!(sender.is_closed());
@@ -132,10 +127,9 @@ async fn without_a_response_it_is_made_of_the_message_and_the_last_usage() {
             input: json!({}),
         }],
     };
-    for (message, stop_reason) in [
-        (Message::assistant("hi"), StopReason::EndTurn),
-        (call, StopReason::ToolUse),
-    ] {
+    for (message, stop_reason) in
+        [(Message::assistant("hi"), StopReason::EndTurn), (call, StopReason::ToolUse)]
+    {
         let events = [
             StreamEvent::Usage(usage(1)),
             StreamEvent::MessageComplete(message.clone()),
@@ -154,11 +148,7 @@ async fn without_a_response_it_is_made_of_the_message_and_the_last_usage() {
 
 #[tokio::test]
 async fn a_stream_that_ends_early_is_an_error_and_no_short_answer() {
-    for events in [
-        vec![],
-        vec![delta("The answer is")],
-        vec![StreamEvent::Usage(usage(1))],
-    ] {
+    for events in [vec![], vec![delta("The answer is")], vec![StreamEvent::Usage(usage(1))]] {
         let error = handle(events).into_response().await.unwrap_err();
         assert!(matches!(error, ProviderError::StreamError(_)));
         assert_eq!(
@@ -172,18 +162,9 @@ async fn a_stream_that_ends_early_is_an_error_and_no_short_answer() {
 async fn a_streams_error_keeps_its_class() {
     let retry_after = Some(std::time::Duration::from_secs(3));
     for (error, kind) in [
-        (
-            StreamError::from(ProviderError::RateLimit { retry_after }),
-            "RateLimit",
-        ),
-        (
-            ProviderError::Authentication("key".into()).into(),
-            "Authentication",
-        ),
-        (
-            StreamError::retryable("the line broke"),
-            "ServiceUnavailable",
-        ),
+        (StreamError::from(ProviderError::RateLimit { retry_after }), "RateLimit"),
+        (ProviderError::Authentication("key".into()).into(), "Authentication"),
+        (StreamError::retryable("the line broke"), "ServiceUnavailable"),
         (StreamError::non_retryable("bad frame"), "StreamError"),
     ] {
         let (retryable, wait) = (error.is_retryable(), error.retry_after());
@@ -204,33 +185,19 @@ fn a_finished_message_streams_one_delta_for_each_text_thought_and_call() {
     let message = Message {
         role: Role::Assistant,
         content: vec![
-            ContentBlock::Thinking {
-                thinking: "Hm.".into(),
-                signature: "s".into(),
-            },
-            ContentBlock::Thinking {
-                thinking: String::new(),
-                signature: "s".into(),
-            },
+            ContentBlock::Thinking { thinking: "Hm.".into(), signature: "s".into() },
+            ContentBlock::Thinking { thinking: String::new(), signature: "s".into() },
             ContentBlock::Text("Hi".into()),
             ContentBlock::Raw {
                 provider: "p".into(),
                 json: json!({}),
                 portable: Some(Box::new(ContentBlock::Text("cited".into()))),
             },
-            ContentBlock::Compaction {
-                content: "c".into(),
-            },
-            ContentBlock::ToolUse {
-                id: "c1".into(),
-                name: "t".into(),
-                input: json!(1),
-            },
+            ContentBlock::Compaction { content: "c".into() },
+            ContentBlock::ToolUse { id: "c1".into(), name: "t".into(), input: json!(1) },
         ],
     };
-    let events: Vec<_> = message_events(&message)
-        .map(|event| format!("{event:?}"))
-        .collect();
+    let events: Vec<_> = message_events(&message).map(|event| format!("{event:?}")).collect();
     assert_eq!(
         events,
         [

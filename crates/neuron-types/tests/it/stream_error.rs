@@ -19,9 +19,7 @@ fn provider_errors() -> Vec<ProviderError> {
     let wait = Duration::from_secs(2);
     vec![
         E::Network(reset()),
-        E::RateLimit {
-            retry_after: Some(wait),
-        },
+        E::RateLimit { retry_after: Some(wait) },
         E::ModelLoading("cold".into()),
         E::Timeout(wait),
         E::ServiceUnavailable("529".into()),
@@ -87,9 +85,8 @@ fn a_holder_beside_others_gets_one_of_the_same_class_text_and_sources() {
 
 #[test]
 fn the_provider_error_of_an_agents_run_comes_out_of_its_wrapping() {
-    let wrappings: [fn(ProviderError) -> LoopError; 2] = [LoopError::Provider, |error| {
-        LoopError::Context(ContextError::Provider(error))
-    }];
+    let wrappings: [fn(ProviderError) -> LoopError; 2] =
+        [LoopError::Provider, |error| LoopError::Context(ContextError::Provider(error))];
     for wrap in wrappings {
         for (error, original) in provider_errors().into_iter().zip(provider_errors()) {
             let text = wrap(error).to_string();
@@ -133,10 +130,7 @@ fn other_errors_of_a_run_are_kept_whole() {
 #[test]
 fn texts_become_errors_of_their_class() {
     let error = StreamError::retryable("the line broke");
-    assert_eq!(
-        (error.kind(), error.message()),
-        ("StreamError", "the line broke".into())
-    );
+    assert_eq!((error.kind(), error.message()), ("StreamError", "the line broke".into()));
     assert!(error.source().is_none());
     let held = error.clone();
     for error in [error, held] {
@@ -161,10 +155,7 @@ fn debug_shows_what_is_inside() {
         "StreamError(MaxTurns(3))"
     );
     assert_eq!(
-        format!(
-            "{:?}",
-            StreamError::from(ProviderError::StreamError("x".into()))
-        ),
+        format!("{:?}", StreamError::from(ProviderError::StreamError("x".into()))),
         r#"StreamError(StreamError("x"))"#
     );
 }

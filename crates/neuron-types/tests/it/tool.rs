@@ -64,8 +64,7 @@ impl Tool for Plain {
 
 async fn call(tool: impl Tool + 'static, kind: &str) -> Result<ToolOutput, ToolError> {
     let tool: Arc<dyn ToolDyn> = Arc::new(tool);
-    tool.call_dyn(json!({ "kind": kind }), &ToolContext::default())
-        .await
+    tool.call_dyn(json!({ "kind": kind }), &ToolContext::default()).await
 }
 
 #[tokio::test]
@@ -99,28 +98,19 @@ async fn arguments_that_do_not_fit_name_the_tool_and_the_fault() {
     let ctx = ToolContext::default();
     for (input, text) in [
         (json!({}), "missing field `kind`"),
-        (
-            json!({ "kind": 1 }),
-            "invalid type: integer `1`, expected a string",
-        ),
+        (json!({ "kind": 1 }), "invalid type: integer `1`, expected a string"),
         (json!(null), "invalid type: null, expected struct Args"),
     ] {
         let error = tool.call_dyn(input, &ctx).await.unwrap_err();
         assert!(matches!(error, ToolError::InvalidInput(_)));
-        assert_eq!(
-            error.to_string(),
-            format!("invalid input: arguments of `plain`: {text}")
-        );
+        assert_eq!(error.to_string(), format!("invalid input: arguments of `plain`: {text}"));
     }
 }
 
 #[tokio::test]
 async fn a_tools_error_becomes_the_source_even_if_it_is_not_sync() {
     let error = call(Plain, "error").await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "execution failed: no weather for Atlantis"
-    );
+    assert_eq!(error.to_string(), "execution failed: no weather for Atlantis");
     let source = error.source().unwrap();
     assert_eq!(source.to_string(), "no weather for Atlantis");
     assert_eq!(source.source().unwrap().to_string(), "sunk");
@@ -151,15 +141,7 @@ impl Tool for Own {
     async fn call(&self, args: Args, ctx: &ToolContext) -> Result<Picture, NoWeather> {
         match args.kind.as_str() {
             "picture" => Ok(Picture),
-            _ => Plain
-                .call(
-                    Args {
-                        kind: "error".into(),
-                    },
-                    ctx,
-                )
-                .await
-                .map(|_| Picture),
+            _ => Plain.call(Args { kind: "error".into() }, ctx).await.map(|_| Picture),
         }
     }
 
@@ -172,13 +154,8 @@ impl Tool for Own {
     }
 
     fn map_output(&self, _output: Picture) -> Result<ToolOutput, ToolError> {
-        let source = ImageSource::Url {
-            url: "https://a/b.png".into(),
-        };
-        Ok(ToolOutput {
-            content: vec![ContentItem::Image { source }],
-            ..Default::default()
-        })
+        let source = ImageSource::Url { url: "https://a/b.png".into() };
+        Ok(ToolOutput { content: vec![ContentItem::Image { source }], ..Default::default() })
     }
 }
 
@@ -219,21 +196,7 @@ async fn a_result_that_is_no_json_is_a_failure_of_the_tool() {
 
 #[test]
 fn a_tool_says_what_running_it_twice_would_do() {
-    let effects = [
-        ToolDyn::effect(&Plain),
-        ToolDyn::effect(&Own),
-        ToolEffect::default(),
-    ];
-    assert_eq!(
-        effects,
-        [
-            ToolEffect::AtMostOnce,
-            ToolEffect::Pure,
-            ToolEffect::AtMostOnce
-        ]
-    );
-    assert_eq!(
-        (ToolDyn::name(&Own), ToolDyn::definition(&Own)),
-        ("own", definition("own"))
-    );
+    let effects = [ToolDyn::effect(&Plain), ToolDyn::effect(&Own), ToolEffect::default()];
+    assert_eq!(effects, [ToolEffect::AtMostOnce, ToolEffect::Pure, ToolEffect::AtMostOnce]);
+    assert_eq!((ToolDyn::name(&Own), ToolDyn::definition(&Own)), ("own", definition("own")));
 }

@@ -21,20 +21,14 @@ fn counts_add_up_and_saturate() {
         iterations: None,
     };
     assert_eq!(sum([call(1, 2), call(3, 4)]), call(4, 6));
-    assert_eq!(
-        sum([call(usize::MAX, usize::MAX), call(1, 1)]),
-        call(usize::MAX, usize::MAX)
-    );
+    assert_eq!(sum([call(usize::MAX, usize::MAX), call(1, 1)]), call(usize::MAX, usize::MAX));
     assert_eq!(call(usize::MAX, 0).total_tokens(), usize::MAX);
     assert_eq!(call(3, 2).total_tokens(), 6);
 }
 
 #[test]
 fn a_count_that_only_one_side_knows_is_kept() {
-    let known = TokenUsage {
-        cache_read_tokens: Some(5),
-        ..Default::default()
-    };
+    let known = TokenUsage { cache_read_tokens: Some(5), ..Default::default() };
     let unknown = TokenUsage::default();
     assert_eq!(sum([known.clone(), unknown.clone()]), known);
     assert_eq!(sum([unknown, known.clone()]), known);

@@ -101,9 +101,7 @@ async fn the_quick_example_runs() {
     let request = &provider.requests()[0];
     assert_eq!(
         request.system,
-        Some(SystemPrompt::Text(
-            "You are a helpful research assistant.".into()
-        ))
+        Some(SystemPrompt::Text("You are a helpful research assistant.".into()))
     );
     let names: Vec<_> = request.tools.iter().map(|tool| &*tool.name).collect();
     assert_eq!(names, ["search", "calculate"]);
@@ -160,10 +158,7 @@ async fn an_agent_is_constructed_directly() {
 
     let result = agent.run_text("Review", &ToolContext::default()).await;
     assert_eq!(result.unwrap().response, "fine");
-    assert_eq!(
-        provider.requests()[0].system,
-        Some("You are a code reviewer.".into())
-    );
+    assert_eq!(provider.requests()[0].system, Some("You are a code reviewer.".into()));
 }
 
 /// "run()" and "run_text()"
@@ -172,9 +167,7 @@ async fn run_text_is_run_with_a_users_message() {
     async fn both(provider: impl Provider) -> Result<[AgentResult; 2], LoopError> {
         let tool_ctx = ToolContext::default();
         let mut agent = AgentLoop::builder(&provider, context()).build();
-        let first = agent
-            .run(Message::user("What is 2 + 2?"), &tool_ctx)
-            .await?;
+        let first = agent.run(Message::user("What is 2 + 2?"), &tool_ctx).await?;
         // result: AgentResult { response, messages, usage, turns }
 
         let mut agent = AgentLoop::builder(&provider, context()).build();
@@ -184,13 +177,7 @@ async fn run_text_is_run_with_a_users_message() {
     let four = || Reply::text("4");
     let [first, second] = both(ScriptedProvider::new([four(), four()])).await.unwrap();
     assert_eq!(first, second);
-    let AgentResult {
-        response,
-        messages,
-        usage,
-        turns,
-        ..
-    } = first;
+    let AgentResult { response, messages, usage, turns, .. } = first;
     assert_eq!((response.as_str(), turns), ("4", 1));
     let expected = [Message::user("What is 2 + 2?"), Message::assistant("4")];
     assert_eq!(messages, expected);
@@ -201,15 +188,11 @@ async fn run_text_is_run_with_a_users_message() {
 #[tokio::test]
 async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Ownership is…")]);
-    let mut agent = AgentLoop::builder(provider, context())
-        .tools(registry())
-        .build();
+    let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
     let mut seen = Vec::new();
 
-    let mut rx = agent
-        .run_stream(Message::user("Explain Rust ownership"), &tool_ctx)
-        .await;
+    let mut rx = agent.run_stream(Message::user("Explain Rust ownership"), &tool_ctx).await;
 
     while let Some(event) = rx.recv().await {
         seen.push(match &event {
@@ -239,9 +222,7 @@ async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
 #[tokio::test]
 async fn the_first_step_loop_injects_guidance() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Go to Oslo")]);
-    let mut agent = AgentLoop::builder(provider.clone(), context())
-        .tools(registry())
-        .build();
+    let mut agent = AgentLoop::builder(provider.clone(), context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
 
     let mut steps = agent.run_step(Message::user("Plan a trip"), &tool_ctx);
@@ -256,10 +237,7 @@ async fn the_first_step_loop_injects_guidance() {
             TurnResult::FinalResponse(result) => {
                 println!("Final: {}", result.response);
             }
-            TurnResult::CompactionOccurred {
-                old_tokens,
-                new_tokens,
-            } => {
+            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
                 println!("Compacted: {old_tokens} -> {new_tokens} tokens");
             }
             TurnResult::MaxTurnsReached => {
@@ -286,9 +264,7 @@ async fn the_first_step_loop_injects_guidance() {
 #[tokio::test]
 async fn the_second_step_loop_names_each_call() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("4")]);
-    let mut agent = AgentLoop::builder(provider, context())
-        .tools(registry())
-        .build();
+    let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
     let mut said = Vec::new();
 
@@ -311,10 +287,7 @@ async fn the_second_step_loop_names_each_call() {
                 println!("Total turns: {}", result.turns);
                 said.push(format!("{} {}", result.response, result.turns));
             }
-            TurnResult::CompactionOccurred {
-                old_tokens,
-                new_tokens,
-            } => {
+            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
                 println!("Context compacted: {old_tokens} → {new_tokens} tokens");
                 // Loop continues automatically
             }
@@ -364,11 +337,7 @@ fn tool_calls_are_extracted_as_tuples() {
         usage: Default::default(),
         stop_reason: neuron_types::StopReason::ToolUse,
     };
-    let call = (
-        "call_1".to_owned(),
-        "get_weather".to_owned(),
-        json!({ "city": "Tokyo" }),
-    );
+    let call = ("call_1".to_owned(), "get_weather".to_owned(), json!({ "city": "Tokyo" }));
     assert_eq!(extract(&response), [call]);
 }
 
@@ -379,10 +348,7 @@ async fn another_task_cancels_the_run() {
     let mut agent = AgentLoop::builder(provider, context()).build();
 
     let token = CancellationToken::new();
-    let ctx = ToolContext {
-        cancellation_token: token.clone(),
-        ..Default::default()
-    };
+    let ctx = ToolContext { cancellation_token: token.clone(), ..Default::default() };
 
     // Cancel from another task
     tokio::spawn(async move {
@@ -437,9 +403,7 @@ async fn limits_are_set_by_methods_by_fields_or_by_the_configuration() {
 
     let config = LoopConfig {
         usage_limits: Some(
-            UsageLimits::default()
-                .with_total_tokens_limit(1_000_000)
-                .with_request_limit(50),
+            UsageLimits::default().with_total_tokens_limit(1_000_000).with_request_limit(50),
         ),
         ..Default::default()
     };
@@ -456,9 +420,7 @@ impl ObservabilityHook for TokenBudgetHook {
         match event {
             HookEvent::PostLlmCall { response } => {
                 if response.usage.output_tokens > self.max_tokens {
-                    return Ok(HookAction::Terminate {
-                        reason: "token budget exceeded".into(),
-                    });
+                    return Ok(HookAction::Terminate { reason: "token budget exceeded".into() });
                 }
             }
             _ => {}
@@ -470,10 +432,7 @@ impl ObservabilityHook for TokenBudgetHook {
 /// "Observability hooks"
 #[tokio::test]
 async fn the_budget_hook_ends_the_run_that_exceeds_it() {
-    let usage = |output_tokens| neuron_types::TokenUsage {
-        output_tokens,
-        ..Default::default()
-    };
+    let usage = |output_tokens| neuron_types::TokenUsage { output_tokens, ..Default::default() };
     let provider = ScriptedProvider::new([
         Reply::text("short").usage(usage(10_000)),
         Reply::text("long").usage(usage(10_001)),

@@ -100,12 +100,7 @@ impl DurableContext for Engine {
         request: CompletionRequest,
         _options: ActivityOptions,
     ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + Send {
-        async move {
-            Silent
-                .complete(request)
-                .await
-                .map_err(DurableError::Provider)
-        }
+        async move { Silent.complete(request).await.map_err(DurableError::Provider) }
     }
 
     fn execute_tool(
@@ -157,15 +152,10 @@ where
     O: ObservabilityHook + Send + Sync,
     D: DurableContext + Send + Sync,
 {
-    let request = CompletionRequest {
-        messages: vec![Message::user("hi")],
-        ..Default::default()
-    };
+    let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let response = provider.complete(request.clone()).await.unwrap();
     assert!(provider.complete_stream(request.clone()).await.is_err());
-    let event = HookEvent::PostLlmCall {
-        response: &response,
-    };
+    let event = HookEvent::PostLlmCall { response: &response };
     assert_eq!(hook.on_event(event).await.unwrap(), HookAction::Continue);
     let durably = durable.execute_llm_call(request, ActivityOptions::default());
     assert_eq!(durably.await.unwrap(), response);
@@ -174,9 +164,7 @@ where
     assert!(tool.call(args, &ctx).await.is_ok());
     assert_eq!(tool.definition().name, T::NAME);
     let options = ActivityOptions::default();
-    let output = durable
-        .execute_tool(T::NAME, json!({}), &ctx, options)
-        .await;
+    let output = durable.execute_tool(T::NAME, json!({}), &ctx, options).await;
     assert_eq!(output.unwrap().content, [ContentItem::Text("1".into())]);
     let kept = context.compact(vec![response.message]).await.unwrap();
     assert!(!context.should_compact(&kept, 1));
@@ -197,12 +185,8 @@ fn a_hook_answers_one_of_three_things() {
     };
     let actions = [
         HookAction::Continue,
-        HookAction::Skip {
-            reason: "skip".into(),
-        },
-        HookAction::Terminate {
-            reason: "terminate".into(),
-        },
+        HookAction::Skip { reason: "skip".into() },
+        HookAction::Terminate { reason: "terminate".into() },
     ];
     assert_eq!(actions.map(name), ["continue", "skip", "terminate"]);
 }

@@ -47,17 +47,9 @@ async fn a_window_keeps_the_last_messages_that_are_not_system_messages() {
         0 => Message::user(format!("question {i}")),
         _ => Message::assistant(format!("answer {i}")),
     });
-    let messages: Vec<Message> = std::iter::once(Message::system("system"))
-        .chain(talk)
-        .collect();
-    let expected: Vec<Message> = messages[..1]
-        .iter()
-        .chain(&messages[11..])
-        .cloned()
-        .collect();
-    let compacted = SlidingWindowStrategy::new(10, 100_000)
-        .compact(messages)
-        .await;
+    let messages: Vec<Message> = std::iter::once(Message::system("system")).chain(talk).collect();
+    let expected: Vec<Message> = messages[..1].iter().chain(&messages[11..]).cloned().collect();
+    let compacted = SlidingWindowStrategy::new(10, 100_000).compact(messages).await;
     assert_eq!(compacted.unwrap(), expected);
 }
 
@@ -136,10 +128,8 @@ async fn the_printed_compaction_comes_out_as_printed() {
 /// "TokenCounter"
 #[test]
 fn the_counter_estimates_texts_messages_and_tools() {
-    let (messages, tool_definitions) = (
-        vec![Message::user("12345678")],
-        Vec::<ToolDefinition>::new(),
-    );
+    let (messages, tool_definitions) =
+        (vec![Message::user("12345678")], Vec::<ToolDefinition>::new());
 
     let counter = TokenCounter::new(); // 4.0 chars/token (default)
     // Estimate tokens for plain text
@@ -160,23 +150,14 @@ fn the_counter_estimates_texts_messages_and_tools() {
 fn each_kind_of_content_is_estimated_as_the_table_says() {
     #[track_caller]
     fn check(block: ContentBlock, tokens: usize) {
-        let message = Message {
-            role: Role::Assistant,
-            content: vec![block],
-        };
+        let message = Message { role: Role::Assistant, content: vec![block] };
         let estimate = TokenCounter::new().estimate_messages(&[message]);
         assert_eq!(estimate, tokens + 4, "4 for the role markers");
     }
     let text = || "x".repeat(40);
     check(ContentBlock::Text(text()), 10);
     let (thinking, signature) = (text(), text());
-    check(
-        ContentBlock::Thinking {
-            thinking,
-            signature,
-        },
-        10,
-    );
+    check(ContentBlock::Thinking { thinking, signature }, 10);
     let (id, name, input) = (text(), "n".repeat(4), json!({ "a": "bcd" }));
     check(ContentBlock::ToolUse { id, name, input }, 1 + 3);
     check(
@@ -199,9 +180,7 @@ fn each_kind_of_content_is_estimated_as_the_table_says() {
 fn a_request_asks_for_server_side_compaction() {
     let request = CompletionRequest {
         context_management: Some(ContextManagement {
-            edits: vec![ContextEdit::Compact {
-                strategy: "compact_20260112".into(),
-            }],
+            edits: vec![ContextEdit::Compact { strategy: "compact_20260112".into() }],
         }),
         ..Default::default()
     };

@@ -45,11 +45,7 @@ fn structs_have_exactly_their_fields() {
     else {
         panic!("every option is empty by default")
     };
-    let ToolOutput {
-        content: _,
-        structured_content: _,
-        is_error: false,
-    } = ToolOutput::text("ok")
+    let ToolOutput { content: _, structured_content: _, is_error: false } = ToolOutput::text("ok")
     else {
         panic!("a text is no error")
     };
@@ -59,10 +55,7 @@ fn structs_have_exactly_their_fields() {
         idempotent_hint: _,
         open_world_hint: _,
     } = ToolAnnotations::default();
-    let SystemBlock {
-        text: _,
-        cache_control,
-    } = SystemBlock::default();
+    let SystemBlock { text: _, cache_control } = SystemBlock::default();
     let CacheControl { ttl: _ } = cache_control.unwrap_or_default();
     let UsageLimits {
         input_tokens_limit: None,
@@ -88,11 +81,8 @@ fn structs_have_exactly_their_fields() {
     };
     let _ = definition;
     let options = |options: ActivityOptions| {
-        let ActivityOptions {
-            start_to_close_timeout: _,
-            heartbeat_timeout: _,
-            retry_policy,
-        } = options;
+        let ActivityOptions { start_to_close_timeout: _, heartbeat_timeout: _, retry_policy } =
+            options;
         let RetryPolicy {
             initial_interval: _,
             backoff_coefficient: _,
@@ -112,10 +102,7 @@ fn what_users_match_or_return_is_exhaustive() {
         Role::Assistant => 1,
         Role::System => 2,
     };
-    assert_eq!(
-        [Role::User, Role::Assistant, Role::System].map(role),
-        [0, 1, 2]
-    );
+    assert_eq!([Role::User, Role::Assistant, Role::System].map(role), [0, 1, 2]);
     let choice = |choice| match choice {
         ToolChoice::Auto => String::new(),
         ToolChoice::None => "none".into(),
@@ -130,9 +117,7 @@ fn what_users_match_or_return_is_exhaustive() {
     };
     let blocks = vec![SystemBlock {
         text: "b".into(),
-        cache_control: Some(CacheControl {
-            ttl: Some(CacheTtl::OneHour),
-        }),
+        cache_control: Some(CacheControl { ttl: Some(CacheTtl::OneHour) }),
     }];
     assert_eq!(prompt(SystemPrompt::Blocks(blocks)), "b");
     assert_eq!(prompt(SystemPrompt::default()), "");
@@ -143,37 +128,21 @@ fn every_printed_variant_can_be_built() {
     let url = String::new;
     let _ = [
         ContentBlock::Text("t".into()),
-        ContentBlock::Thinking {
-            thinking: "t".into(),
-            signature: "s".into(),
-        },
+        ContentBlock::Thinking { thinking: "t".into(), signature: "s".into() },
         ContentBlock::RedactedThinking { data: "d".into() },
-        ContentBlock::ToolUse {
-            id: "i".into(),
-            name: "n".into(),
-            input: json!({}),
-        },
+        ContentBlock::ToolUse { id: "i".into(), name: "n".into(), input: json!({}) },
         ContentBlock::ToolResult {
             tool_use_id: "i".into(),
             content: vec![ContentItem::Text("t".into())],
             is_error: false,
         },
-        ContentBlock::Image {
-            source: ImageSource::Url { url: url() },
-        },
-        ContentBlock::Document {
-            source: DocumentSource::Url { url: url() },
-        },
-        ContentBlock::Compaction {
-            content: "c".into(),
-        },
+        ContentBlock::Image { source: ImageSource::Url { url: url() } },
+        ContentBlock::Document { source: DocumentSource::Url { url: url() } },
+        ContentBlock::Compaction { content: "c".into() },
     ];
     let _ = [
         ContentItem::Image {
-            source: ImageSource::Base64 {
-                media_type: "image/png".into(),
-                data: "d".into(),
-            },
+            source: ImageSource::Base64 { media_type: "image/png".into(), data: "d".into() },
         },
         ContentItem::Text("t".into()),
     ];
@@ -186,16 +155,10 @@ fn every_printed_variant_can_be_built() {
     let _ = [
         ResponseFormat::Text,
         ResponseFormat::JsonObject,
-        ResponseFormat::JsonSchema {
-            name: "n".into(),
-            schema: json!({}),
-            strict: true,
-        },
+        ResponseFormat::JsonSchema { name: "n".into(), schema: json!({}), strict: true },
     ];
     let _ = [
-        ThinkingConfig::Enabled {
-            budget_tokens: 1024,
-        },
+        ThinkingConfig::Enabled { budget_tokens: 1024 },
         ThinkingConfig::Disabled,
         ThinkingConfig::Adaptive,
     ];
@@ -213,30 +176,20 @@ fn every_printed_variant_can_be_built() {
         StopReason::ContentFilter,
         StopReason::Compaction,
     ];
-    let _ = [ContextEdit::Compact {
-        strategy: "compact_20260112".into(),
-    }];
+    let _ = [ContextEdit::Compact { strategy: "compact_20260112".into() }];
     let _ = [
         StreamEvent::TextDelta("t".into()),
         StreamEvent::ThinkingDelta("t".into()),
         StreamEvent::SignatureDelta("s".into()),
-        StreamEvent::ToolUseStart {
-            id: "i".into(),
-            name: "n".into(),
-        },
-        StreamEvent::ToolUseInputDelta {
-            id: "i".into(),
-            delta: "{".into(),
-        },
+        StreamEvent::ToolUseStart { id: "i".into(), name: "n".into() },
+        StreamEvent::ToolUseInputDelta { id: "i".into(), delta: "{".into() },
         StreamEvent::ToolUseEnd { id: "i".into() },
         StreamEvent::MessageComplete(Message::assistant("t")),
         StreamEvent::Usage(TokenUsage::default()),
         StreamEvent::Error(StreamError::non_retryable("broken")),
     ];
-    let usage = TokenUsage {
-        iterations: Some(vec![UsageIteration::default()]),
-        ..Default::default()
-    };
+    let usage =
+        TokenUsage { iterations: Some(vec![UsageIteration::default()]), ..Default::default() };
     assert_eq!(usage.total_tokens(), 0);
 }
 

@@ -11,10 +11,7 @@ use neuron_types::{
 async fn call_my_api(input: &[String]) -> Result<Vec<Vec<f32>>, EmbeddingError> {
     match input {
         [] => Err(EmbeddingError::InvalidRequest("empty input".into())),
-        texts => Ok(texts
-            .iter()
-            .map(|text| vec![text.len() as f32; 256])
-            .collect()),
+        texts => Ok(texts.iter().map(|text| vec![text.len() as f32; 256]).collect()),
     }
 }
 
@@ -32,10 +29,7 @@ impl EmbeddingProvider for MyEmbeddingProvider {
             Ok(EmbeddingResponse {
                 embeddings: vectors,
                 model: request.model,
-                usage: EmbeddingUsage {
-                    prompt_tokens: 0,
-                    total_tokens: 0,
-                },
+                usage: EmbeddingUsage { prompt_tokens: 0, total_tokens: 0 },
             })
         }
     }
@@ -65,10 +59,7 @@ async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std
         .await?;
 
     println!("Got {} embeddings", response.embeddings.len());
-    println!(
-        "First vector has {} dimensions",
-        response.embeddings[0].len()
-    );
+    println!("First vector has {} dimensions", response.embeddings[0].len());
     println!("Tokens used: {}", response.usage.total_tokens);
 
     assert_eq!(response.embeddings.len(), 2);
@@ -112,21 +103,13 @@ async fn a_provider_of_ones_own_embeds() {
 
 #[test]
 fn the_data_has_exactly_the_printed_fields() {
-    let EmbeddingRequest {
-        model,
-        input,
-        dimensions,
-        extra,
-    } = EmbeddingRequest::default();
+    let EmbeddingRequest { model, input, dimensions, extra } = EmbeddingRequest::default();
     let extra: HashMap<String, serde_json::Value> = extra;
     assert!(model.is_empty() && input.is_empty() && dimensions.is_none() && extra.is_empty());
     let EmbeddingResponse {
         embeddings,
         model,
-        usage: EmbeddingUsage {
-            prompt_tokens,
-            total_tokens,
-        },
+        usage: EmbeddingUsage { prompt_tokens, total_tokens },
     } = EmbeddingResponse::default();
     assert!(embeddings.is_empty() && model.is_empty());
     assert_eq!((prompt_tokens, total_tokens), (0, 0));
@@ -154,10 +137,7 @@ async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &
 
 #[tokio::test]
 async fn each_embedding_error_is_retryable_or_not_as_the_table_says() {
-    assert_eq!(
-        outcome(Async, EmbeddingRequest::default()).await,
-        "terminal"
-    );
+    assert_eq!(outcome(Async, EmbeddingRequest::default()).await, "terminal");
     let retry_after = Some(Duration::from_secs(2));
     for (error, retryable) in [
         (EmbeddingError::Authentication("key".into()), false),

@@ -23,41 +23,17 @@ fn check(error: impl Error + Send + Sync + 'static, text: &str, source: Option<&
 fn provider_errors() {
     use ProviderError as E;
     let wait = Duration::from_secs(2);
-    check(
-        E::Network(boxed("reset")),
-        "network error: reset",
-        Some("reset"),
-    );
+    check(E::Network(boxed("reset")), "network error: reset", Some("reset"));
     let retry_after = Some(wait);
-    check(
-        E::RateLimit { retry_after },
-        "rate limited, retry after 2s",
-        None,
-    );
+    check(E::RateLimit { retry_after }, "rate limited, retry after 2s", None);
     check(E::RateLimit { retry_after: None }, "rate limited", None);
     check(E::ModelLoading("m".into()), "model loading: m", None);
     check(E::Timeout(wait), "timeout after 2s", None);
-    check(
-        E::ServiceUnavailable("503".into()),
-        "service unavailable: 503",
-        None,
-    );
-    check(
-        E::Authentication("key".into()),
-        "authentication failed: key",
-        None,
-    );
-    check(
-        E::InvalidRequest("bad".into()),
-        "invalid request: bad",
-        None,
-    );
+    check(E::ServiceUnavailable("503".into()), "service unavailable: 503", None);
+    check(E::Authentication("key".into()), "authentication failed: key", None);
+    check(E::InvalidRequest("bad".into()), "invalid request: bad", None);
     check(E::ModelNotFound("m".into()), "model not found: m", None);
-    check(
-        E::InsufficientResources("quota".into()),
-        "insufficient resources: quota",
-        None,
-    );
+    check(E::InsufficientResources("quota".into()), "insufficient resources: quota", None);
     check(E::StreamError("cut".into()), "stream error: cut", None);
     check(E::Other(boxed("else")), "else", None);
 }
@@ -65,22 +41,10 @@ fn provider_errors() {
 #[test]
 fn embedding_errors() {
     use EmbeddingError as E;
-    check(
-        E::Authentication("key".into()),
-        "authentication failed: key",
-        None,
-    );
+    check(E::Authentication("key".into()), "authentication failed: key", None);
     check(E::RateLimit { retry_after: None }, "rate limited", None);
-    check(
-        E::InvalidRequest("empty".into()),
-        "invalid request: empty",
-        None,
-    );
-    check(
-        E::Network(boxed("reset")),
-        "network error: reset",
-        Some("reset"),
-    );
+    check(E::InvalidRequest("empty".into()), "invalid request: empty", None);
+    check(E::Network(boxed("reset")), "network error: reset", Some("reset"));
     check(E::Other(boxed("else")), "else", None);
 }
 
@@ -89,16 +53,8 @@ fn tool_errors() {
     use ToolError as E;
     check(E::NotFound("t".into()), "tool not found: t", None);
     check(E::InvalidInput("bad".into()), "invalid input: bad", None);
-    check(
-        E::ExecutionFailed(boxed("disk")),
-        "execution failed: disk",
-        Some("disk"),
-    );
-    check(
-        E::PermissionDenied("no".into()),
-        "permission denied: no",
-        None,
-    );
+    check(E::ExecutionFailed(boxed("disk")), "execution failed: disk", Some("disk"));
+    check(E::PermissionDenied("no".into()), "permission denied: no", None);
     check(E::Cancelled, "cancelled", None);
     check(E::ModelRetry("again".into()), "again", None);
 }
@@ -128,87 +84,43 @@ fn loop_errors() {
         "usage limit exceeded: output token limit exceeded: 50123 > 50000",
         None,
     );
-    check(
-        E::HookTerminated("budget".into()),
-        "terminated by hook: budget",
-        None,
-    );
+    check(E::HookTerminated("budget".into()), "terminated by hook: budget", None);
     check(E::Cancelled, "cancelled", None);
 }
 
 #[test]
 fn the_other_errors() {
     let provider = ProviderError::ModelNotFound("m".into());
-    check(
-        ContextError::CompactionFailed("empty".into()),
-        "compaction failed: empty",
-        None,
-    );
+    check(ContextError::CompactionFailed("empty".into()), "compaction failed: empty", None);
     check(
         ContextError::Provider(provider),
         "provider error during summarization: model not found: m",
         Some("model not found: m"),
     );
 
-    check(
-        DurableError::ActivityFailed("3 times".into()),
-        "activity failed: 3 times",
-        None,
-    );
+    check(DurableError::ActivityFailed("3 times".into()), "activity failed: 3 times", None);
     check(DurableError::Cancelled, "workflow cancelled", None);
     check(DurableError::SignalTimeout, "signal timeout", None);
-    check(
-        DurableError::ContinueAsNew("{}".into()),
-        "continue as new: {}",
-        None,
-    );
+    check(DurableError::ContinueAsNew("{}".into()), "continue as new: {}", None);
     check(DurableError::Other(boxed("else")), "else", None);
 
-    check(
-        McpError::Connection("c".into()),
-        "connection failed: c",
-        None,
-    );
-    check(
-        McpError::Initialization("i".into()),
-        "initialization failed: i",
-        None,
-    );
+    check(McpError::Connection("c".into()), "connection failed: c", None);
+    check(McpError::Initialization("i".into()), "initialization failed: i", None);
     check(McpError::ToolCall("t".into()), "tool call failed: t", None);
-    check(
-        McpError::Transport("pipe".into()),
-        "transport error: pipe",
-        None,
-    );
+    check(McpError::Transport("pipe".into()), "transport error: pipe", None);
     check(McpError::Other(boxed("else")), "else", None);
 
     check(HookError::Failed("f".into()), "hook failed: f", None);
     check(HookError::Other(boxed("else")), "else", None);
 
-    check(
-        StorageError::NotFound("s".into()),
-        "session not found: s",
-        None,
-    );
-    check(
-        StorageError::Serialization("s".into()),
-        "serialization error: s",
-        None,
-    );
+    check(StorageError::NotFound("s".into()), "session not found: s", None);
+    check(StorageError::Serialization("s".into()), "serialization error: s", None);
     let io = || std::io::Error::other("full");
     check(StorageError::Io(io()), "I/O error: full", Some("full"));
     check(StorageError::Other(boxed("else")), "else", None);
 
-    check(
-        SandboxError::ExecutionFailed("e".into()),
-        "execution failed in the sandbox: e",
-        None,
-    );
-    check(
-        SandboxError::SetupFailed("s".into()),
-        "sandbox setup failed: s",
-        None,
-    );
+    check(SandboxError::ExecutionFailed("e".into()), "execution failed in the sandbox: e", None);
+    check(SandboxError::SetupFailed("s".into()), "sandbox setup failed: s", None);
     check(SandboxError::Other(boxed("else")), "else", None);
 }
 
@@ -240,9 +152,7 @@ fn question_marks_convert_as_the_chapter_says() {
     assert!(matches!(tool(), Err(LoopError::Tool(ToolError::Cancelled))));
     assert!(matches!(
         context(),
-        Err(LoopError::Context(ContextError::Provider(
-            ProviderError::StreamError(_)
-        )))
+        Err(LoopError::Context(ContextError::Provider(ProviderError::StreamError(_))))
     ));
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
@@ -296,10 +206,7 @@ fn a_hint_is_returned_from_a_helper() {
         Ok(())
     }
     assert!(validate_date("2025-01-15").is_ok());
-    assert!(matches!(
-        validate_date("today"),
-        Err(ToolError::ModelRetry(_))
-    ));
+    assert!(matches!(validate_date("today"), Err(ToolError::ModelRetry(_))));
 }
 
 /// "Handling LoopError"
@@ -350,14 +257,8 @@ fn handle<T>(loop_result: Result<T, LoopError>) -> &'static str {
 fn loop_errors_are_told_apart() {
     let provider = |error| handle::<()>(Err(LoopError::Provider(error)));
     assert_eq!(handle(Ok(())), "success");
-    assert_eq!(
-        provider(ProviderError::ModelLoading("m".into())),
-        "transient"
-    );
-    assert_eq!(
-        provider(ProviderError::ModelNotFound("m".into())),
-        "terminal"
-    );
+    assert_eq!(provider(ProviderError::ModelLoading("m".into())), "transient");
+    assert_eq!(provider(ProviderError::ModelNotFound("m".into())), "terminal");
     for (error, name) in [
         (LoopError::MaxTurns(3), "turns"),
         (LoopError::UsageLimitExceeded("x".into()), "usage"),

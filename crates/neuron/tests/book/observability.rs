@@ -34,34 +34,17 @@ impl ObservabilityHook for Names {
 
 #[tokio::test]
 async fn several_hooks_see_the_same_events() {
-    let (provider, registry) = (
-        ScriptedProvider::new([Reply::text("hi")]),
-        ToolRegistry::new(),
-    );
+    let (provider, registry) = (ScriptedProvider::new([Reply::text("hi")]), ToolRegistry::new());
     let context = SlidingWindowStrategy::new(20, 100_000);
     let (first, second) = (Names::default(), Names::default());
-    let mut agent = AgentLoop::builder(provider, context)
-        .tools(registry)
-        .hook(first.clone())
-        .build();
+    let mut agent =
+        AgentLoop::builder(provider, context).tools(registry).hook(first.clone()).build();
     agent.add_hook(second.clone());
 
-    let ctx = ToolContext {
-        session_id: "s".into(),
-        ..Default::default()
-    };
+    let ctx = ToolContext { session_id: "s".into(), ..Default::default() };
     agent.run_text("hi", &ctx).await.unwrap();
     let mut names = first.0.lock().unwrap().clone();
     assert_eq!(names, *second.0.lock().unwrap());
     names.retain(|name| *name != "other");
-    assert_eq!(
-        names,
-        [
-            "SessionStart",
-            "LoopIteration",
-            "PreLlmCall",
-            "PostLlmCall",
-            "SessionEnd"
-        ]
-    );
+    assert_eq!(names, ["SessionStart", "LoopIteration", "PreLlmCall", "PostLlmCall", "SessionEnd"]);
 }

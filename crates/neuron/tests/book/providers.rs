@@ -22,10 +22,7 @@ async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error
 
     let response = provider.complete(request).await?;
     println!("{}", response.message.content[0]); // ContentBlock::Text(...)
-    println!(
-        "Tokens: {} in, {} out",
-        response.usage.input_tokens, response.usage.output_tokens
-    );
+    println!("Tokens: {} in, {} out", response.usage.input_tokens, response.usage.output_tokens);
     Ok(())
 }
 
@@ -51,9 +48,8 @@ fn anthropic_is_built_with_a_key_a_model_and_an_address() {
     assert!(shown.contains(r#""https://api.anthropic.com""#), "{shown}");
 
     // Builder-style configuration
-    let provider = Anthropic::new("sk-ant-...")
-        .model("claude-opus-4-5")
-        .base_url("https://api.anthropic.com");
+    let provider =
+        Anthropic::new("sk-ant-...").model("claude-opus-4-5").base_url("https://api.anthropic.com");
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
 }
 
@@ -75,9 +71,7 @@ mod as_printed {
 
     impl MyProvider {
         pub fn new(api_key: impl Into<String>) -> Self {
-            Self {
-                api_key: api_key.into(),
-            }
+            Self { api_key: api_key.into() }
         }
     }
 
@@ -93,22 +87,14 @@ mod as_printed {
                 // to your LLM API using reqwest, hyper, etc.
                 let response_text = format!(
                     "Echo: {}",
-                    request
-                        .messages
-                        .last()
-                        .map(|m| m.content[0].to_string())
-                        .unwrap_or_default()
+                    request.messages.last().map(|m| m.content[0].to_string()).unwrap_or_default()
                 );
 
                 Ok(CompletionResponse {
                     id: "resp-001".to_string(),
                     model: "my-model-v1".to_string(),
                     message: Message::assistant(response_text),
-                    usage: TokenUsage {
-                        input_tokens: 10,
-                        output_tokens: 20,
-                        ..Default::default()
-                    },
+                    usage: TokenUsage { input_tokens: 10, output_tokens: 20, ..Default::default() },
                     stop_reason: StopReason::EndTurn,
                 })
             }
@@ -118,11 +104,7 @@ mod as_printed {
             &self,
             _request: CompletionRequest,
         ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + Send {
-            async {
-                Err(ProviderError::InvalidRequest(
-                    "streaming not supported".to_string(),
-                ))
-            }
+            async { Err(ProviderError::InvalidRequest("streaming not supported".to_string())) }
         }
     }
 }
@@ -149,44 +131,28 @@ impl Provider for Channelled {
         let input = json!({ "city": "Tokyo" });
         for event in [
             StreamEvent::TextDelta(response.message.text()),
-            StreamEvent::ToolUse {
-                id: "call_1".into(),
-                name: "get_weather".into(),
-                input,
-            },
+            StreamEvent::ToolUse { id: "call_1".into(), name: "get_weather".into(), input },
             StreamEvent::Usage(response.usage),
             StreamEvent::MessageComplete(response.message),
             StreamEvent::Error(StreamError::retryable("the line broke")),
         ] {
             sender.try_send(event).unwrap();
         }
-        Ok(StreamHandle {
-            receiver: receiver.into(),
-        })
+        Ok(StreamHandle { receiver: receiver.into() })
     }
 }
 
 #[tokio::test]
 async fn a_provider_of_ones_own_answers() {
-    let request = CompletionRequest {
-        messages: vec![Message::user("hello")],
-        ..Default::default()
-    };
+    let request =
+        CompletionRequest { messages: vec![Message::user("hello")], ..Default::default() };
     // Exactly the five fields of the table.
-    let CompletionResponse {
-        id,
-        model,
-        message,
-        usage,
-        stop_reason,
-    } = MyProvider::new("key").complete(request).await.unwrap();
+    let CompletionResponse { id, model, message, usage, stop_reason } =
+        MyProvider::new("key").complete(request).await.unwrap();
     assert_eq!((id.as_str(), model.as_str()), ("resp-001", "my-model-v1"));
     assert_eq!(
         message,
-        Message {
-            role: Role::Assistant,
-            content: vec![ContentBlock::Text("Echo: hello".into())]
-        }
+        Message { role: Role::Assistant, content: vec![ContentBlock::Text("Echo: hello".into())] }
     );
     // Exactly the six counts, the optional ones empty.
     let TokenUsage {
@@ -262,10 +228,7 @@ async fn each_provider_error_is_retryable_or_not_as_the_table_says() {
         assert_eq!(may_retry(provider, request).await, Some(retryable));
     }
     let provider = MyProvider::new("key");
-    assert_eq!(
-        may_retry(provider, CompletionRequest::default()).await,
-        None
-    );
+    assert_eq!(may_retry(provider, CompletionRequest::default()).await, None);
 }
 
 /// "Streaming"
@@ -309,10 +272,7 @@ async fn a_stream_is_received_event_by_event_or_as_a_stream() {
 
     let provider = MyProvider::new("key");
     let refused = provider.complete_stream(CompletionRequest::default());
-    assert_eq!(
-        refused.await.unwrap_err().to_string(),
-        "invalid request: streaming not supported"
-    );
+    assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
 /// "Provider + AgentLoop integration" and "Swapping providers": the part after the provider.
@@ -352,9 +312,7 @@ async fn swapping_the_provider_changes_one_line() {
     let server = AnthropicServer::start([Reply::text("Hi!")]).await.unwrap();
     let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
     integration(anthropic).await.unwrap();
-    integration(ScriptedProvider::new([Reply::text("Hi!")]))
-        .await
-        .unwrap();
+    integration(ScriptedProvider::new([Reply::text("Hi!")])).await.unwrap();
     integration(MyProvider::new("key")).await.unwrap();
 }
 

@@ -43,9 +43,7 @@ impl SessionStorage for InMemory {
 
     async fn delete(&self, id: &str) -> Result<(), StorageError> {
         let removed = self.0.write().unwrap().remove(id);
-        removed
-            .map(drop)
-            .ok_or_else(|| StorageError::NotFound(id.to_string()))
+        removed.map(drop).ok_or_else(|| StorageError::NotFound(id.to_string()))
     }
 }
 
@@ -70,10 +68,7 @@ async fn a_storage_of_ones_own_saves_loads_lists_and_deletes() {
 
     let summaries = storage.list().await.unwrap();
     for s in &summaries {
-        println!(
-            "{}: {} messages, created {}",
-            s.id, s.message_count, s.created_at
-        );
+        println!("{}: {} messages, created {}", s.id, s.message_count, s.created_at);
     }
     assert_eq!((summaries.len(), summaries[0].message_count), (1, 1));
     storage.delete("s-1").await.unwrap();
@@ -86,28 +81,14 @@ async fn a_storage_of_ones_own_saves_loads_lists_and_deletes() {
 fn a_session_has_the_fields_of_the_table() {
     let mut session = Session::new("chat-42", "/home/user/project".into());
     session.messages.push(Message::user("What is Rust?"));
-    session
-        .state
-        .custom
-        .insert("theme".to_string(), serde_json::json!("dark"));
+    session.state.custom.insert("theme".to_string(), serde_json::json!("dark"));
 
-    let Session {
-        id,
-        messages,
-        state,
-        created_at,
-        updated_at,
-    } = session;
+    let Session { id, messages, state, created_at, updated_at } = session;
     let (id, messages): (String, Vec<Message>) = (id, messages);
     let (created_at, updated_at): (DateTime<Utc>, DateTime<Utc>) = (created_at, updated_at);
     assert_eq!((id.as_str(), messages.len()), ("chat-42", 1));
     assert_eq!(created_at, updated_at);
-    let SessionState {
-        cwd,
-        token_usage,
-        event_count,
-        custom,
-    } = state;
+    let SessionState { cwd, token_usage, event_count, custom } = state;
     assert_eq!(cwd, PathBuf::from("/home/user/project"));
     assert_eq!((token_usage, event_count), (TokenUsage::default(), 0));
     assert_eq!(custom["theme"], "dark");
@@ -184,10 +165,7 @@ fn a_policy_allows_denies_or_asks() {
         PermissionDecision::Deny(reason) => reason,
         PermissionDecision::Ask(prompt) => prompt,
     };
-    assert_eq!(
-        answer(ReadOnlyPolicy.check("read_file", &json!({}))),
-        "allowed"
-    );
+    assert_eq!(answer(ReadOnlyPolicy.check("read_file", &json!({}))), "allowed");
     assert_eq!(
         answer(ReadOnlyPolicy.check("rm", &json!({}))),
         "rm is not allowed in read-only mode"
@@ -368,9 +346,7 @@ async fn in_sandbox(
 
 #[tokio::test]
 async fn a_sandbox_of_ones_own_runs_erased_tools() {
-    let sandbox = || Logged {
-        image: "alpine".into(),
-    };
+    let sandbox = || Logged { image: "alpine".into() };
     let output = in_sandbox(sandbox(), Arc::new(Shout), json!({ "text": "hi" }));
     assert_eq!(output.await.unwrap(), ToolOutput::text("HI"));
     let error = in_sandbox(sandbox(), Arc::new(Shout), json!({})).await;

@@ -131,11 +131,7 @@ async fn test_multi_turn_mock() {
     let provider = MockProvider {
         responses: Mutex::new(vec![
             // Turn 1: model calls a tool
-            tool_call_response(
-                "get_weather",
-                "call-1",
-                serde_json::json!({"city": "Tokyo"}),
-            ),
+            tool_call_response("get_weather", "call-1", serde_json::json!({"city": "Tokyo"})),
             // Turn 2: model responds with the final answer
             end_turn_response("The weather in Tokyo is 72F and sunny."),
         ]),
@@ -143,9 +139,8 @@ async fn test_multi_turn_mock() {
 
     let mut tools = ToolRegistry::new();
     tools.register(GetWeather);
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000))
-        .tools(tools)
-        .build();
+    let mut agent =
+        AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000)).tools(tools).build();
     let ctx = ToolContext::default();
     let result = agent.run_text("Weather in Tokyo?", &ctx).await.unwrap();
     assert_eq!(result.response, "The weather in Tokyo is 72F and sunny.");
@@ -157,14 +152,7 @@ async fn test_weather_tool() {
     let tool = GetWeather;
     let ctx = ToolContext::default();
 
-    let result = tool
-        .call(
-            WeatherArgs {
-                city: "Tokyo".to_string(),
-            },
-            &ctx,
-        )
-        .await;
+    let result = tool.call(WeatherArgs { city: "Tokyo".to_string() }, &ctx).await;
     assert!(result.is_ok());
     assert!(result.unwrap().contains("Tokyo"));
 }
@@ -204,9 +192,7 @@ async fn test_sliding_window() {
     let strategy = SlidingWindowStrategy::new(3, 100_000);
 
     // Create a long conversation
-    let messages: Vec<Message> = (0..10)
-        .map(|i| Message::user(format!("Message {i}")))
-        .collect();
+    let messages: Vec<Message> = (0..10).map(|i| Message::user(format!("Message {i}"))).collect();
 
     assert!(strategy.should_compact(&messages, 150_000));
 
@@ -258,9 +244,8 @@ async fn the_model_sees_a_hint_as_an_error_and_tries_again() {
     };
     let mut tools = ToolRegistry::new();
     tools.register(GetWeather);
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000))
-        .tools(tools)
-        .build();
+    let mut agent =
+        AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000)).tools(tools).build();
 
     let ctx = ToolContext::default();
     let result = agent.run_text("Weather?", &ctx).await.unwrap();
@@ -285,18 +270,11 @@ async fn the_model_sees_a_hint_as_an_error_and_tries_again() {
 
 #[tokio::test]
 async fn a_mock_that_does_not_stream_ends_the_stream_with_its_error() {
-    let provider = MockProvider {
-        responses: Mutex::default(),
-    };
+    let provider = MockProvider { responses: Mutex::default() };
     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000)).build();
     let ctx = ToolContext::default();
     let mut rx = agent.run_stream(Message::user("hi"), &ctx).await;
-    let Some(StreamEvent::Error(error)) = rx.recv().await else {
-        panic!("an error")
-    };
-    assert_eq!(
-        error.to_string(),
-        "provider error: invalid request: mock does not stream"
-    );
+    let Some(StreamEvent::Error(error)) = rx.recv().await else { panic!("an error") };
+    assert_eq!(error.to_string(), "provider error: invalid request: mock does not stream");
     assert!(rx.recv().await.is_none());
 }

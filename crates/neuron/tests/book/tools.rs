@@ -57,9 +57,7 @@ impl Tool for SearchTool {
 }
 
 fn search_tool() -> SearchTool {
-    SearchTool {
-        api_key: "key".into(),
-    }
+    SearchTool { api_key: "key".into() }
 }
 
 #[tokio::test]
@@ -67,10 +65,7 @@ async fn a_manual_tool_runs_through_the_registry() {
     let mut registry = ToolRegistry::new();
     registry.register(search_tool());
     let ctx = ToolContext::default();
-    let output = registry
-        .execute("search", json!({ "query": "rust" }), &ctx)
-        .await
-        .unwrap();
+    let output = registry.execute("search", json!({ "query": "rust" }), &ctx).await.unwrap();
     assert_eq!(
         output,
         ToolOutput {
@@ -95,10 +90,7 @@ impl Tool for Spelled {
     type Error = ToolError;
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: Self::NAME.into(),
-            ..Tool::definition(&search_tool())
-        }
+        ToolDefinition { name: Self::NAME.into(), ..Tool::definition(&search_tool()) }
     }
 
     fn call(
@@ -120,10 +112,7 @@ impl ToolDyn for Erased {
     }
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: "my_tool".into(),
-            ..Tool::definition(&search_tool())
-        }
+        ToolDefinition { name: "my_tool".into(), ..Tool::definition(&search_tool()) }
     }
 
     fn call_dyn(
@@ -158,10 +147,7 @@ async fn registry_snippet(
     // Look up a specific tool
     let tool: Option<Arc<dyn ToolDyn>> = registry.get("my_tool");
 
-    assert_eq!(
-        defs.iter().map(|tool| &*tool.name).collect::<Vec<_>>(),
-        ["spelled", "my_tool"]
-    );
+    assert_eq!(defs.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["spelled", "my_tool"]);
     assert_eq!(output.content, [ContentItem::Text("{}".into())]);
     assert_eq!(tool.unwrap().name(), "my_tool");
     Ok(())
@@ -170,22 +156,14 @@ async fn registry_snippet(
 #[tokio::test]
 async fn the_registry_takes_typed_and_erased_tools() {
     let erased: Arc<dyn ToolDyn> = Arc::new(Erased);
-    registry_snippet(erased, json!({}), ToolContext::default())
-        .await
-        .unwrap();
+    registry_snippet(erased, json!({}), ToolContext::default()).await.unwrap();
 }
 
 #[tokio::test]
 async fn every_typed_tool_is_an_erased_one() {
     let tool: Arc<dyn ToolDyn> = Arc::new(Spelled);
-    let ctx = ToolContext {
-        session_id: "s-".into(),
-        ..Default::default()
-    };
-    assert_eq!(
-        (tool.name(), tool.definition().name.as_str()),
-        ("spelled", "spelled")
-    );
+    let ctx = ToolContext { session_id: "s-".into(), ..Default::default() };
+    assert_eq!((tool.name(), tool.definition().name.as_str()), ("spelled", "spelled"));
     let output = tool.call_dyn(json!({ "query": "q" }), &ctx).await.unwrap();
     assert_eq!(output.content, [ContentItem::Text("s-q".into())]);
     let error = tool.call_dyn(json!({}), &ctx).await.unwrap_err();
@@ -194,14 +172,8 @@ async fn every_typed_tool_is_an_erased_one() {
 
 #[test]
 fn the_context_has_the_fields_and_defaults_of_the_table() {
-    let ToolContext {
-        cwd,
-        session_id,
-        environment,
-        cancellation_token,
-        progress_reporter,
-        ..
-    } = ToolContext::default();
+    let ToolContext { cwd, session_id, environment, cancellation_token, progress_reporter, .. } =
+        ToolContext::default();
     let cwd: PathBuf = cwd;
     let session_id: String = session_id;
     let environment: HashMap<String, String> = environment;
@@ -236,9 +208,7 @@ async fn logging_middleware_as_a_closure() {
 
     registry.register(search_tool());
     let ctx = ToolContext::default();
-    let output = registry
-        .execute("search", json!({ "query": "q" }), &ctx)
-        .await;
+    let output = registry.execute("search", json!({ "query": "q" }), &ctx).await;
     assert!(!output.unwrap().is_error);
 }
 
@@ -277,9 +247,7 @@ fn add_validation(registry: &mut ToolRegistry) {
             // Validate numeric ranges
             if let Some(count) = call.input.get("count").and_then(|v| v.as_u64()) {
                 if count == 0 || count > 100 {
-                    return Err(ToolError::ModelRetry(format!(
-                        "count must be 1-100, got {count}"
-                    )));
+                    return Err(ToolError::ModelRetry(format!("count must be 1-100, got {count}")));
                 }
             }
 
@@ -318,15 +286,9 @@ async fn validation_middleware_hints_and_lets_valid_input_pass() {
     add_validation(&mut registry);
     let ctx = ToolContext::default();
     for (input, hint) in [
-        (
-            json!({ "url": "http://a" }),
-            Some("url must start with https://, got 'http://a'"),
-        ),
+        (json!({ "url": "http://a" }), Some("url must start with https://, got 'http://a'")),
         (json!({ "count": 0 }), Some("count must be 1-100, got 0")),
-        (
-            json!({ "count": 101 }),
-            Some("count must be 1-100, got 101"),
-        ),
+        (json!({ "count": 101 }), Some("count must be 1-100, got 101")),
         (json!({ "url": "https://a", "count": 100 }), None),
     ] {
         match (registry.execute("my_tool", input, &ctx).await, hint) {
@@ -348,10 +310,7 @@ async fn scoped_validation_leaves_other_tools_alone() {
             "fetch_page"
         }
         fn definition(&self) -> ToolDefinition {
-            ToolDefinition {
-                name: "fetch_page".into(),
-                ..Erased.definition()
-            }
+            ToolDefinition { name: "fetch_page".into(), ..Erased.definition() }
         }
         fn call_dyn(
             &self,
@@ -363,12 +322,7 @@ async fn scoped_validation_leaves_other_tools_alone() {
     }
     registry.register_dyn(Arc::new(FetchPage));
     let (ctx, input) = (ToolContext::default(), json!({ "url": "http://a" }));
-    assert!(
-        registry
-            .execute("my_tool", input.clone(), &ctx)
-            .await
-            .is_ok()
-    );
+    assert!(registry.execute("my_tool", input.clone(), &ctx).await.is_ok());
     let refused = registry.execute("fetch_page", input, &ctx).await;
     assert_eq!(
         refused.unwrap_err().to_string(),
@@ -420,10 +374,7 @@ fn query_of(args: SearchArgs) -> Result<String, ToolError> {
 
 #[test]
 fn a_hint_is_the_whole_text_of_a_model_retry() {
-    let args = SearchArgs {
-        query: "DELETE".into(),
-        max_results: None,
-    };
+    let args = SearchArgs { query: "DELETE".into(), max_results: None };
     assert_eq!(
         query_of(args).unwrap_err().to_string(),
         "Query must be a valid SQL SELECT statement. You provided a DELETE statement."

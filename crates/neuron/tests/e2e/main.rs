@@ -48,9 +48,7 @@ type Agent = AgentLoop<Anthropic, SlidingWindowStrategy>;
 fn agent(provider: Anthropic) -> Agent {
     let mut tools = ToolRegistry::new();
     tools.register(GetWeather);
-    AgentLoop::builder(provider, SlidingWindowStrategy::new(50, 100_000))
-        .tools(tools)
-        .build()
+    AgentLoop::builder(provider, SlidingWindowStrategy::new(50, 100_000)).tools(tools).build()
 }
 
 fn client(server: &AnthropicServer) -> Anthropic {
@@ -103,23 +101,13 @@ fn conversation() -> Vec<Reply> {
 async fn a_conversation_with_tools_is_the_same_whole_and_streamed() {
     let server = start(conversation()).await;
     let ctx = ToolContext::default();
-    let whole = agent(client(&server))
-        .run_text("Weather?", &ctx)
-        .await
-        .unwrap();
+    let whole = agent(client(&server)).run_text("Weather?", &ctx).await.unwrap();
     server.assert_complete();
     let bodies = server.bodies();
 
-    for wire in [
-        Wire::default(),
-        Wire::default().split_every(1),
-        Wire::default().crlf().comments(),
-    ] {
-        let server = AnthropicServer::builder()
-            .wire(wire)
-            .start(conversation())
-            .await
-            .unwrap();
+    for wire in [Wire::default(), Wire::default().split_every(1), Wire::default().crlf().comments()]
+    {
+        let server = AnthropicServer::builder().wire(wire).start(conversation()).await.unwrap();
         let mut agent = agent(client(&server));
         let (text, streamed) = stream(&mut agent, "Weather?").await;
         assert_eq!(streamed.unwrap(), whole);
@@ -129,24 +117,15 @@ async fn a_conversation_with_tools_is_the_same_whole_and_streamed() {
         };
         assert_eq!(messages(&server.bodies()), messages(&bodies));
     }
-    assert_eq!(
-        (whole.turns, whole.response.as_str()),
-        (3, "Sunny in Zürich and Oslo. 日本語も。")
-    );
-    assert_eq!(
-        (whole.usage.input_tokens, whole.usage.cache_read_tokens),
-        (360, Some(300))
-    );
+    assert_eq!((whole.turns, whole.response.as_str()), (3, "Sunny in Zürich and Oslo. 日本語も。"));
+    assert_eq!((whole.usage.input_tokens, whole.usage.cache_read_tokens), (360, Some(300)));
     assert_eq!(transcript::validate(&whole.messages), Ok(()));
 }
 
 #[tokio::test]
 async fn each_request_begins_with_the_bytes_of_the_one_before() {
     let server = start(conversation()).await;
-    agent(client(&server))
-        .run_text("Weather?", &ToolContext::default())
-        .await
-        .unwrap();
+    agent(client(&server)).run_text("Weather?", &ToolContext::default()).await.unwrap();
     let bodies: Vec<_> = server
         .requests()
         .into_iter()
@@ -160,17 +139,12 @@ async fn each_request_begins_with_the_bytes_of_the_one_before() {
 
 #[tokio::test]
 async fn the_first_text_is_there_while_the_server_still_holds_the_rest() {
-    let server = start([Reply::text("first and then nothing")
-        .chunk_chars(5)
-        .hang_after(4)])
-    .await;
+    let server = start([Reply::text("first and then nothing").chunk_chars(5).hang_after(4)]).await;
     let mut agent = agent(client(&server));
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let first = tokio::time::timeout(Duration::from_secs(10), events.recv()).await;
-    let Ok(Some(StreamEvent::TextDelta(text))) = first else {
-        panic!("{first:?}")
-    };
+    let Ok(Some(StreamEvent::TextDelta(text))) = first else { panic!("{first:?}") };
     assert_eq!(text, "first");
 }
 
@@ -200,10 +174,7 @@ async fn ten_thousand_events_arrive_at_a_slow_reader_too() {
 #[tokio::test]
 async fn a_reader_that_goes_away_closes_the_connection() {
     let server = start([
-        Reply::text("x".repeat(10_000))
-            .chunk_chars(1)
-            .event_delay(Duration::from_millis(1))
-            .into(),
+        Reply::text("x".repeat(10_000)).chunk_chars(1).event_delay(Duration::from_millis(1)).into(),
         ServerReply::from(Reply::text("back")),
     ])
     .await;
@@ -211,19 +182,11 @@ async fn a_reader_that_goes_away_closes_the_connection() {
     let ctx = ToolContext::default();
     {
         let mut events = agent.run_stream(Message::user("go"), &ctx).await;
-        assert!(matches!(
-            events.recv().await,
-            Some(StreamEvent::TextDelta(_))
-        ));
+        assert!(matches!(events.recv().await, Some(StreamEvent::TextDelta(_))));
     }
     let seen = server.wait_for_disconnect();
-    tokio::time::timeout(Duration::from_secs(10), seen)
-        .await
-        .expect("the server sees it");
-    assert_eq!(
-        agent.run_text("again", &ctx).await.unwrap().response,
-        "back"
-    );
+    tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the server sees it");
+    assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "back");
 }
 
 #[tokio::test]
@@ -238,9 +201,7 @@ async fn cancelling_closes_the_connection_of_a_hanging_server() {
     });
     assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
     let seen = server.wait_for_disconnect();
-    tokio::time::timeout(Duration::from_secs(10), seen)
-        .await
-        .expect("the server sees it");
+    tokio::time::timeout(Duration::from_secs(10), seen).await.expect("the server sees it");
 }
 
 /// Runs into an error whole and streamed, and then goes on.
@@ -255,10 +216,7 @@ async fn check_error(reply: impl Fn() -> ServerReply, expected: &str) {
         };
         assert_eq!(error, expected, "streamed: {streamed}");
         assert_eq!(transcript::validate(agent.messages()), Ok(()));
-        assert_eq!(
-            agent.run_text("again", &ctx).await.unwrap().response,
-            "recovered"
-        );
+        assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
     }
 }
 
@@ -292,13 +250,8 @@ async fn arguments_that_are_not_json_are_shown() {
 
 #[tokio::test]
 async fn a_body_that_is_not_json_is_shown() {
-    let page = || {
-        ServerReply::raw(
-            502,
-            [("content-type", "text/html")],
-            "<html>Bad gateway</html>",
-        )
-    };
+    let page =
+        || ServerReply::raw(502, [("content-type", "text/html")], "<html>Bad gateway</html>");
     let server = start([page(), Reply::text("recovered").into()]).await;
     let mut agent = agent(client(&server));
     let ctx = ToolContext::default();
@@ -310,10 +263,7 @@ async fn a_body_that_is_not_json_is_shown() {
         "{error}"
     );
     assert!(error.is_retryable());
-    assert_eq!(
-        agent.run_text("again", &ctx).await.unwrap().response,
-        "recovered"
-    );
+    assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
 }
 
 #[tokio::test]
@@ -324,13 +274,7 @@ async fn a_wrong_key_and_an_unknown_model_are_the_vendors_words_without_the_key(
     let key = "sk-ant-wrong-key";
     let wrong = Anthropic::new(key).base_url(server.url());
     let error = agent(wrong).run_text("go", &ctx).await.unwrap_err();
-    assert!(
-        matches!(
-            &error,
-            LoopError::Provider(ProviderError::Authentication(_))
-        ),
-        "{error:?}"
-    );
+    assert!(matches!(&error, LoopError::Provider(ProviderError::Authentication(_))), "{error:?}");
     let text = error.to_string();
     assert!(
         text.contains("401 authentication_error: invalid x-api-key (request id req_"),
@@ -340,14 +284,6 @@ async fn a_wrong_key_and_an_unknown_model_are_the_vendors_words_without_the_key(
 
     let unknown = client(&server).model("claude-nonesuch");
     let error = agent(unknown).run_text("go", &ctx).await.unwrap_err();
-    assert!(
-        matches!(&error, LoopError::Provider(ProviderError::ModelNotFound(_))),
-        "{error:?}"
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("404 not_found_error: model: claude-nonesuch"),
-        "{error}"
-    );
+    assert!(matches!(&error, LoopError::Provider(ProviderError::ModelNotFound(_))), "{error:?}");
+    assert!(error.to_string().contains("404 not_found_error: model: claude-nonesuch"), "{error}");
 }

@@ -11,31 +11,16 @@ fn check(source: &str, expected: &[&str]) {
 fn only_reachable_items_are_listed() {
     check("fn private() {} pub(crate) fn inner() {}", &[]);
     check("mod hidden { pub fn f() {} }", &[]);
-    check(
-        "pub mod open { pub fn f() {} fn g() {} }",
-        &["pub mod c::open", "pub fn c::open::f()"],
-    );
-    check(
-        "#[doc(hidden)] pub fn f() {} #[cfg(test)] pub fn g() {}",
-        &[],
-    );
+    check("pub mod open { pub fn f() {} fn g() {} }", &["pub mod c::open", "pub fn c::open::f()"]);
+    check("#[doc(hidden)] pub fn f() {} #[cfg(test)] pub fn g() {}", &[]);
     check("#[cfg(test)] pub mod tests { pub fn f() {} }", &[]);
 }
 
 #[test]
 fn re_exports_are_listed_by_their_public_path() {
-    check(
-        "mod a { pub fn f() {} pub fn g() {} } pub use a::f;",
-        &["pub fn c::f()"],
-    );
-    check(
-        "mod a { pub fn f() {} } pub use a::{f as g};",
-        &["pub fn c::g()"],
-    );
-    check(
-        "mod a { pub fn f() {} } pub use self::a::*;",
-        &["pub fn c::f()"],
-    );
+    check("mod a { pub fn f() {} pub fn g() {} } pub use a::f;", &["pub fn c::f()"]);
+    check("mod a { pub fn f() {} } pub use a::{f as g};", &["pub fn c::g()"]);
+    check("mod a { pub fn f() {} } pub use self::a::*;", &["pub fn c::f()"]);
     check(
         "mod a { mod b { pub fn f() {} } pub use b::f; } pub use crate::a::f;",
         &["pub fn c::f()"],
@@ -46,12 +31,7 @@ fn re_exports_are_listed_by_their_public_path() {
     );
     check(
         "mod a { pub struct S; impl S { pub fn f(&self) {} } } pub use a::S; pub mod p { pub use crate::S; }",
-        &[
-            "pub struct c::S;",
-            "pub fn c::S::f(&self)",
-            "pub mod c::p",
-            "pub use c::p::S = c::S",
-        ],
+        &["pub struct c::S;", "pub fn c::S::f(&self)", "pub mod c::p", "pub use c::p::S = c::S"],
     );
 }
 
@@ -190,10 +170,7 @@ fn modules_of_one_name_for_several_platforms_are_all_listed() {
     check(
         "#[cfg(unix)] mod a { pub trait T: Send {} } #[cfg(not(unix))] mod a { pub trait T {} }
          pub use a::T;",
-        &[
-            "#[cfg(not(unix))] pub trait c::T",
-            "#[cfg(unix)] pub trait c::T: Send",
-        ],
+        &["#[cfg(not(unix))] pub trait c::T", "#[cfg(unix)] pub trait c::T: Send"],
     );
 }
 

@@ -23,12 +23,7 @@ struct Kind {
     places: &'static [Place],
 }
 
-const ANYWHERE: &[Place] = &[
-    Place::User,
-    Place::Assistant,
-    Place::System,
-    Place::ToolResult,
-];
+const ANYWHERE: &[Place] = &[Place::User, Place::Assistant, Place::System, Place::ToolResult];
 const BY_USERS: &[Place] = &[Place::User, Place::ToolResult];
 const BY_BOTH: &[Place] = &[Place::User, Place::Assistant, Place::ToolResult];
 const BY_MODELS: &[Place] = &[Place::Assistant];
@@ -39,28 +34,13 @@ const fn kind(
     optional: &'static [&'static str],
     places: &'static [Place],
 ) -> Kind {
-    Kind {
-        name,
-        required,
-        optional,
-        places,
-    }
+    Kind { name, required, optional, places }
 }
 
 const KINDS: &[Kind] = &[
     kind("text", &["text"], &["cache_control", "citations"], ANYWHERE),
-    kind(
-        "image",
-        &["source"],
-        &["cache_control", "transformations"],
-        BY_USERS,
-    ),
-    kind(
-        "document",
-        &["source"],
-        &["cache_control", "title", "context", "citations"],
-        BY_BOTH,
-    ),
+    kind("image", &["source"], &["cache_control", "transformations"], BY_USERS),
+    kind("document", &["source"], &["cache_control", "title", "context", "citations"], BY_BOTH),
     kind(
         "search_result",
         &["source", "title", "content"],
@@ -81,57 +61,27 @@ const KINDS: &[Kind] = &[
         &["content", "is_error", "cache_control", "toolset_name"],
         &[Place::User],
     ),
-    kind(
-        "server_tool_use",
-        &["id", "name", "input"],
-        &["cache_control", "caller"],
-        BY_MODELS,
-    ),
+    kind("server_tool_use", &["id", "name", "input"], &["cache_control", "caller"], BY_MODELS),
     server_result("web_search_tool_result"),
     server_result("web_fetch_tool_result"),
     server_result("code_execution_tool_result"),
     server_result("bash_code_execution_tool_result"),
     server_result("text_editor_code_execution_tool_result"),
     server_result("tool_search_tool_result"),
-    kind(
-        "container_upload",
-        &["file_id"],
-        &["cache_control"],
-        &[Place::User, Place::Assistant],
-    ),
-    kind(
-        "browser_state",
-        &["state_changes", "tabs"],
-        &["cache_control"],
-        &[Place::ToolResult],
-    ),
-    kind(
-        "tool_reference",
-        &["tool_name"],
-        &["cache_control"],
-        &[Place::ToolResult],
-    ),
+    kind("container_upload", &["file_id"], &["cache_control"], &[Place::User, Place::Assistant]),
+    kind("browser_state", &["state_changes", "tabs"], &["cache_control"], &[Place::ToolResult]),
+    kind("tool_reference", &["tool_name"], &["cache_control"], &[Place::ToolResult]),
 ];
 
 const fn server_result(name: &'static str) -> Kind {
-    kind(
-        name,
-        &["tool_use_id", "content"],
-        &["cache_control", "caller"],
-        BY_MODELS,
-    )
+    kind(name, &["tool_use_id", "content"], &["cache_control", "caller"], BY_MODELS)
 }
 
 /// The kind that a compaction beta adds.
 const COMPACTION: Kind = kind(
     "compaction",
     &["content"],
-    &[
-        "encrypted_content",
-        "signature",
-        "tool_changes",
-        "cache_control",
-    ],
+    &["encrypted_content", "signature", "tool_changes", "cache_control"],
     BY_MODELS,
 );
 
@@ -158,10 +108,7 @@ pub(super) fn check_block(
     if BETA.contains(&name) && !betas.is_empty() {
         return Ok(());
     }
-    let compaction = betas
-        .iter()
-        .any(|beta| beta.starts_with("compact-"))
-        .then_some(&COMPACTION);
+    let compaction = betas.iter().any(|beta| beta.starts_with("compact-")).then_some(&COMPACTION);
     let kinds = || KINDS.iter().chain(compaction);
     let Some(kind) = kinds().find(|kind| kind.name == name) else {
         return Err(unknown_tag(path, name, kinds().map(|kind| kind.name)));
@@ -178,10 +125,7 @@ pub(super) fn check_block(
     match name {
         "text" => check_text(&block),
         "image" | "document" => check_source(&block, name),
-        "thinking" => block
-            .text("thinking")
-            .and(block.text("signature"))
-            .map(drop),
+        "thinking" => block.text("thinking").and(block.text("signature")).map(drop),
         "tool_use" | "server_tool_use" => check_call(&block),
         "tool_result" => check_result(&block, betas),
         _ => Ok(()),
@@ -204,12 +148,12 @@ fn misplaced(path: &str, kind: &Kind, place: Place) -> ApiError {
             let here = KINDS.iter().filter(|kind| kind.places.contains(&place));
             unknown_tag(path, name, here.map(|kind| kind.name))
         }
-        Place::User => invalid(format!(
-            "{path}: `{name}` blocks can only be in `assistant` messages"
-        )),
-        Place::Assistant => invalid(format!(
-            "{path}: `{name}` blocks can only be in `user` messages"
-        )),
+        Place::User => {
+            invalid(format!("{path}: `{name}` blocks can only be in `assistant` messages"))
+        }
+        Place::Assistant => {
+            invalid(format!("{path}: `{name}` blocks can only be in `user` messages"))
+        }
     }
 }
 
@@ -219,9 +163,7 @@ fn check_text(block: &Object<'_>) -> Result<(), ApiError> {
 
 pub(super) fn check_not_blank(path: &str, text: &str) -> Result<(), ApiError> {
     if text.is_empty() {
-        return Err(invalid(format!(
-            "{path}: text content blocks must be non-empty"
-        )));
+        return Err(invalid(format!("{path}: text content blocks must be non-empty")));
     }
     if text.trim().is_empty() {
         return Err(invalid(format!(
@@ -270,10 +212,9 @@ fn check_call(block: &Object<'_>) -> Result<(), ApiError> {
     check_name(&block.path_of("name"), block.text("name")?, 200)?;
     match block.required("input")? {
         Value::Object(_) => Ok(()),
-        _ => Err(invalid(format!(
-            "{}: Input should be a valid dictionary",
-            block.path_of("input")
-        ))),
+        _ => {
+            Err(invalid(format!("{}: Input should be a valid dictionary", block.path_of("input"))))
+        }
     }
 }
 
@@ -307,9 +248,7 @@ fn check_result(block: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
         Some(_) => return Err(invalid(format!("{path}: Input should be a valid list"))),
     };
     if is_error && empty {
-        return Err(invalid(format!(
-            "{path}: content cannot be empty if `is_error` is true"
-        )));
+        return Err(invalid(format!("{path}: content cannot be empty if `is_error` is true")));
     }
     Ok(())
 }

@@ -21,28 +21,19 @@ pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), Ap
         let place = check_message(index, message, is_last, betas)?;
         let content = message.get("content").and_then(Value::as_array);
         let blocks = content.into_iter().flatten().enumerate();
-        let blocks = blocks.map(|(position, block)| Block {
-            message: index,
-            position,
-            json: block,
-        });
+        let blocks =
+            blocks.map(|(position, block)| Block { message: index, position, json: block });
         match turns.last_mut() {
             Some(turn) if turn.place == place => {
                 turn.last = index;
                 turn.blocks.extend(blocks);
             }
-            _ => turns.push(Turn {
-                place,
-                last: index,
-                blocks: blocks.collect(),
-            }),
+            _ => turns.push(Turn { place, last: index, blocks: blocks.collect() }),
         }
     }
     let first = turns.iter().find(|turn| turn.place != Place::System);
     if first.is_some_and(|turn| turn.place == Place::Assistant) {
-        return Err(invalid(
-            "messages: first message must use the \"user\" role",
-        ));
+        return Err(invalid("messages: first message must use the \"user\" role"));
     }
     check_calls(&turns)
 }
@@ -145,10 +136,7 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
                 continue;
             };
             if !seen.insert(id) {
-                return Err(invalid(format!(
-                    "{}: `tool_use` ids must be unique",
-                    block.path()
-                )));
+                return Err(invalid(format!("{}: `tool_use` ids must be unique", block.path())));
             }
             open.push(id);
         }
@@ -161,11 +149,8 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
 
 /// Checks that a turn begins with a result for every open call, and has no other results.
 fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), ApiError> {
-    let at_start: Vec<&str> = turn
-        .blocks
-        .iter()
-        .map_while(|block| block.id("tool_result"))
-        .collect();
+    let at_start: Vec<&str> =
+        turn.blocks.iter().map_while(|block| block.id("tool_result")).collect();
     let mut seen = HashSet::new();
     for block in &turn.blocks {
         let Some(id) = block.id("tool_result") else {
@@ -187,11 +172,7 @@ fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), Ap
             )));
         }
     }
-    let missing: Vec<&str> = open
-        .iter()
-        .copied()
-        .filter(|id| !at_start.contains(id))
-        .collect();
+    let missing: Vec<&str> = open.iter().copied().filter(|id| !at_start.contains(id)).collect();
     match missing.is_empty() {
         true => Ok(()),
         false => Err(without_results(caller, &missing)),

@@ -70,9 +70,7 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
             Some(key) => Err(extra(key)),
             None => Ok(()),
         },
-        other => Err(invalid(format!(
-            "anthropic-version: \"{other}\" is not a valid version"
-        ))),
+        other => Err(invalid(format!("anthropic-version: \"{other}\" is not a valid version"))),
     }
 }
 
@@ -101,10 +99,7 @@ const SAMPLING: &[&str] = &["temperature", "top_p", "top_k"];
 
 /// Fields in beta, with the betas that have them. An empty list means any.
 const BETA: &[(&str, &[&str])] = &[
-    (
-        "context_management",
-        &["compact-2026-01-12", "context-management-2025-06-27"],
-    ),
+    ("context_management", &["compact-2026-01-12", "context-management-2025-06-27"]),
     ("compaction", &["compact-2026-09-04"]),
     ("output_format", &["structured-outputs-2025-11-13"]),
     ("mcp_servers", &[]),
@@ -138,9 +133,7 @@ fn extra(path: &str) -> ApiError {
 fn check_max_tokens(body: &Object<'_>) -> Result<u64, ApiError> {
     match body.required("max_tokens")?.as_u64() {
         None => Err(invalid("max_tokens: Input should be a valid integer")),
-        Some(0) => Err(invalid(
-            "max_tokens: Input should be greater than or equal to 1",
-        )),
+        Some(0) => Err(invalid("max_tokens: Input should be greater than or equal to 1")),
         Some(tokens) => Ok(tokens),
     }
 }
@@ -154,10 +147,7 @@ fn check_sampling(body: &Object<'_>) -> Result<(), ApiError> {
             Some(None) => return Err(invalid(format!("{key}: Input should be a valid number"))),
         }
     }
-    if body
-        .get("stream")
-        .is_some_and(|stream| !stream.is_boolean())
-    {
+    if body.get("stream").is_some_and(|stream| !stream.is_boolean()) {
         return Err(invalid("stream: Input should be a valid boolean"));
     }
     Ok(())
@@ -166,14 +156,10 @@ fn check_sampling(body: &Object<'_>) -> Result<(), ApiError> {
 fn check_stop_sequences(body: &Object<'_>) -> Result<(), ApiError> {
     for (index, sequence) in body.list("stop_sequences")?.iter().enumerate() {
         let Some(sequence) = sequence.as_str() else {
-            return Err(invalid(format!(
-                "stop_sequences.{index}: Input should be a valid string"
-            )));
+            return Err(invalid(format!("stop_sequences.{index}: Input should be a valid string")));
         };
         if sequence.trim().is_empty() {
-            return Err(invalid(
-                "stop_sequences: each stop sequence must contain non-whitespace",
-            ));
+            return Err(invalid("stop_sequences: each stop sequence must contain non-whitespace"));
         }
     }
     Ok(())
@@ -224,14 +210,12 @@ fn check_thinking(body: &Object<'_>, max_tokens: u64) -> Result<(), ApiError> {
         ));
     }
     if budget >= max_tokens {
-        return Err(invalid(
-            "`max_tokens` must be greater than `thinking.budget_tokens`",
-        ));
+        return Err(invalid("`max_tokens` must be greater than `thinking.budget_tokens`"));
     }
     match body.get("temperature").and_then(Value::as_f64) {
-        Some(temperature) if temperature < 1.0 => Err(invalid(
-            "`temperature` may only be set to 1 when thinking is enabled",
-        )),
+        Some(temperature) if temperature < 1.0 => {
+            Err(invalid("`temperature` may only be set to 1 when thinking is enabled"))
+        }
         _ => Ok(()),
     }
 }
@@ -263,11 +247,7 @@ fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), Api
                     "clear_tool_inputs",
                 ],
             ),
-            (
-                "clear_thinking_20251015",
-                "context-management-2025-06-27",
-                &["type", "keep"],
-            ),
+            ("clear_thinking_20251015", "context-management-2025-06-27", &["type", "keep"]),
         ];
         let available = || edits.iter().filter(|(_, beta, _)| betas.contains(beta));
         match available().find(|(name, ..)| *name == kind) {

@@ -13,10 +13,7 @@ pub(super) struct Object<'a> {
 impl<'a> Object<'a> {
     pub(super) fn new(path: &str, value: &'a Value) -> Result<Self, ApiError> {
         match value.as_object() {
-            Some(fields) => Ok(Self {
-                path: path.to_owned(),
-                fields,
-            }),
+            Some(fields) => Ok(Self { path: path.to_owned(), fields }),
             None if path.is_empty() => Err(invalid("Input should be an object")),
             None => Err(invalid(format!("{path}: Input should be an object"))),
         }
@@ -24,10 +21,7 @@ impl<'a> Object<'a> {
 
     /// The object with the name of its kind at the path's end, as the vendor has it.
     pub(super) fn of_kind(&self, kind: &str) -> Self {
-        Self {
-            path: self.path_of(kind),
-            fields: self.fields,
-        }
+        Self { path: self.path_of(kind), fields: self.fields }
     }
 
     pub(super) fn path(&self) -> &str {
@@ -46,17 +40,13 @@ impl<'a> Object<'a> {
     }
 
     pub(super) fn required(&self, key: &str) -> Result<&'a Value, ApiError> {
-        self.get(key)
-            .ok_or_else(|| invalid(format!("{}: Field required", self.path_of(key))))
+        self.get(key).ok_or_else(|| invalid(format!("{}: Field required", self.path_of(key))))
     }
 
     /// A string that must be there.
     pub(super) fn text(&self, key: &str) -> Result<&'a str, ApiError> {
         self.required(key)?.as_str().ok_or_else(|| {
-            invalid(format!(
-                "{}: Input should be a valid string",
-                self.path_of(key)
-            ))
+            invalid(format!("{}: Input should be a valid string", self.path_of(key)))
         })
     }
 
@@ -65,28 +55,22 @@ impl<'a> Object<'a> {
         match self.get(key) {
             None => Ok(&[]),
             Some(Value::Array(list)) => Ok(list),
-            Some(_) => Err(invalid(format!(
-                "{}: Input should be a valid list",
-                self.path_of(key)
-            ))),
+            Some(_) => Err(invalid(format!("{}: Input should be a valid list", self.path_of(key)))),
         }
     }
 
     /// An object that may be missing.
     pub(super) fn object(&self, key: &str) -> Result<Option<Object<'a>>, ApiError> {
-        self.get(key)
-            .map(|value| Object::new(&self.path_of(key), value))
-            .transpose()
+        self.get(key).map(|value| Object::new(&self.path_of(key), value)).transpose()
     }
 
     /// Refuses keys that are in none of the lists.
     pub(super) fn only(&self, allowed: &[&[&str]]) -> Result<(), ApiError> {
         let known = |key: &&String| allowed.iter().any(|keys| keys.contains(&key.as_str()));
         match self.fields.keys().find(|key| !known(key)) {
-            Some(key) => Err(invalid(format!(
-                "{}: Extra inputs are not permitted",
-                self.path_of(key)
-            ))),
+            Some(key) => {
+                Err(invalid(format!("{}: Extra inputs are not permitted", self.path_of(key))))
+            }
             None => Ok(()),
         }
     }
@@ -125,14 +109,10 @@ pub(super) fn unknown_tag<'a>(
 pub(super) fn check_name(path: &str, name: &str, longest: usize) -> Result<(), ApiError> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || !name.chars().all(allowed) {
-        return Err(invalid(format!(
-            "{path}: String should match pattern '^[a-zA-Z0-9_-]+$'"
-        )));
+        return Err(invalid(format!("{path}: String should match pattern '^[a-zA-Z0-9_-]+$'")));
     }
     if name.len() > longest {
-        return Err(invalid(format!(
-            "{path}: String should have at most {longest} characters"
-        )));
+        return Err(invalid(format!("{path}: String should have at most {longest} characters")));
     }
     Ok(())
 }

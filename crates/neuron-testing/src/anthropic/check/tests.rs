@@ -33,10 +33,7 @@ fn accepts(fields: Value) {
 fn refuses(fields: Value, expected: &str) {
     let error = check_request(&with(fields), &[]).unwrap_err();
     assert_eq!(error.message, expected);
-    assert_eq!(
-        (error.status, error.kind.as_str()),
-        (400, "invalid_request_error")
-    );
+    assert_eq!((error.status, error.kind.as_str()), (400, "invalid_request_error"));
 }
 
 /// What is wrong with these messages.
@@ -165,49 +162,19 @@ fn the_vendor_reads_messages_of_one_role_as_one() {
 fn top_level() {
     refuses(json!({"model": null}), "model: Field required");
     refuses(json!({"model": 1}), "model: Input should be a valid string");
-    refuses(
-        json!({"model": ""}),
-        "model: String should have at least 1 character",
-    );
+    refuses(json!({"model": ""}), "model: String should have at least 1 character");
     refuses(json!({"max_tokens": null}), "max_tokens: Field required");
-    refuses(
-        json!({"max_tokens": 0}),
-        "max_tokens: Input should be greater than or equal to 1",
-    );
-    refuses(
-        json!({"max_tokens": -1}),
-        "max_tokens: Input should be a valid integer",
-    );
-    refuses(
-        json!({"max_tokens": "9"}),
-        "max_tokens: Input should be a valid integer",
-    );
+    refuses(json!({"max_tokens": 0}), "max_tokens: Input should be greater than or equal to 1");
+    refuses(json!({"max_tokens": -1}), "max_tokens: Input should be a valid integer");
+    refuses(json!({"max_tokens": "9"}), "max_tokens: Input should be a valid integer");
     refuses(json!({"messages": null}), "messages: Field required");
-    refuses(
-        json!({"messages": []}),
-        "messages: at least one message is required",
-    );
-    refuses(
-        json!({"messages": "hi"}),
-        "messages: Input should be a valid list",
-    );
-    refuses(
-        json!({"response_format": {}}),
-        "response_format: Extra inputs are not permitted",
-    );
-    refuses(
-        json!({"metadata": {"user": "u"}}),
-        "metadata.user: Extra inputs are not permitted",
-    );
-    refuses(
-        json!({"stream": "yes"}),
-        "stream: Input should be a valid boolean",
-    );
+    refuses(json!({"messages": []}), "messages: at least one message is required");
+    refuses(json!({"messages": "hi"}), "messages: Input should be a valid list");
+    refuses(json!({"response_format": {}}), "response_format: Extra inputs are not permitted");
+    refuses(json!({"metadata": {"user": "u"}}), "metadata.user: Extra inputs are not permitted");
+    refuses(json!({"stream": "yes"}), "stream: Input should be a valid boolean");
     refuses(json!({"temperature": 1.5}), "temperature: range: 0..1");
-    refuses(
-        json!({"top_p": "x"}),
-        "top_p: Input should be a valid number",
-    );
+    refuses(json!({"top_p": "x"}), "top_p: Input should be a valid number");
     refuses(
         json!({"stop_sequences": [" "]}),
         "stop_sequences: each stop sequence must contain non-whitespace",
@@ -235,10 +202,7 @@ fn thinking() {
     let refuses_thinking = |thinking: Value, expected: &str| {
         refuses(json!({"thinking": thinking}), expected);
     };
-    refuses_thinking(
-        json!({"type": "enabled"}),
-        "thinking.budget_tokens: Field required",
-    );
+    refuses_thinking(json!({"type": "enabled"}), "thinking.budget_tokens: Field required");
     refuses_thinking(
         json!({"type": "enabled", "budget_tokens": 1023}),
         "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024",
@@ -268,10 +232,7 @@ fn betas_add_fields_and_blocks() {
     let compact = with(json!({"context_management": management}));
     let refused = |betas: &[&str]| check_request(&compact, betas).unwrap_err().message;
     assert_eq!(check_request(&compact, &["compact-2026-01-12"]), Ok(()));
-    assert_eq!(
-        refused(&[]),
-        "context_management: Extra inputs are not permitted"
-    );
+    assert_eq!(refused(&[]), "context_management: Extra inputs are not permitted");
     assert_eq!(
         refused(&["files-api-2025-04-14"]),
         "context_management: Extra inputs are not permitted"
@@ -328,10 +289,7 @@ fn roles_and_content() {
         json!([{"role": "user", "content": "hi", "name": "x"}]),
         "messages.0.name: Extra inputs are not permitted",
     );
-    refuses_messages(
-        json!([{"role": "user"}]),
-        "messages.0.content: Field required",
-    );
+    refuses_messages(json!([{"role": "user"}]), "messages.0.content: Field required");
     refuses_messages(
         json!([{"role": "user", "content": []}]),
         "messages.0: all messages must have non-empty content except for the optional final \
@@ -357,14 +315,8 @@ fn blocks() {
         json!({"type": "text", "text": " \n"}),
         "messages.0.content.0.text.text: text content blocks must contain non-whitespace text",
     );
-    refuses_block(
-        json!({"type": "text"}),
-        "messages.0.content.0.text.text: Field required",
-    );
-    refuses_block(
-        json!({"text": "x"}),
-        "messages.0.content.0.type: Field required",
-    );
+    refuses_block(json!({"type": "text"}), "messages.0.content.0.text.text: Field required");
+    refuses_block(json!({"text": "x"}), "messages.0.content.0.type: Field required");
     refuses_block(
         json!({"type": "text", "text": "x", "id": "1"}),
         "messages.0.content.0.text.id: Extra inputs are not permitted",
@@ -434,10 +386,7 @@ fn every_call_has_its_result() {
              message."
         )
     };
-    refuses_messages(
-        called(json!([call("c1")]), json!("go on")),
-        &missing(1, "c1"),
-    );
+    refuses_messages(called(json!([call("c1")]), json!("go on")), &missing(1, "c1"));
     refuses_messages(
         called(json!([call("c1"), call("c2")]), json!([result("c1")])),
         &missing(1, "c2"),
@@ -511,10 +460,7 @@ fn cache_breakpoints() {
     );
     let mut automatic = ask(vec![cached(None); 4]);
     automatic["cache_control"] = json!({"type": "ephemeral"});
-    refuses(
-        automatic,
-        "A maximum of 4 blocks with cache_control may be provided. Found 5.",
-    );
+    refuses(automatic, "A maximum of 4 blocks with cache_control may be provided. Found 5.");
     refuses(
         ask(vec![cached(Some("2h"))]),
         "messages.0.content.0.text.cache_control.ephemeral.ttl: Input should be '5m' or '1h'",
@@ -535,10 +481,7 @@ fn tools() {
         json!({"name": "a", "input_schema": schema, "title": "A"}),
         "tools.0.custom.title: Extra inputs are not permitted",
     );
-    refuses_tool(
-        json!({"name": "a"}),
-        "tools.0.custom.input_schema: Field required",
-    );
+    refuses_tool(json!({"name": "a"}), "tools.0.custom.input_schema: Field required");
     refuses_tool(
         json!({"name": "a", "input_schema": true}),
         "tools.0.custom.input_schema: Input should be an object",
@@ -570,10 +513,7 @@ fn tools() {
     );
     let unknown = check_request(&with(json!({"tools": [{"type": "function"}]})), &[]);
     let message = unknown.unwrap_err().message;
-    assert!(
-        message.starts_with("tools.0: Input tag 'function'"),
-        "{message}"
-    );
+    assert!(message.starts_with("tools.0: Input tag 'function'"), "{message}");
 }
 
 #[test]

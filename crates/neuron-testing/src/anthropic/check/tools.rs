@@ -57,11 +57,9 @@ fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
         None | Some("custom") => check_custom(&tool.of_kind("custom")),
         Some(kind) if begins_with(kind, TYPED) => tool.text("name").map(drop),
         Some(kind) if begins_with(kind, TYPED_BETA) && !betas.is_empty() => Ok(()),
-        Some(kind) => Err(unknown_tag(
-            tool.path(),
-            kind,
-            ["custom"].into_iter().chain(TYPED.iter().copied()),
-        )),
+        Some(kind) => {
+            Err(unknown_tag(tool.path(), kind, ["custom"].into_iter().chain(TYPED.iter().copied())))
+        }
     }
 }
 
@@ -85,10 +83,7 @@ fn check_custom(tool: &Object<'_>) -> Result<(), ApiError> {
     if schema.text("type")? != "object" {
         return Err(expected(&schema.path_of("type"), &["object"]));
     }
-    if ["oneOf", "allOf", "anyOf"]
-        .iter()
-        .any(|key| schema.get(key).is_some())
-    {
+    if ["oneOf", "allOf", "anyOf"].iter().any(|key| schema.get(key).is_some()) {
         return Err(invalid(format!(
             "{path}: input_schema does not support oneOf, allOf, or anyOf at the top level"
         )));
@@ -121,16 +116,12 @@ fn check_choice(body: &Object<'_>, no_tools: bool, names: &HashSet<&str>) -> Res
         .and_then(|thinking| thinking.get("type"))
         .is_some_and(|kind| kind == "enabled" || kind == "adaptive");
     if thinks && matches!(kind, "any" | "tool") {
-        return Err(invalid(
-            "Thinking may not be enabled when tool_choice forces tool use.",
-        ));
+        return Err(invalid("Thinking may not be enabled when tool_choice forces tool use."));
     }
     if kind == "tool" {
         let name = choice.of_kind(kind).text("name")?;
         if !names.contains(name) {
-            return Err(invalid(format!(
-                "Tool '{name}' not found in provided tools"
-            )));
+            return Err(invalid(format!("Tool '{name}' not found in provided tools")));
         }
     }
     Ok(())

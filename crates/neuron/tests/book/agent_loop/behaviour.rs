@@ -99,20 +99,16 @@ fn logged_registry(log: &Log) -> ToolRegistry {
 /// An error or a hint in the tool's place.
 fn failing_registry(error: fn() -> ToolError) -> ToolRegistry {
     let mut tools = registry();
-    tools.add_middleware(tool_middleware_fn(move |_, _, _| {
-        Box::pin(async move { Err(error()) })
-    }));
+    tools.add_middleware(tool_middleware_fn(move |_, _, _| Box::pin(async move { Err(error()) })));
     tools
 }
 
 fn results(message: &Message) -> Vec<(&str, String, bool)> {
     assert_eq!(message.role, Role::User);
     let result = |block| match block {
-        &ContentBlock::ToolResult {
-            ref tool_use_id,
-            ref content,
-            is_error,
-        } => (tool_use_id.as_str(), content[0].to_string(), is_error),
+        &ContentBlock::ToolResult { ref tool_use_id, ref content, is_error } => {
+            (tool_use_id.as_str(), content[0].to_string(), is_error)
+        }
         other => panic!("{other:?}"),
     };
     message.content.iter().map(result).collect()
@@ -180,14 +176,9 @@ async fn a_tool_call_is_one_round_trip_in_the_history() {
         call.with_text("Let me look that up."),
         Reply::text("It's 22°C and sunny in Tokyo."),
     ]);
-    let mut agent = AgentLoop::builder(provider.clone(), context())
-        .tools(registry())
-        .build();
+    let mut agent = AgentLoop::builder(provider.clone(), context()).tools(registry()).build();
     let question = "What's the weather in Tokyo?";
-    let result = agent
-        .run_text(question, &ToolContext::default())
-        .await
-        .unwrap();
+    let result = agent.run_text(question, &ToolContext::default()).await.unwrap();
     let tool_use = ContentBlock::ToolUse {
         id: "call_1".into(),
         name: "search".into(),
@@ -204,10 +195,7 @@ async fn a_tool_call_is_one_round_trip_in_the_history() {
             role: Role::Assistant,
             content: vec![ContentBlock::Text("Let me look that up.".into()), tool_use],
         },
-        Message {
-            role: Role::User,
-            content: vec![tool_result],
-        },
+        Message { role: Role::User, content: vec![tool_result] },
         Message::assistant("It's 22°C and sunny in Tokyo."),
     ];
     let requests = provider.requests();
@@ -234,10 +222,7 @@ async fn the_results_of_one_answer_are_one_user_message_in_the_order_of_the_call
         assert_eq!(result.messages.len(), 4);
         assert_eq!(
             results(&result.messages[2]),
-            [
-                ("c1", "search a".into(), false),
-                ("c2", "search b".into(), false)
-            ]
+            [("c1", "search a".into(), false), ("c2", "search b".into(), false)]
         );
     }
 }
@@ -246,9 +231,8 @@ async fn the_results_of_one_answer_are_one_user_message_in_the_order_of_the_call
 async fn a_hint_goes_to_the_model_and_other_tool_errors_end_the_run() {
     let run = async |error: fn() -> ToolError| {
         let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
-        let mut agent = AgentLoop::builder(provider, context())
-            .tools(failing_registry(error))
-            .build();
+        let mut agent =
+            AgentLoop::builder(provider, context()).tools(failing_registry(error)).build();
         let result = agent.run_text("go", &ToolContext::default()).await;
         assert_eq!(transcript::validate(agent.messages()), Ok(()));
         let messages = agent.messages().to_vec();
@@ -256,10 +240,7 @@ async fn a_hint_goes_to_the_model_and_other_tool_errors_end_the_run() {
     };
     let (result, messages) = run(|| ToolError::ModelRetry("try YYYY-MM-DD".into())).await;
     assert_eq!(result.unwrap().response, "done");
-    assert_eq!(
-        results(&messages[2]),
-        [("c1", "try YYYY-MM-DD".into(), true)]
-    );
+    assert_eq!(results(&messages[2]), [("c1", "try YYYY-MM-DD".into(), true)]);
     let errors: [fn() -> ToolError; 4] = [
         || ToolError::NotFound("search".into()),
         || ToolError::InvalidInput("no".into()),
@@ -338,16 +319,8 @@ async fn each_limit_says_what_was_exceeded() {
             used(60, 41),
             "total token limit exceeded: 101 > 100",
         ),
-        (
-            limits().with_request_limit(1),
-            used(1, 1),
-            "request limit exceeded: 2 > 1",
-        ),
-        (
-            limits().with_tool_calls_limit(0),
-            used(1, 1),
-            "tool call limit exceeded: 1 > 0",
-        ),
+        (limits().with_request_limit(1), used(1, 1), "request limit exceeded: 2 > 1"),
+        (limits().with_tool_calls_limit(0), used(1, 1), "tool call limit exceeded: 1 > 0"),
     ] {
         let provider = ScriptedProvider::new([search("c1").usage(usage), Reply::text("done")]);
         let mut agent = AgentLoop::builder(provider.clone(), context())
@@ -382,31 +355,21 @@ async fn limits_that_are_not_set_are_not_enforced_and_usage_adds_up() {
         .build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(result.turns, 3);
-    assert_eq!(
-        (result.usage.input_tokens, result.usage.output_tokens),
-        (3_000_000, 3_000_000)
-    );
+    assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (3_000_000, 3_000_000));
     assert_eq!(result.usage.cache_read_tokens, Some(9));
 }
 
 #[tokio::test]
 async fn server_side_compaction_continues_without_a_final_response() {
-    let compacted = Reply::message(vec![ContentBlock::Compaction {
-        content: "so far".into(),
-    }]);
-    let provider = ScriptedProvider::new([
-        compacted.stop_reason(StopReason::Compaction),
-        Reply::text("done"),
-    ]);
+    let compacted = Reply::message(vec![ContentBlock::Compaction { content: "so far".into() }]);
+    let provider =
+        ScriptedProvider::new([compacted.stop_reason(StopReason::Compaction), Reply::text("done")]);
     let mut agent = AgentLoop::builder(provider.clone(), context()).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("done", 2));
     let appended = &provider.requests()[1].messages[1];
     assert_eq!(appended.role, Role::Assistant);
-    assert!(matches!(
-        appended.content[..],
-        [ContentBlock::Compaction { .. }]
-    ));
+    assert!(matches!(appended.content[..], [ContentBlock::Compaction { .. }]));
 }
 
 #[tokio::test]
@@ -442,10 +405,8 @@ async fn skip_before_a_tool_returns_the_rejection_as_its_result() {
     let reason = "not today".to_owned();
     let hook = Told::answering(&log, "PreToolExecution", HookAction::Skip { reason });
     let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
-    let mut agent = AgentLoop::builder(provider, context())
-        .tools(logged_registry(&log))
-        .hook(hook)
-        .build();
+    let mut agent =
+        AgentLoop::builder(provider, context()).tools(logged_registry(&log)).hook(hook).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(result.response, "done");
     let (id, text, _) = &results(&result.messages[2])[0];
@@ -462,10 +423,7 @@ async fn the_error_of_a_hook_does_not_stop_the_loop() {
         }
     }
     let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
-    let mut agent = AgentLoop::builder(provider, context())
-        .tools(registry())
-        .hook(Broken)
-        .build();
+    let mut agent = AgentLoop::builder(provider, context()).tools(registry()).hook(Broken).build();
     let result = agent.run_text("go", &ToolContext::default()).await;
     assert_eq!(result.unwrap().response, "done");
 }
@@ -488,21 +446,12 @@ async fn each_cause_of_the_error_table_gives_its_variant() {
     let error = || Reply::error(ProviderError::ModelNotFound("m".into()));
     let mut agent = AgentLoop::builder(ScriptedProvider::new([error()]), context()).build();
     let result = agent.run_text("go", &ctx).await;
-    assert!(matches!(
-        result,
-        Err(LoopError::Provider(ProviderError::ModelNotFound(_)))
-    ));
+    assert!(matches!(result, Err(LoopError::Provider(ProviderError::ModelNotFound(_)))));
     let mut agent = AgentLoop::builder(ScriptedProvider::new([error()]), Broken).build();
     let result = agent.run_text("go", &ctx).await;
-    assert!(matches!(
-        result,
-        Err(LoopError::Context(ContextError::CompactionFailed(_)))
-    ));
+    assert!(matches!(result, Err(LoopError::Context(ContextError::CompactionFailed(_)))));
     let provider = ScriptedProvider::new([search("c1")]);
-    let mut agent = AgentLoop::builder(provider, context())
-        .tools(registry())
-        .max_turns(1)
-        .build();
+    let mut agent = AgentLoop::builder(provider, context()).tools(registry()).max_turns(1).build();
     let result = agent.run_text("go", &ctx).await;
     assert!(matches!(result, Err(LoopError::MaxTurns(1))));
 }
@@ -514,14 +463,9 @@ async fn a_stream_sends_its_error_as_an_event() {
     let mut agent = AgentLoop::builder(provider, context()).build();
     let ctx = ToolContext::default();
     let mut rx = agent.run_stream(Message::user("go"), &ctx).await;
-    let Some(StreamEvent::Error(error)) = rx.recv().await else {
-        panic!("an error")
-    };
+    let Some(StreamEvent::Error(error)) = rx.recv().await else { panic!("an error") };
     assert!(error.is_retryable());
-    assert_eq!(
-        error.to_string(),
-        "provider error: service unavailable: 529"
-    );
+    assert_eq!(error.to_string(), "provider error: service unavailable: 529");
 }
 
 #[tokio::test]
@@ -533,8 +477,5 @@ async fn a_tools_output_with_an_error_is_a_result() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
     let mut agent = AgentLoop::builder(provider, context()).tools(tools).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-    assert_eq!(
-        results(&result.messages[2]),
-        [("c1", "no such page".into(), true)]
-    );
+    assert_eq!(results(&result.messages[2]), [("c1", "no such page".into(), true)]);
 }
