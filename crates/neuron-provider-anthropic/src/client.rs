@@ -9,7 +9,7 @@ use neuron_types::{
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Response, Url};
 
-use crate::http::{self, Body, Http, Timeouts};
+use crate::http::{self, Body, Deadline, Http, Timeouts};
 use crate::request::{self, Defaults, PROVIDER};
 use crate::secret::Secret;
 use crate::stream::EventStream;
@@ -167,20 +167,44 @@ impl Anthropic {
         &self,
         request: &CompletionRequest,
         stream: bool,
+        deadline: Deadline,
     ) -> Result<Response, ProviderError> {
         let defaults = Defaults { model: &self.model, max_tokens: self.max_tokens };
         let body = request::body(request, defaults, stream)?;
         let (url, headers) = (self.url()?, self.headers(request)?);
-        let response = self.http.post(url, headers, body, self.timeouts).await?;
+        let connect = self.timeouts.connect;
+        let response = self.http.post(url, headers, body, connect, deadline).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        // Part of a body is better than none: it explains the status.
-        let body = http::read_body(response, self.timeouts).await.unwrap_or_default();
+        let body = http::read_beginning(response, deadline).await;
         let shown = self.api_key.redact(String::from_utf8_lossy(&body).into_owned());
         Err(error::from_response(status, &headers, shown.as_bytes(), self.timeouts.call))
+    }
+
+    async fn whole(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let deadline = Deadline::after(self.timeouts.call);
+        let response = self.post(request, false, deadline).await?;
+        let body = http::read_body(response, deadline).await?;
+        response::parse(&body, &self.api_key)
+    }
+
+    async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let deadline = Deadline::after(self.timeouts.call);
+        let response = self.post(request, true, deadline).await?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if let Some(other) = content_type.filter(|kind| !is_event_stream(kind)) {
+            let text = format!("a stream was asked for, and the server sent {other}");
+            return Err(ProviderError::Other(text.into()));
+        }
+        let body = Body::new(response, self.timeouts);
+        let events = EventStream::new(body, self.api_key.clone(), Body::expect_end);
+        Ok(StreamReceiver::new(events).into())
     }
 
     fn url(&self) -> Result<Url, ProviderError> {
@@ -245,28 +269,27 @@ impl Provider for Anthropic {
         &self,
         request: &CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        let response = self.post(request, false).await?;
-        let body = http::read_body(response, self.timeouts).await?;
-        response::parse(&body)
+        let answer = self.whole(request).await;
+        answer.map_err(|error| self.api_key.redact_error(error))
     }
 
     async fn complete_stream_ref(
         &self,
         request: &CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        let response = self.post(request, true).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if let Some(other) = content_type.filter(|kind| !kind.starts_with("text/event-stream")) {
-            let text = format!("a stream was asked for, and the server sent {other}");
-            return Err(ProviderError::Other(text.into()));
-        }
-        let body = Body::new(response, self.timeouts);
-        Ok(StreamReceiver::new(EventStream::new(body, self.api_key.clone())).into())
+        let answer = self.streamed(request).await;
+        answer.map_err(|error| self.api_key.redact_error(error))
     }
 
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::new(PROVIDER, &self.model)
     }
+}
+
+/// Whether a content type is that of events, whatever its parameters.
+fn is_event_stream(content_type: &str) -> bool {
+    let kind = content_type.split(';').next().unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 #[cfg(test)]

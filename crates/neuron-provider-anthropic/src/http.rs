@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -45,38 +45,86 @@ impl Http {
         url: Url,
         headers: HeaderMap,
         body: Vec<u8>,
-        timeouts: Timeouts,
+        connect: Duration,
+        deadline: Deadline,
     ) -> Result<Response, ProviderError> {
-        let client = self.client(&url, timeouts)?;
+        let client = self.client(&url, connect)?;
         let request = client.post(url.clone()).headers(headers).body(body);
-        let sent = within(timeouts.call, request.send()).await?;
+        let sent = deadline.within(request.send()).await?;
         sent.map_err(|error| network_error(&url, error))
     }
 
-    fn client(&self, url: &Url, timeouts: Timeouts) -> Result<&Client, ProviderError> {
+    fn client(&self, url: &Url, connect: Duration) -> Result<&Client, ProviderError> {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let client = build(url, timeouts)
+        let client = build(url, connect)
             .map_err(|error| ProviderError::Network(Box::new(Transport::new("TLS", &*error))))?;
         Ok(self.client.get_or_init(|| client))
     }
 }
 
+/// The most bytes that a body which is read whole may have. Answers of models stay far below it.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
 /// Reads a whole body.
+///
+/// # Errors
+///
+/// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
+/// that does not end.
 pub(crate) async fn read_body(
     response: Response,
-    timeouts: Timeouts,
-) -> Result<Bytes, ProviderError> {
+    deadline: Deadline,
+) -> Result<Vec<u8>, ProviderError> {
     let url = response.url().clone();
-    let read = within(timeouts.call, response.bytes()).await?;
-    read.map_err(|error| network_error(&url, error))
+    let mut chunks = chunks(response);
+    let mut body = Vec::new();
+    let read = async {
+        while let Some(chunk) = next(&mut chunks).await {
+            let chunk = chunk.map_err(|error| network_error(&url, error))?;
+            if body.len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(ProviderError::Other("the response is too large".into()));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    deadline.within(read).await??;
+    Ok(body)
+}
+
+/// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
+pub(crate) async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
+    const ENOUGH: usize = 64 * 1024;
+    let mut chunks = chunks(response);
+    let mut body = Vec::new();
+    let read = async {
+        while body.len() < ENOUGH
+            && let Some(Ok(chunk)) = next(&mut chunks).await
+        {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    // What had come by then is kept.
+    let _ = deadline.within(read).await;
+    body
+}
+
+type Chunks = WasmBoxedStream<'static, reqwest::Result<Bytes>>;
+
+fn chunks(response: Response) -> Chunks {
+    Box::pin(response.bytes_stream())
+}
+
+async fn next(chunks: &mut Chunks) -> Option<reqwest::Result<Bytes>> {
+    poll_fn(|cx| chunks.as_mut().poll_next(cx)).await
 }
 
 #[cfg(not(target_family = "wasm"))]
-fn build(url: &Url, timeouts: Timeouts) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(url: &Url, connect: Duration) -> Result<Client, Box<dyn Error + Send + Sync>> {
     let builder = Client::builder()
-        .connect_timeout(timeouts.connect)
+        .connect_timeout(connect)
         // A redirect would carry the key to somebody else.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
@@ -87,7 +135,7 @@ fn build(url: &Url, timeouts: Timeouts) -> Result<Client, Box<dyn Error + Send +
 }
 
 #[cfg(target_family = "wasm")]
-fn build(_url: &Url, _timeouts: Timeouts) -> Result<Client, Box<dyn Error + Send + Sync>> {
+fn build(_url: &Url, _connect: Duration) -> Result<Client, Box<dyn Error + Send + Sync>> {
     Ok(Client::builder().build()?)
 }
 
@@ -116,21 +164,50 @@ fn is_loopback(url: &Url) -> bool {
         || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Limits the time of `work`.
-#[cfg(not(target_family = "wasm"))]
-async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, ProviderError> {
-    tokio::time::timeout(limit, work).await.map_err(|_| ProviderError::Timeout(limit))
+/// When a call must be over, whatever it is made of. The browser limits the time of its requests
+/// itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    #[cfg(not(target_family = "wasm"))]
+    limit: Duration,
+    /// `None` is further away than a clock can tell.
+    #[cfg(not(target_family = "wasm"))]
+    at: Option<tokio::time::Instant>,
 }
 
-/// The browser limits the time of its requests itself.
-#[cfg(target_family = "wasm")]
-async fn within<T>(_limit: Duration, work: impl Future<Output = T>) -> Result<T, ProviderError> {
-    Ok(work.await)
+impl Deadline {
+    /// Sets a time limit that begins now.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn after(limit: Duration) -> Self {
+        let at = tokio::time::Instant::now().checked_add(limit);
+        Self { limit, at }
+    }
+
+    #[cfg(target_family = "wasm")]
+    pub(crate) fn after(_limit: Duration) -> Self {
+        Self {}
+    }
+
+    /// Limits the time of `work` to what is left.
+    #[cfg(not(target_family = "wasm"))]
+    async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
+        match self.at {
+            Some(at) => tokio::time::timeout_at(at, work)
+                .await
+                .map_err(|_| ProviderError::Timeout(self.limit)),
+            None => Ok(work.await),
+        }
+    }
+
+    #[cfg(target_family = "wasm")]
+    async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
+        Ok(work.await)
+    }
 }
 
 /// A response's body as it arrives, which must not stand still for longer than the idle limit.
 pub(crate) struct Body {
-    chunks: WasmBoxedStream<'static, reqwest::Result<Bytes>>,
+    chunks: Chunks,
     url: Url,
     idle: Duration,
     /// Runs while a piece is waited for.
@@ -142,11 +219,18 @@ impl Body {
     pub(crate) fn new(response: Response, timeouts: Timeouts) -> Self {
         Self {
             url: response.url().clone(),
-            chunks: Box::pin(response.bytes_stream()),
+            chunks: chunks(response),
             idle: timeouts.idle,
             #[cfg(not(target_family = "wasm"))]
             timer: None,
         }
+    }
+
+    /// Waits no longer than a moment for what comes now, which should be the end. Says whether there
+    /// is anything to wait for: the browser reads to the end by itself.
+    pub(crate) fn expect_end(&mut self) -> bool {
+        self.idle = Duration::from_millis(50).min(self.idle);
+        cfg!(not(target_family = "wasm"))
     }
 
     #[cfg(not(target_family = "wasm"))]

@@ -15,6 +15,8 @@ use serde_json::Value;
 /// The provider's name in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "anthropic";
 
+const COMPACTION_BETA: &str = "compact-2026-01-12";
+
 /// What a request that says nothing of it gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Defaults<'a> {
@@ -37,6 +39,13 @@ pub(crate) fn body(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
+    if let Some(extra) = &request.extra
+        && !(extra.is_object() || extra.is_null())
+    {
+        return Err(ProviderError::InvalidRequest(
+            "`extra` must be a JSON object: its fields are merged into the request".into(),
+        ));
+    }
     let body = Body { request, defaults, stream };
     let written = match &request.extra {
         None => serde_json::to_vec(&body),
@@ -54,14 +63,29 @@ pub(crate) fn betas(request: &CompletionRequest) -> Vec<&'static str> {
     let mut needed: Vec<_> = edits
         .map(|edit| match edit {
             ContextEdit::Compact { strategy } if strategy.starts_with("compact_") => {
-                "compact-2026-01-12"
+                COMPACTION_BETA
             }
             _ => "context-management-2025-06-27",
         })
         .collect();
+    // A summary in the conversation is in beta too, also when this request asks for no other.
+    let mut blocks = request.messages.iter().flat_map(|message| &message.content);
+    if blocks.any(is_compaction) {
+        needed.push(COMPACTION_BETA);
+    }
     needed.sort_unstable();
     needed.dedup();
     needed
+}
+
+fn is_compaction(block: &ContentBlock) -> bool {
+    match block {
+        ContentBlock::Compaction { .. } => true,
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+            json.get("type").is_some_and(|kind| kind == "compaction")
+        }
+        block => matches!(block.portable(), Some(ContentBlock::Compaction { .. })),
+    }
 }
 
 /// Merges `extra` deep into a body; its `tools` are appended.
@@ -117,7 +141,9 @@ impl Serialize for Body<'_> {
         if output.effort.is_some() || output.format.is_some() {
             body.serialize_entry("output_config", &output)?;
         }
-        if let Some(management) = &request.context_management {
+        if let Some(management) = &request.context_management
+            && !management.edits.is_empty()
+        {
             body.serialize_entry("context_management", &Edits { edits: &management.edits })?;
         }
         if !request.tools.is_empty() {
@@ -228,7 +254,8 @@ enum Choice<'a> {
 
 fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
     // Without tools the API takes no choice, and these two mean what leaving it out means.
-    let no_tools = request.tools.is_empty() && request.extra.is_none();
+    let more = request.extra.as_ref().and_then(|extra| extra.get("tools"));
+    let no_tools = request.tools.is_empty() && more.is_none();
     Some(match request.tool_choice.as_ref()? {
         ToolChoice::Auto | ToolChoice::None if no_tools => return None,
         ToolChoice::Auto => Choice::Auto,
@@ -290,12 +317,17 @@ struct System<'a> {
 
 impl System<'_> {
     fn is_empty(&self) -> bool {
-        self.prompt.is_none_or(SystemPrompt::is_empty) && self.leading_texts().next().is_none()
+        let prompt_is_blank = match self.prompt {
+            None => true,
+            Some(SystemPrompt::Text(text)) => is_blank(text),
+            Some(SystemPrompt::Blocks(blocks)) => blocks.iter().all(|block| is_blank(&block.text)),
+        };
+        prompt_is_blank && self.leading_texts().next().is_none()
     }
 
     fn leading_texts(&self) -> impl Iterator<Item = &str> {
         let blocks = self.leading.iter().flat_map(|message| &message.content);
-        blocks.filter_map(ContentBlock::as_text).filter(|text| !text.is_empty())
+        blocks.filter_map(ContentBlock::as_text).filter(|text| !is_blank(text))
     }
 }
 
@@ -314,11 +346,11 @@ impl Serialize for System<'_> {
         }
         let mut blocks = serializer.serialize_seq(None)?;
         match self.prompt {
-            Some(SystemPrompt::Text(text)) if !text.is_empty() => {
+            Some(SystemPrompt::Text(text)) if !is_blank(text) => {
                 blocks.serialize_element(&plain(text))?;
             }
             Some(SystemPrompt::Blocks(prompt)) => {
-                for block in prompt.iter().filter(|block| !block.text.is_empty()) {
+                for block in prompt.iter().filter(|block| !is_blank(&block.text)) {
                     let cache_control = block.cache_control.as_ref().map(Cache::from);
                     blocks.serialize_element(&Block { cache_control, ..plain(&block.text) })?;
                 }
@@ -416,10 +448,15 @@ enum Block<'a> {
     Raw(&'a Value),
 }
 
+/// The API rejects texts that have nothing but white space, also those that a model wrote.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
 /// A block as the API takes it; `None` for what it would reject or does not know.
 fn block(block: &ContentBlock) -> Option<Block<'_>> {
     Some(match block {
-        ContentBlock::Text(text) if text.is_empty() => return None,
+        ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
         // Without a signature it is another provider's, or a torn one.
         ContentBlock::Thinking { signature, .. } if signature.is_empty() => return None,
@@ -428,9 +465,11 @@ fn block(block: &ContentBlock) -> Option<Block<'_>> {
         ContentBlock::ToolUse { id, name, input } => {
             Block::ToolUse { id, name, input: Input(input) }
         }
-        ContentBlock::ToolResult { tool_use_id, content, is_error } => {
-            Block::ToolResult { tool_use_id, content: Items(content), is_error: *is_error }
-        }
+        ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
+            tool_use_id,
+            content: Items { content, is_error: *is_error },
+            is_error: *is_error,
+        },
         ContentBlock::Image { source } => Block::Image { source: image(source)? },
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
@@ -453,7 +492,11 @@ impl Serialize for Input<'_> {
     }
 }
 
-struct Items<'a>(&'a [ContentItem]);
+/// What a tool returned. Of an error the API takes only texts, and at least one.
+struct Items<'a> {
+    content: &'a [ContentItem],
+    is_error: bool,
+}
 
 impl Items<'_> {
     fn is_empty(&self) -> bool {
@@ -461,12 +504,19 @@ impl Items<'_> {
     }
 
     fn items(&self) -> impl Iterator<Item = Block<'_>> {
-        self.0.iter().filter_map(|item| match item {
-            ContentItem::Text(text) if text.is_empty() => None,
+        let is_blank =
+            |item: &ContentItem| matches!(item, ContentItem::Text(text) if is_blank(text));
+        let says_nothing = self.is_error && self.content.iter().all(is_blank);
+        let items = self.content.iter().filter_map(move |item| match item {
+            item if is_blank(item) => None,
             ContentItem::Text(text) => Some(Block::Text { text }),
+            _ if self.is_error => Some(Block::Text { text: "[image]" }),
             ContentItem::Image { source } => Some(Block::Image { source: image(source)? }),
             _ => None,
-        })
+        });
+        items.chain(
+            says_nothing.then_some(Block::Text { text: "[the tool failed without a message]" }),
+        )
     }
 }
 

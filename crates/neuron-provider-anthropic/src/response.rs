@@ -8,18 +8,21 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
+use crate::secret::Secret;
 
 /// How much of a body that is no message an error shows, in characters.
 const SHOWN: usize = 300;
 
-/// Reads a whole answer.
+/// Reads a whole answer. What an error shows of it is without the secret.
 ///
 /// # Errors
 ///
 /// [`ProviderError::Other`] when the body is not a message.
-pub(crate) fn parse(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
+pub(crate) fn parse(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
-        let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
+        // Redacted before it is cut: half a key is too much.
+        let text = secret.redact(String::from_utf8_lossy(body).into_owned());
+        let shown: String = text.chars().take(SHOWN).collect();
         ProviderError::Other(
             format!("the response is not a message ({error}); it begins with: {shown}").into(),
         )
@@ -31,7 +34,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         model: wire.model,
         stop_reason: stop_reason(wire.stop_reason.as_deref(), &message),
         message,
-        usage: wire.usage.into(),
+        usage: wire.usage.unwrap_or_default().into(),
     })
 }
 
@@ -46,7 +49,7 @@ pub(crate) struct WireMessage {
     #[serde(default)]
     stop_reason: Option<String>,
     #[serde(default)]
-    pub(crate) usage: WireUsage,
+    pub(crate) usage: Option<WireUsage>,
 }
 
 /// Maps why the model stopped; where the API does not say, it follows from the message.
@@ -109,10 +112,12 @@ fn read_redacted(fields: &Map<String, Value>) -> Option<ContentBlock> {
 }
 
 fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
-    let input = match fields.get("input")? {
-        // Compatible servers pass on arguments that their model did not write as an object.
-        Value::String(text) => parse_arguments(text),
-        input => input.clone(),
+    let input = match fields.get("input") {
+        // Compatible servers leave arguments out where there are none, and pass on those that
+        // their model did not write as an object.
+        None | Some(Value::Null) => parse_arguments(""),
+        Some(Value::String(text)) => parse_arguments(text),
+        Some(input) => input.clone(),
     };
     Some(ContentBlock::ToolUse {
         id: text_of(fields, "id")?.to_owned(),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use neuron_types::{BoxError, ProviderError};
+
 /// A text that `Debug` does not show.
 #[derive(Clone)]
 pub(crate) struct Secret(String);
@@ -22,6 +24,32 @@ impl Secret {
             return text;
         }
         text.replace(&self.0, "[redacted]")
+    }
+
+    /// Takes the secret out of an error's texts.
+    pub(crate) fn redact_error(&self, error: ProviderError) -> ProviderError {
+        use ProviderError as E;
+        match error {
+            E::Network(source) => E::Network(self.redact_source(source)),
+            E::ModelLoading(text) => E::ModelLoading(self.redact(text)),
+            E::ServiceUnavailable(text) => E::ServiceUnavailable(self.redact(text)),
+            E::Authentication(text) => E::Authentication(self.redact(text)),
+            E::InvalidRequest(text) => E::InvalidRequest(self.redact(text)),
+            E::ModelNotFound(text) => E::ModelNotFound(self.redact(text)),
+            E::InsufficientResources(text) => E::InsufficientResources(self.redact(text)),
+            E::StreamError(text) => E::StreamError(self.redact(text)),
+            E::Other(source) => E::Other(self.redact_source(source)),
+            // No text.
+            error => error,
+        }
+    }
+
+    fn redact_source(&self, source: BoxError) -> BoxError {
+        let text = source.to_string();
+        if self.0.is_empty() || !text.contains(&self.0) {
+            return source;
+        }
+        self.redact(text).into()
     }
 }
 

@@ -29,6 +29,10 @@ pub(crate) struct EventStream<B> {
     ready: VecDeque<StreamEvent>,
     /// Nothing follows what is ready.
     ended: bool,
+    /// Tells the body that only its end is missing, and says whether to wait for that.
+    expect_end: fn(&mut B) -> bool,
+    /// The body's end is waited for before the last event.
+    awaits_end: bool,
     secret: Secret,
 }
 
@@ -36,22 +40,25 @@ impl<B> EventStream<B>
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend,
 {
-    pub(crate) fn new(body: B, secret: Secret) -> Self {
+    pub(crate) fn new(body: B, secret: Secret, expect_end: fn(&mut B) -> bool) -> Self {
         Self {
             body,
             decoder: SseDecoder::default(),
             answer: Answer::default(),
             ready: VecDeque::new(),
             ended: false,
+            expect_end,
+            awaits_end: false,
             secret,
         }
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let (answer, ready, ended) = (&mut self.answer, &mut self.ready, &mut self.ended);
+        let secret = &self.secret;
         let fed = self.decoder.feed(bytes, |data| {
             if !*ended {
-                *ended = answer.take(data, ready)?;
+                *ended = answer.take(data, secret, ready)?;
             }
             Ok::<_, Fault>(())
         });
@@ -59,13 +66,7 @@ where
     }
 
     fn end_with(&mut self, error: ProviderError) {
-        let error = match error {
-            // The only texts that the server writes.
-            ProviderError::StreamError(text) => {
-                ProviderError::StreamError(self.secret.redact(text))
-            }
-            error => error,
-        };
+        let error = self.secret.redact_error(error);
         self.ready.push_back(StreamEvent::Error(error.into()));
         self.ended = true;
     }
@@ -79,6 +80,12 @@ where
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
         loop {
+            if self.awaits_end && self.ready.len() == 1 {
+                // The answer is complete, whatever this gives; but only a connection whose answer
+                // was read to its end serves the next request.
+                let _ = std::task::ready!(Pin::new(&mut self.body).poll_next(cx));
+                self.awaits_end = false;
+            }
             if let Some(event) = self.ready.pop_front() {
                 return Poll::Ready(Some(event));
             }
@@ -92,7 +99,10 @@ where
                     "the stream ended before the answer was complete".into(),
                 )),
             };
-            if let Err(error) = fed {
+            if self.ended {
+                // What came after the last event cannot break the answer.
+                self.awaits_end = (self.expect_end)(&mut self.body);
+            } else if let Err(error) = fed {
                 self.end_with(error);
             }
         }
@@ -139,6 +149,9 @@ struct WireEvent<'a> {
 /// Any of the API's deltas: each has one of these fields, more or less.
 #[derive(Deserialize)]
 struct WireDelta<'a> {
+    /// Empty in a `message_delta`, and where compatible servers leave it out.
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
     #[serde(borrow, default)]
     text: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -157,6 +170,49 @@ struct WireDelta<'a> {
     stop_reason: Option<Cow<'a, str>>,
 }
 
+impl WireDelta<'_> {
+    fn is_read(&self) -> bool {
+        self.kind.is_empty() || DELTAS.contains(&&*self.kind)
+    }
+}
+
+/// The events and the deltas that are read; others are passed over.
+const EVENTS: [&str; 7] = [
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "error",
+];
+const DELTAS: [&str; 6] = [
+    "text_delta",
+    "input_json_delta",
+    "thinking_delta",
+    "signature_delta",
+    "citations_delta",
+    "compaction_delta",
+];
+
+/// How much of an event that cannot be read an error shows, in characters.
+const SHOWN: usize = 200;
+
+/// Whether this is JSON, but an event or a delta that is not read.
+fn is_unknown(data: &[u8]) -> bool {
+    let Ok(event) = serde_json::from_slice::<Value>(data) else {
+        return false;
+    };
+    let is_other = |kind: Option<&Value>, known: &[&str]| {
+        let kind = kind.and_then(Value::as_str);
+        kind.is_some_and(|kind| !known.contains(&kind))
+    };
+    let kind = event.get("type");
+    is_other(kind, &EVENTS)
+        || kind.is_some_and(|kind| kind == "content_block_delta")
+            && is_other(event.pointer("/delta/type"), &DELTAS)
+}
+
 /// An answer as far as it has come.
 #[derive(Default)]
 struct Answer {
@@ -165,7 +221,9 @@ struct Answer {
     usage: WireUsage,
     stop_reason: Option<String>,
     open: BTreeMap<usize, OpenBlock>,
-    done: BTreeMap<usize, ContentBlock>,
+    /// Blocks with their indices, in the order in which they ended. Compatible servers use an index
+    /// more than once.
+    done: Vec<(usize, ContentBlock)>,
 }
 
 impl Answer {
@@ -173,33 +231,52 @@ impl Answer {
     fn take(
         &mut self,
         data: &[u8],
+        secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        let event: WireEvent<'_> = serde_json::from_slice(data).map_err(|error| {
-            let shown: String = String::from_utf8_lossy(data).chars().take(200).collect();
-            ProviderError::StreamError(format!("an event is not as expected ({error}): {shown}"))
-        })?;
+        // Proxies send such events to keep a connection open.
+        if data.trim_ascii().is_empty() {
+            return Ok(false);
+        }
+        let event: WireEvent<'_> = match serde_json::from_slice(data) {
+            Ok(event) => event,
+            // What the API adds may give our fields other types.
+            Err(_) if is_unknown(data) => return Ok(false),
+            Err(error) => {
+                // Redacted before it is cut: half a key is too much.
+                let text = secret.redact(String::from_utf8_lossy(data).into_owned());
+                let shown: String = text.chars().take(SHOWN).collect();
+                let text = format!("an event is not as expected ({error}): {shown}");
+                return Err(ProviderError::StreamError(text));
+            }
+        };
         match &*event.kind {
             "message_start" => {
                 if let Some(message) = event.message {
                     (self.id, self.model) = (message.id, message.model);
-                    self.usage = message.usage;
+                    self.usage = message.usage.unwrap_or_default();
                 }
             }
             "content_block_start" => {
                 if let Some(fields) = event.content_block {
+                    self.close(event.index, out);
                     self.open.insert(event.index, OpenBlock::start(fields, out));
                 }
             }
             "content_block_delta" => {
-                if let (Some(block), Some(delta)) = (self.open.get_mut(&event.index), event.delta) {
+                let delta = event.delta.filter(WireDelta::is_read);
+                if let Some(delta) = delta {
+                    let Some(block) = self.open.get_mut(&event.index) else {
+                        return Err(ProviderError::StreamError(format!(
+                            "the stream continues block {}, which is not open",
+                            event.index
+                        )));
+                    };
                     block.extend(delta, out);
                 }
             }
             "content_block_stop" => {
-                if let Some(block) = self.open.remove(&event.index) {
-                    self.done.insert(event.index, block.stop(out));
-                }
+                self.close(event.index, out);
             }
             "message_delta" => {
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
@@ -225,11 +302,20 @@ impl Answer {
         Ok(false)
     }
 
+    /// Ends a block, if it is open.
+    fn close(&mut self, index: usize, out: &mut VecDeque<StreamEvent>) {
+        if let Some(block) = self.open.remove(&index) {
+            self.done.push((index, block.stop(out)));
+        }
+    }
+
     fn finish(&mut self, out: &mut VecDeque<StreamEvent>) {
         for (index, block) in std::mem::take(&mut self.open) {
-            self.done.insert(index, block.stop(out));
+            self.done.push((index, block.stop(out)));
         }
-        let content = std::mem::take(&mut self.done).into_values().collect();
+        let mut done = std::mem::take(&mut self.done);
+        done.sort_by_key(|(index, _)| *index);
+        let content = done.into_iter().map(|(_, block)| block).collect();
         let message = Message { role: Role::Assistant, content };
         let usage = TokenUsage::from(std::mem::take(&mut self.usage));
         out.push_back(StreamEvent::Usage(usage.clone()));

@@ -1,1 +1,721 @@
-//! Tests.
+//! Every mapping of a request, and that the bytes of a conversation only grow.
+
+use neuron_testing::anthropic::check_request;
+use neuron_types::{ContextManagement, SystemBlock, ToolAnnotations};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const DEFAULTS: Defaults<'_> = Defaults { model: "default-model", max_tokens: 100 };
+
+fn json_of(request: &CompletionRequest) -> Value {
+    serde_json::from_slice(&body(request, DEFAULTS, false).unwrap()).unwrap()
+}
+
+/// Checks a body, without the fields that every body has.
+#[track_caller]
+fn check(request: &CompletionRequest, expected: Value) {
+    let mut json = json_of(request);
+    let fields = json.as_object_mut().unwrap();
+    for (key, usual) in
+        [("model", json!("default-model")), ("max_tokens", json!(100)), ("messages", json!([]))]
+    {
+        if fields.get(key) == Some(&usual) {
+            fields.shift_remove(key);
+        }
+    }
+    assert_eq!(json, expected);
+}
+
+/// Checks what a message of this role with these blocks becomes.
+#[track_caller]
+fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
+    let message = Message { role, content };
+    let messages = vec![Message::user("hi"), message];
+    let expected = json!({"messages": [
+        {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        {"role": json_role(role), "content": expected},
+    ]});
+    check(&talk(messages), expected);
+}
+
+fn json_role(role: Role) -> Value {
+    serde_json::to_value(role).unwrap()
+}
+
+fn talk(messages: Vec<Message>) -> CompletionRequest {
+    CompletionRequest { messages, ..Default::default() }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+fn result(content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
+    ContentBlock::ToolResult { tool_use_id: "c1".into(), content, is_error }
+}
+
+fn png() -> ImageSource {
+    ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() }
+}
+
+fn tool(name: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.into(),
+        title: None,
+        description: "Looks".into(),
+        input_schema: json!({"type": "object"}),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+fn cache(ttl: Option<CacheTtl>) -> Option<CacheControl> {
+    Some(CacheControl { ttl })
+}
+
+#[test]
+fn an_empty_request_has_the_defaults() {
+    assert_eq!(
+        json_of(&CompletionRequest::default()),
+        json!({"model": "default-model", "max_tokens": 100, "messages": []})
+    );
+    let request =
+        CompletionRequest { model: "other".into(), max_tokens: Some(7), ..Default::default() };
+    check(&request, json!({"model": "other", "max_tokens": 7}));
+    let streamed = body(&request, DEFAULTS, true).unwrap();
+    assert_eq!(
+        String::from_utf8(streamed).unwrap(),
+        r#"{"model":"other","max_tokens":7,"stream":true,"messages":[]}"#
+    );
+}
+
+#[test]
+fn blocks_of_users() {
+    let user = |blocks, expected| check_blocks(Role::User, blocks, expected);
+    user(vec![text("日本")], json!([{"type": "text", "text": "日本"}]));
+    user(
+        vec![ContentBlock::Image { source: png() }],
+        json!([{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}]),
+    );
+    let url = "https://example.com/a".to_owned();
+    user(
+        vec![ContentBlock::Image { source: ImageSource::Url { url: url.clone() } }],
+        json!([{"type": "image", "source": {"type": "url", "url": url}}]),
+    );
+    for (source, expected) in [
+        (
+            DocumentSource::Base64Pdf { data: "aGk=".into() },
+            json!({"type": "base64", "media_type": "application/pdf", "data": "aGk="}),
+        ),
+        (
+            DocumentSource::PlainText { data: "hi".into() },
+            json!({"type": "text", "media_type": "text/plain", "data": "hi"}),
+        ),
+        (DocumentSource::Url { url: url.clone() }, json!({"type": "url", "url": url})),
+    ] {
+        user(
+            vec![ContentBlock::Document { source }],
+            json!([{"type": "document", "source": expected}]),
+        );
+    }
+}
+
+#[test]
+fn results_of_tools() {
+    let check = |content, is_error, expected: Value| {
+        let expected = json!([{"type": "tool_result", "tool_use_id": "c1"}, expected]);
+        let [mut result_json, more] = [expected[0].clone(), expected[1].clone()];
+        let fields = result_json.as_object_mut().unwrap();
+        fields.extend(more.as_object().unwrap().clone());
+        check_blocks(Role::User, vec![result(content, is_error)], json!([result_json]));
+    };
+    let said = |said: &str| ContentItem::Text(said.into());
+    let image = || ContentItem::Image { source: png() };
+    check(
+        vec![said("22"), said("°C")],
+        false,
+        json!({"content": [{"type": "text", "text": "22"}, {"type": "text", "text": "°C"}]}),
+    );
+    check(
+        vec![said(" \n"), image()],
+        false,
+        json!({"content": [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}]}),
+    );
+    check(vec![], false, json!({}));
+    check(vec![said("")], false, json!({}));
+    check(
+        vec![said("no")],
+        true,
+        json!({"content": [{"type": "text", "text": "no"}], "is_error": true}),
+    );
+}
+
+/// The API refuses errors without content, and images in errors: one such result made every later
+/// request of a conversation fail.
+#[test]
+fn an_error_of_a_tool_always_has_a_text_and_never_an_image() {
+    let bare = json!([{
+        "type": "tool_result",
+        "tool_use_id": "c1",
+        "content": [{"type": "text", "text": "[the tool failed without a message]"}],
+        "is_error": true,
+    }]);
+    check_blocks(Role::User, vec![result(vec![], true)], bare.clone());
+    let blank = vec![ContentItem::Text("\n".into())];
+    check_blocks(Role::User, vec![result(blank, true)], bare);
+    let image = ContentItem::Image { source: png() };
+    check_blocks(
+        Role::User,
+        vec![result(vec![ContentItem::Text("see".into()), image], true)],
+        json!([{
+            "type": "tool_result",
+            "tool_use_id": "c1",
+            "content": [{"type": "text", "text": "see"}, {"type": "text", "text": "[image]"}],
+            "is_error": true,
+        }]),
+    );
+}
+
+#[test]
+fn blocks_of_models() {
+    let model = |blocks, expected| check_blocks(Role::Assistant, blocks, expected);
+    let thinking = |thinking: &str, signature: &str| ContentBlock::Thinking {
+        thinking: thinking.into(),
+        signature: signature.into(),
+    };
+    model(
+        vec![thinking("hm", "sig"), thinking("", "sig2")],
+        json!([
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "thinking", "thinking": "", "signature": "sig2"},
+        ]),
+    );
+    model(
+        vec![thinking("of another provider", ""), text("a")],
+        json!([{"type": "text", "text": "a"}]),
+    );
+    model(
+        vec![ContentBlock::RedactedThinking { data: "xyz".into() }],
+        json!([{"type": "redacted_thinking", "data": "xyz"}]),
+    );
+    model(
+        vec![ContentBlock::Compaction { content: "so far".into() }],
+        json!([{"type": "compaction", "content": "so far"}]),
+    );
+    for (input, expected) in [
+        (json!({"z": 1, "a": [null]}), json!({"z": 1, "a": [null]})),
+        (json!({}), json!({})),
+        (json!(null), json!({})),
+        (json!([1]), json!({"input": [1]})),
+        (json!("x"), json!({"input": "x"})),
+        (neuron_types::ToolCall::invalid_json_input("{\"a"), json!({"invalid_json": "{\"a"})),
+    ] {
+        model(
+            vec![call("c1", input)],
+            json!([{"type": "tool_use", "id": "c1", "name": "look", "input": expected}]),
+        );
+    }
+}
+
+#[test]
+fn arguments_keep_the_order_in_which_the_model_wrote_them() {
+    let message = Message {
+        role: Role::Assistant,
+        content: vec![call("c1", json!({"z": 1, "a": 2, "m": 3}))],
+    };
+    let body = body(&talk(vec![message]), DEFAULTS, false).unwrap();
+    let body = String::from_utf8(body).unwrap();
+    assert!(body.contains(r#""input":{"z":1,"a":2,"m":3}"#), "{body}");
+}
+
+#[test]
+fn raw_blocks_go_back_as_they_came_and_others_in_their_portable_form() {
+    let cited =
+        json!({"text": "a", "type": "text", "citations": [{"type": "char_location"}], "new": null});
+    let portable = || Some(text("a"));
+    check_blocks(
+        Role::Assistant,
+        vec![raw("anthropic", cited.clone(), portable())],
+        json!([cited]),
+    );
+    check_blocks(
+        Role::Assistant,
+        vec![
+            raw("openai", cited.clone(), portable()),
+            raw("openai", cited.clone(), None),
+            raw("openai", cited.clone(), Some(raw("x", cited, portable()))),
+        ],
+        json!([{"type": "text", "text": "a"}, {"type": "text", "text": "a"}]),
+    );
+}
+
+/// Models write such texts before a tool call, and the API refuses them in the next request.
+#[test]
+fn blank_texts_and_messages_without_content_are_left_out() {
+    check_blocks(
+        Role::Assistant,
+        vec![text("\n\n"), text(""), text(" a "), text("\u{3000}")],
+        json!([{"type": "text", "text": " a "}]),
+    );
+    let request = talk(vec![
+        Message::user("hi"),
+        Message::assistant(""),
+        Message { role: Role::Assistant, content: vec![] },
+        Message::system(" "),
+        Message::user("still there?"),
+    ]);
+    check(
+        &request,
+        json!({"messages": [
+            {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+            {"role": "user", "content": [{"type": "text", "text": "still there?"}]},
+        ]}),
+    );
+}
+
+#[test]
+fn system_prompts() {
+    let check = |system: SystemPrompt, leading: &[&str], expected: Value| {
+        let request = CompletionRequest {
+            system: Some(system),
+            messages: leading.iter().map(|text| Message::system(*text)).collect(),
+            ..Default::default()
+        };
+        check(&request, expected);
+    };
+    let block = |text: &str, ttl: Option<Option<CacheTtl>>| SystemBlock {
+        text: text.into(),
+        cache_control: ttl.map(|ttl| CacheControl { ttl }),
+    };
+    let plain = |text: &str| json!({"type": "text", "text": text});
+    check("be kind".into(), &[], json!({"system": "be kind"}));
+    check("".into(), &[], json!({}));
+    check(" \n".into(), &[], json!({}));
+    check(vec![].into(), &[], json!({}));
+    check(vec![block("", None)].into(), &[], json!({}));
+    check(
+        vec![
+            block("a", None),
+            block("\n", None),
+            block("b", Some(None)),
+            block("c", Some(Some(CacheTtl::FiveMinutes))),
+            block("d", Some(Some(CacheTtl::OneHour))),
+        ]
+        .into(),
+        &[],
+        json!({"system": [
+            {"type": "text", "text": "a"},
+            {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "c", "cache_control": {"type": "ephemeral", "ttl": "5m"}},
+            {"type": "text", "text": "d", "cache_control": {"type": "ephemeral", "ttl": "1h"}},
+        ]}),
+    );
+    check("a".into(), &["b", "", "c"], json!({"system": [plain("a"), plain("b"), plain("c")]}));
+    check("".into(), &["b"], json!({"system": [plain("b")]}));
+    check(vec![block("a", None)].into(), &["b"], json!({"system": [plain("a"), plain("b")]}));
+}
+
+#[test]
+fn a_system_message_within_the_conversation_stays_there() {
+    let request = talk(vec![Message::system("a"), Message::user("hi"), Message::system("b")]);
+    check(
+        &request,
+        json!({
+            "system": [{"type": "text", "text": "a"}],
+            "messages": [
+                {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+                {"role": "system", "content": [{"type": "text", "text": "b"}]},
+            ],
+        }),
+    );
+}
+
+#[test]
+fn tools_without_what_the_api_does_not_take() {
+    let full = ToolDefinition {
+        title: Some("Look".into()),
+        output_schema: Some(json!({"type": "string"})),
+        annotations: Some(ToolAnnotations { read_only_hint: Some(true), ..Default::default() }),
+        cache_control: cache(Some(CacheTtl::OneHour)),
+        ..tool("look")
+    };
+    let request = CompletionRequest { tools: vec![tool("see"), full], ..Default::default() };
+    check(
+        &request,
+        json!({"tools": [
+            {"name": "see", "description": "Looks", "input_schema": {"type": "object"}},
+            {
+                "name": "look",
+                "description": "Looks",
+                "input_schema": {"type": "object"},
+                "cache_control": {"type": "ephemeral", "ttl": "1h"},
+            },
+        ]}),
+    );
+}
+
+#[test]
+fn choices_of_tools() {
+    let check = |choice: ToolChoice, tools: Vec<ToolDefinition>, expected: Option<Value>| {
+        let request = CompletionRequest { tools, tool_choice: Some(choice), ..Default::default() };
+        let json = json_of(&request);
+        assert_eq!(json.get("tool_choice").cloned(), expected);
+    };
+    let specific = || ToolChoice::Specific { name: "look".into() };
+    for (choice, with, without) in [
+        (ToolChoice::Auto, json!({"type": "auto"}), None),
+        (ToolChoice::None, json!({"type": "none"}), None),
+        (ToolChoice::Required, json!({"type": "any"}), Some(json!({"type": "any"}))),
+        (
+            specific(),
+            json!({"type": "tool", "name": "look"}),
+            Some(json!({"type": "tool", "name": "look"})),
+        ),
+    ] {
+        check(choice.clone(), vec![tool("look")], Some(with));
+        check(choice, vec![], without);
+    }
+}
+
+/// The choice was sent whenever there was `extra`, and the API refuses it without tools.
+#[test]
+fn a_choice_follows_the_tools_in_extra_and_nothing_else_there() {
+    let choice = |extra: Value| {
+        let request = CompletionRequest {
+            tool_choice: Some(ToolChoice::Auto),
+            extra: Some(extra),
+            ..Default::default()
+        };
+        json_of(&request).get("tool_choice").cloned()
+    };
+    assert_eq!(choice(json!({"metadata": {"user_id": "u"}})), None);
+    assert_eq!(
+        choice(json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]})),
+        Some(json!({"type": "auto"}))
+    );
+}
+
+#[test]
+fn thinking_effort_and_format() {
+    let base = CompletionRequest::default;
+    let check_thinking = |thinking, max_tokens, expected| {
+        let request = CompletionRequest { thinking: Some(thinking), max_tokens, ..base() };
+        check(&request, expected);
+    };
+    let enabled = ThinkingConfig::Enabled { budget_tokens: 2000 };
+    let thinking = json!({"type": "enabled", "budget_tokens": 2000});
+    check_thinking(enabled, None, json!({"max_tokens": 2100, "thinking": thinking}));
+    check_thinking(enabled, Some(3000), json!({"max_tokens": 3000, "thinking": thinking}));
+    check_thinking(ThinkingConfig::Disabled, None, json!({"thinking": {"type": "disabled"}}));
+    check_thinking(ThinkingConfig::Adaptive, None, json!({"thinking": {"type": "adaptive"}}));
+    let schema = json!({"type": "object", "properties": {}});
+    let format =
+        ResponseFormat::JsonSchema { name: "answer".into(), schema: schema.clone(), strict: true };
+    for (effort, format, expected) in [
+        (ReasoningEffort::None, Some(ResponseFormat::Text), json!({})),
+        (ReasoningEffort::Low, None, json!({"output_config": {"effort": "low"}})),
+        (ReasoningEffort::Medium, None, json!({"output_config": {"effort": "medium"}})),
+        (
+            ReasoningEffort::High,
+            Some(format.clone()),
+            json!({"output_config": {"effort": "high", "format": {"type": "json_schema", "schema": schema}}}),
+        ),
+        (
+            ReasoningEffort::None,
+            Some(format),
+            json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+        ),
+    ] {
+        let request =
+            CompletionRequest { reasoning_effort: Some(effort), response_format: format, ..base() };
+        check(&request, expected);
+    }
+}
+
+#[test]
+fn what_the_api_cannot_express_is_an_error() {
+    let error = |request| body(&request, DEFAULTS, false).unwrap_err().to_string();
+    let request = CompletionRequest {
+        response_format: Some(ResponseFormat::JsonObject),
+        ..Default::default()
+    };
+    assert_eq!(
+        error(request),
+        "invalid request: Anthropic has no free JSON mode: use ResponseFormat::JsonSchema"
+    );
+    let request = CompletionRequest { extra: Some(json!([{"top_k": 5}])), ..Default::default() };
+    assert_eq!(
+        error(request),
+        "invalid request: `extra` must be a JSON object: its fields are merged into the request"
+    );
+}
+
+#[test]
+fn numbers_are_printed_as_they_were_written() {
+    for extra in [None, Some(json!({"top_k": 5}))] {
+        let request = CompletionRequest {
+            temperature: Some(0.7),
+            top_p: Some(0.95),
+            stop_sequences: vec!["END".into(), "\n\nHuman:".into()],
+            extra,
+            ..Default::default()
+        };
+        let body = body(&request, DEFAULTS, false).unwrap();
+        let body = String::from_utf8(body).unwrap();
+        let expected = r#""temperature":0.7,"top_p":0.95,"stop_sequences":["END","\n\nHuman:"],"#;
+        assert!(body.contains(expected), "{body}");
+    }
+}
+
+#[test]
+fn context_management_and_its_betas() {
+    let check_edits = |strategies: &[&str], betas_needed: &[&str]| {
+        let edits =
+            strategies.iter().map(|strategy| ContextEdit::Compact { strategy: (*strategy).into() });
+        let request = CompletionRequest {
+            context_management: Some(ContextManagement { edits: edits.collect() }),
+            ..Default::default()
+        };
+        let types = strategies.iter().map(|name| json!({"type": name}));
+        let edits: Vec<_> = types.collect();
+        check(&request, json!({"context_management": {"edits": edits}}));
+        assert_eq!(betas(&request), betas_needed);
+    };
+    check_edits(&["compact_20260112"], &["compact-2026-01-12"]);
+    check_edits(
+        &["compact_20260112", "clear_tool_uses_20250919", "clear_thinking_20251015"],
+        &["compact-2026-01-12", "context-management-2025-06-27"],
+    );
+}
+
+/// Sent without a beta header, as no edit needs one, and refused.
+#[test]
+fn context_management_without_edits_is_not_sent() {
+    let request = CompletionRequest {
+        context_management: Some(ContextManagement::default()),
+        ..Default::default()
+    };
+    check(&request, json!({}));
+    assert!(betas(&request).is_empty());
+}
+
+/// The API knows the block only with the beta: a conversation that was compacted once could not go
+/// on without asking for further compaction.
+#[test]
+fn a_summary_in_the_conversation_brings_its_beta() {
+    let summary = ContentBlock::Compaction { content: "so far".into() };
+    let json = json!({"type": "compaction", "content": null});
+    for block in [
+        summary.clone(),
+        raw("anthropic", json.clone(), None),
+        raw("other", json.clone(), Some(summary)),
+    ] {
+        let request = talk(vec![
+            Message::user("hi"),
+            Message { role: Role::Assistant, content: vec![block] },
+        ]);
+        assert_eq!(betas(&request), ["compact-2026-01-12"]);
+        assert_eq!(check_request(&json_of(&request), &betas(&request)), Ok(()));
+    }
+    let request = talk(vec![Message {
+        role: Role::Assistant,
+        content: vec![text("compaction"), raw("other", json, None)],
+    }]);
+    assert!(betas(&request).is_empty());
+}
+
+#[test]
+fn extra_is_merged_deep_and_its_tools_are_appended() {
+    let search = json!({"type": "web_search_20250305", "name": "web_search"});
+    let request = CompletionRequest {
+        tools: vec![tool("look")],
+        reasoning_effort: Some(ReasoningEffort::Low),
+        stop_sequences: vec!["a".into()],
+        extra: Some(json!({
+            "metadata": {"user_id": "u"},
+            "output_config": {"task_budget": {"total": 5}, "effort": "max"},
+            "stop_sequences": ["b"],
+            "tools": [search],
+            "max_tokens": 5,
+        })),
+        ..Default::default()
+    };
+    check(
+        &request,
+        json!({
+            "max_tokens": 5,
+            "metadata": {"user_id": "u"},
+            "output_config": {"effort": "max", "task_budget": {"total": 5}},
+            "stop_sequences": ["b"],
+            "tools": [
+                {"name": "look", "description": "Looks", "input_schema": {"type": "object"}},
+                search,
+            ],
+        }),
+    );
+    let request = CompletionRequest {
+        extra: Some(json!({"tools": [search], "output_config": {"effort": "max"}})),
+        ..Default::default()
+    };
+    check(&request, json!({"tools": [search], "output_config": {"effort": "max"}}));
+    for nothing in [json!(null), json!({})] {
+        let request = CompletionRequest { extra: Some(nothing), ..Default::default() };
+        check(&request, json!({}));
+    }
+}
+
+#[test]
+fn a_body_with_everything_is_accepted() {
+    let request = CompletionRequest {
+        system: Some(
+            vec![SystemBlock {
+                text: "be kind".into(),
+                cache_control: cache(Some(CacheTtl::OneHour)),
+            }]
+            .into(),
+        ),
+        messages: vec![
+            Message::system("and brief"),
+            Message::user("hi"),
+            Message { role: Role::Assistant, content: vec![call("c1", json!(null))] },
+            Message { role: Role::User, content: vec![result(vec![], true)] },
+        ],
+        tools: vec![tool("look")],
+        tool_choice: Some(ToolChoice::Auto),
+        stop_sequences: vec!["END".into()],
+        thinking: Some(ThinkingConfig::Enabled { budget_tokens: 1024 }),
+        reasoning_effort: Some(ReasoningEffort::High),
+        context_management: Some(ContextManagement {
+            edits: vec![ContextEdit::Compact { strategy: "compact_20260112".into() }],
+        }),
+        extra: Some(json!({"metadata": {"user_id": "u"}})),
+        ..Default::default()
+    };
+    assert_eq!(check_request(&json_of(&request), &betas(&request)), Ok(()));
+}
+
+/// What the user and the model say in a turn, the kinds of arguments and results of its calls, and
+/// whether a system message follows.
+type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
+
+/// A piece of a conversation that may follow any other.
+fn turn() -> impl Strategy<Value = Turn> {
+    let user = prop_oneof![
+        "[a-zé🦀\"\\\\ \n]{0,8}".prop_map(ContentBlock::Text),
+        Just(ContentBlock::Image { source: png() }),
+        Just(ContentBlock::Document { source: DocumentSource::PlainText { data: "d".into() } }),
+    ];
+    let model = prop_oneof![
+        "[a-zé🦀\"\\\\ \n]{0,8}x?".prop_map(|text| ContentBlock::Text(text.trim_end().into())),
+        ("[a-z]{0,3}", "[a-z]{0,2}")
+            .prop_map(|(thinking, signature)| ContentBlock::Thinking { thinking, signature }),
+        Just(ContentBlock::RedactedThinking { data: "r".into() }),
+        Just(ContentBlock::Compaction { content: "sum".into() }),
+        any::<bool>().prop_map(|own| raw(
+            if own { "anthropic" } else { "other" },
+            json!({"type": "text", "text": "t", "citations": null}),
+            Some(text("t"))
+        )),
+    ];
+    (
+        prop::collection::vec(user, 0..3),
+        prop::collection::vec((0_u8..6, 0_u8..4), 0..3),
+        prop::collection::vec(model, 0..4),
+        any::<bool>(),
+    )
+}
+
+/// A conversation that the API takes, and where it may be cut.
+fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
+    prop::collection::vec(turn(), 0..6).prop_map(|turns| {
+        let mut messages = vec![Message::user("hi")];
+        let mut ends = vec![1];
+        for (index, (user, calls, model, system)) in turns.into_iter().enumerate() {
+            messages.push(Message { role: Role::User, content: user });
+            ends.push(messages.len());
+            let (mut asked, mut answered) = (model, Vec::new());
+            for (position, (input, outcome)) in calls.into_iter().enumerate() {
+                let id = format!("call_{index}_{position}");
+                let inputs = [
+                    json!(null),
+                    json!({}),
+                    json!([1]),
+                    json!({"b": 0.1, "a": {"z": "🦀"}}),
+                    json!("s"),
+                    json!(7),
+                ];
+                let input = inputs[usize::from(input)].clone();
+                asked.push(call(&id, input));
+                let outcomes = [
+                    vec![],
+                    vec![ContentItem::Text("fine".into())],
+                    vec![ContentItem::Text(" ".into())],
+                    vec![ContentItem::Image { source: png() }],
+                ];
+                answered.push(ContentBlock::ToolResult {
+                    tool_use_id: id,
+                    content: outcomes[usize::from(outcome)].clone(),
+                    is_error: position == 1,
+                });
+            }
+            messages.push(Message { role: Role::Assistant, content: asked });
+            if !answered.is_empty() {
+                messages.push(Message { role: Role::User, content: answered });
+            }
+            if system {
+                messages.push(Message::system("remember"));
+            }
+            ends.push(messages.len());
+        }
+        (messages, ends)
+    })
+}
+
+proptest! {
+    /// What prompt caches need.
+    #[test]
+    fn a_longer_conversation_begins_with_the_bytes_of_a_shorter_one(
+        (messages, ends) in history(),
+        cut in any::<prop::sample::Index>(),
+        with_extra in any::<bool>(),
+    ) {
+        let long = CompletionRequest {
+            system: Some("be kind".into()),
+            tools: vec![tool("look")],
+            ..talk(messages)
+        };
+        let end = ends[cut.index(ends.len())];
+        let short = CompletionRequest {
+            messages: long.messages[..end].to_vec(),
+            ..long.clone()
+        };
+        let bytes = |request: &CompletionRequest| body(request, DEFAULTS, true).unwrap();
+        let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+        let Some(beginning) = short_bytes.strip_suffix(b"]}") else {
+            panic!("messages come last");
+        };
+        prop_assert!(long_bytes.starts_with(beginning));
+        prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
+        prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+
+        let extra = with_extra.then(|| json!({"metadata": {"user_id": "u"}}));
+        for request in [short, long] {
+            let request = CompletionRequest { extra: extra.clone(), ..request };
+            let written = bytes(&request);
+            prop_assert_eq!(&bytes(&request.clone()), &written);
+            let json = serde_json::from_slice(&written).unwrap();
+            prop_assert_eq!(check_request(&json, &betas(&request)), Ok(()));
+        }
+    }
+}

@@ -1,1 +1,316 @@
-//! Tests.
+//! Every mapping of an answer in one piece, and bodies that are none.
+
+use neuron_testing::anthropic::{json_body, stop_reason_to_wire};
+use serde_json::json;
+
+use super::*;
+
+fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
+    parse(body, &Secret::new("sk-secret"))
+}
+
+#[track_caller]
+fn check_block(json: Value, expected: ContentBlock) {
+    assert_eq!(block(json), expected);
+}
+
+/// Checks a block that is kept as it came.
+#[track_caller]
+fn check_raw(json: Value, portable: Option<ContentBlock>) {
+    check_block(json.clone(), raw(json, portable));
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: "c1".into(), name: "look".into(), input }
+}
+
+fn thinking(thinking: &str, signature: &str) -> ContentBlock {
+    ContentBlock::Thinking { thinking: thinking.into(), signature: signature.into() }
+}
+
+#[test]
+fn blocks_that_neuron_models() {
+    check_block(json!({"type": "text", "text": "日本"}), text("日本"));
+    check_block(json!({"type": "text", "text": "", "citations": null}), text(""));
+    check_block(json!({"type": "text", "text": "a", "citations": []}), text("a"));
+    check_block(
+        json!({"type": "thinking", "thinking": "hm", "signature": "sig"}),
+        thinking("hm", "sig"),
+    );
+    check_block(
+        json!({"type": "thinking", "thinking": "", "signature": "sig"}),
+        thinking("", "sig"),
+    );
+    check_block(json!({"type": "thinking", "thinking": "hm"}), thinking("hm", ""));
+    check_block(
+        json!({"type": "redacted_thinking", "data": "xyz"}),
+        ContentBlock::RedactedThinking { data: "xyz".into() },
+    );
+    check_block(
+        json!({"type": "compaction", "content": "so far", "encrypted_content": null}),
+        ContentBlock::Compaction { content: "so far".into() },
+    );
+    let tool_use =
+        |input: Value| json!({"type": "tool_use", "id": "c1", "name": "look", "input": input});
+    for (input, expected) in [
+        (json!({"b": 1, "a": 2}), json!({"b": 1, "a": 2})),
+        (json!({}), json!({})),
+        (json!([1]), json!([1])),
+        // Of compatible servers.
+        (json!("{\"a\":1}"), json!({"a": 1})),
+        (json!(""), json!({})),
+        (json!(null), json!({})),
+        (json!("{\"a"), ToolCall::invalid_json_input("{\"a")),
+    ] {
+        check_block(tool_use(input), call(expected));
+    }
+}
+
+/// It became a raw block that nobody answered, and the conversation could not go on.
+#[test]
+fn a_call_whose_arguments_are_left_out_is_a_call() {
+    check_block(json!({"type": "tool_use", "id": "c1", "name": "look"}), call(json!({})));
+}
+
+#[test]
+fn blocks_that_say_more_are_kept_with_what_they_mean() {
+    let citation = json!({"type": "char_location", "cited_text": "a"});
+    check_raw(json!({"type": "text", "text": "a", "citations": [citation]}), Some(text("a")));
+    check_raw(
+        json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}, "caller": {"type": "direct"}}),
+        Some(call(json!({}))),
+    );
+    check_raw(
+        json!({"type": "compaction", "content": "so far", "encrypted_content": "x"}),
+        Some(ContentBlock::Compaction { content: "so far".into() }),
+    );
+    check_raw(
+        json!({"type": "thinking", "thinking": "", "signature": "s", "new": 0}),
+        Some(thinking("", "s")),
+    );
+}
+
+#[test]
+fn blocks_that_neuron_does_not_model_are_kept() {
+    for json in [
+        json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []}),
+        json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}),
+        json!({"type": "compaction", "content": null}),
+        json!({"type": "text"}),
+        json!({"type": "text", "text": 7}),
+        json!({"type": "tool_use", "name": "no id", "input": {}}),
+        json!({"type": 7}),
+        json!({}),
+        json!("a string"),
+        json!(null),
+    ] {
+        check_raw(json, None);
+    }
+}
+
+#[track_caller]
+fn check_usage(json: Value, expected: TokenUsage) {
+    let usage: WireUsage = serde_json::from_value(json).unwrap();
+    assert_eq!(TokenUsage::from(usage), expected);
+}
+
+#[test]
+fn usage_counts_all_that_was_paid_for() {
+    check_usage(json!({}), TokenUsage::default());
+    check_usage(
+        json!({"input_tokens": null, "output_tokens": null, "iterations": null, "new": {"a": 1}}),
+        TokenUsage::default(),
+    );
+    check_usage(
+        json!({
+            "input_tokens": 10,
+            "cache_creation_input_tokens": 30,
+            "cache_read_input_tokens": 60,
+            "output_tokens": 20,
+            "output_tokens_details": {"thinking_tokens": 5},
+            "iterations": [],
+        }),
+        TokenUsage {
+            input_tokens: 100,
+            output_tokens: 20,
+            cache_read_tokens: Some(60),
+            cache_creation_tokens: Some(30),
+            reasoning_tokens: Some(5),
+            iterations: None,
+        },
+    );
+    check_usage(
+        json!({"cache_read_input_tokens": u64::MAX, "input_tokens": 1}),
+        TokenUsage {
+            input_tokens: usize::MAX,
+            cache_read_tokens: Some(usize::MAX),
+            ..Default::default()
+        },
+    );
+}
+
+#[test]
+fn usage_of_several_passes_is_their_sum() {
+    let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
+        kind: kind.into(),
+        input_tokens,
+        output_tokens,
+        ..Default::default()
+    };
+    check_usage(
+        json!({
+            "input_tokens": 181,
+            "output_tokens": 20,
+            "output_tokens_details": {"thinking_tokens": 5},
+            "iterations": [
+                {"type": "compaction", "input_tokens": 100, "output_tokens": 50},
+                {"type": "advisor_message", "model": "m", "input_tokens": 7, "output_tokens": 1},
+                {"type": "message", "input_tokens": 101, "cache_read_input_tokens": 80, "output_tokens": 20},
+            ],
+        }),
+        TokenUsage {
+            input_tokens: 288,
+            output_tokens: 71,
+            cache_read_tokens: Some(80),
+            cache_creation_tokens: None,
+            reasoning_tokens: Some(5),
+            iterations: Some(vec![
+                pass("compaction", 100, 50),
+                UsageIteration { model: Some("m".into()), ..pass("advisor_message", 7, 1) },
+                UsageIteration { cache_read_tokens: Some(80), ..pass("message", 181, 20) },
+            ]),
+        },
+    );
+}
+
+#[test]
+fn every_stop_reason() {
+    let plain = Message::assistant("a");
+    for reason in [
+        StopReason::EndTurn,
+        StopReason::ToolUse,
+        StopReason::MaxTokens,
+        StopReason::StopSequence,
+        StopReason::PauseTurn,
+        StopReason::Refusal,
+        StopReason::Compaction,
+        StopReason::ContextWindowExceeded,
+        StopReason::Other("new".into()),
+    ] {
+        let word = stop_reason_to_wire(&reason);
+        assert_eq!(stop_reason(Some(word), &plain), reason);
+    }
+    assert_eq!(stop_reason(None, &plain), StopReason::EndTurn);
+    let calls = |content| Message { role: Role::Assistant, content: vec![content] };
+    assert_eq!(stop_reason(None, &calls(call(json!({})))), StopReason::ToolUse);
+    let with_more = raw(json!({}), Some(call(json!({}))));
+    assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
+}
+
+fn response(content: Vec<ContentBlock>) -> CompletionResponse {
+    CompletionResponse {
+        id: "msg_1".into(),
+        model: "m".into(),
+        message: Message { role: Role::Assistant, content },
+        usage: TokenUsage { input_tokens: 9, output_tokens: 3, ..Default::default() },
+        stop_reason: StopReason::EndTurn,
+    }
+}
+
+#[test]
+fn a_whole_answer() {
+    let answer = response(vec![
+        thinking("", "sig"),
+        text("日本 🦀"),
+        call(json!({"a": 1})),
+        raw(json!({"type": "server_tool_use", "id": "s"}), None),
+    ]);
+    let body = json_body(&answer).to_string();
+    assert_eq!(read(body.as_bytes()).unwrap(), answer);
+    assert_eq!(read(&[b"\n ", body.as_bytes(), b" \r\n"].concat()).unwrap(), answer);
+}
+
+#[test]
+fn what_compatible_servers_leave_out_has_defaults() {
+    for body in [r#"{"content":[]}"#, r#"{"content":[],"usage":null,"stop_reason":null}"#] {
+        let answer = read(body.as_bytes()).unwrap();
+        let expected = CompletionResponse {
+            id: String::new(),
+            model: String::new(),
+            usage: TokenUsage::default(),
+            ..response(vec![])
+        };
+        assert_eq!(answer, expected);
+    }
+}
+
+#[track_caller]
+fn check_malformed(body: &str, expected: &str) {
+    let error = read(body.as_bytes()).unwrap_err();
+    assert!(matches!(error, ProviderError::Other(_)));
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_body_that_is_no_message_is_shown() {
+    check_malformed(
+        "",
+        "the response is not a message (EOF while parsing a value at line 1 column 0); it begins with: ",
+    );
+    check_malformed(
+        "<html>Bad gateway</html>",
+        "the response is not a message (expected value at line 1 column 1); it begins with: <html>Bad gateway</html>",
+    );
+    check_malformed(
+        "null",
+        "the response is not a message (invalid type: null, expected struct WireMessage at line 1 column 4); it begins with: null",
+    );
+    check_malformed(
+        r#"{"type":"error","error":{"message":"no"}}"#,
+        r#"the response is not a message (missing field `content` at line 1 column 41); it begins with: {"type":"error","error":{"message":"no"}}"#,
+    );
+    check_malformed(
+        r#"{"content":"hi"}"#,
+        r#"the response is not a message (invalid type: string "hi", expected a sequence at line 1 column 15); it begins with: {"content":"hi"}"#,
+    );
+    let long = "é".repeat(10_000);
+    let error = read(long.as_bytes()).unwrap_err().to_string();
+    assert!(error.ends_with(&format!(": {}", "é".repeat(300))));
+    assert!(read(&[0xff, 0xfe, 0x00]).is_err());
+}
+
+/// Errors show the beginning of the body: a server that echoes the key there gave it away.
+#[test]
+fn a_body_that_is_no_message_does_not_give_the_key_away() {
+    for body in [
+        "your key is sk-secret".to_owned(),
+        r#"{"content":"sk-secret"}"#.to_owned(),
+        format!("{}sk-secret", "x".repeat(295)),
+    ] {
+        let error = read(body.as_bytes()).unwrap_err();
+        let error = Secret::new("sk-secret").redact_error(error);
+        assert!(!format!("{error} {error:?}").contains("sk-"), "{error}");
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
+    let answer = response(vec![text("日本 \"🦀\""), call(json!({"a": [1, {"b": null}]}))]);
+    let body = json_body(&answer).to_string();
+    for end in 0..body.len() {
+        let error = read(&body.as_bytes()[..end]).unwrap_err();
+        assert!(matches!(error, ProviderError::Other(_)), "cut at {end}");
+    }
+}
+
+#[test]
+fn a_big_answer_is_read_whole() {
+    let blocks = (0..1000).map(|_| text(&"日本🦀\n".repeat(500)));
+    let answer = response(blocks.collect());
+    let body = json_body(&answer).to_string();
+    assert_eq!(read(body.as_bytes()).unwrap(), answer);
+}

@@ -1,1 +1,680 @@
-//! Tests.
+//! Streams without HTTP: every event, every split, every cut.
+
+use std::future::poll_fn;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use neuron_testing::Wire;
+use neuron_testing::anthropic::sse_bytes;
+use neuron_types::{ResponseEnd, StopReason, UsageIteration};
+use serde_json::json;
+
+use super::*;
+
+type Piece = Result<Bytes, ProviderError>;
+
+fn event_stream(pieces: Vec<Piece>) -> EventStream<impl Stream<Item = Piece> + Unpin> {
+    EventStream::new(stream::iter(pieces), Secret::new("sk-secret"), |_| true)
+}
+
+/// Reads a stream to its end; none of its pieces is ever waited for.
+fn read(pieces: Vec<Piece>) -> Vec<StreamEvent> {
+    let events = event_stream(pieces).collect::<Vec<_>>();
+    events.now_or_never().expect("nothing to wait for")
+}
+
+fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
+    read(vec![Ok(Bytes::copy_from_slice(bytes))])
+}
+
+/// Events in a form that can be compared.
+fn shown(events: &[StreamEvent]) -> Vec<String> {
+    let shown = events.iter().map(|event| format!("{event:?}"));
+    shown.collect()
+}
+
+/// Writes events by hand.
+fn sse(events: &[Value]) -> Vec<u8> {
+    let lines = events.iter().map(|event| format!("data: {event}\n\n"));
+    lines.collect::<String>().into_bytes()
+}
+
+fn begin() -> Value {
+    json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [], "usage": {"input_tokens": 9, "output_tokens": 1}}})
+}
+
+fn start(index: usize, block: Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn delta(index: usize, delta: Value) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}
+
+fn text_delta(index: usize, text: &str) -> Value {
+    delta(index, json!({"type": "text_delta", "text": text}))
+}
+
+fn input_delta(index: usize, json: &str) -> Value {
+    delta(index, json!({"type": "input_json_delta", "partial_json": json}))
+}
+
+fn stop(index: usize) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn end(stop_reason: &str) -> [Value; 2] {
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": stop_reason}, "usage": {"output_tokens": 3}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// An answer with these events between its beginning and its end.
+fn answer(middle: impl IntoIterator<Item = Value>) -> Vec<u8> {
+    let events: Vec<_> = [begin()].into_iter().chain(middle).chain(end("end_turn")).collect();
+    sse(&events)
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: "anthropic".into(), json, portable: portable.map(Box::new) }
+}
+
+/// The complete response, which must be the stream's last event.
+#[track_caller]
+fn response_of(events: &[StreamEvent]) -> &CompletionResponse {
+    let [
+        ..,
+        StreamEvent::Usage(usage),
+        StreamEvent::MessageComplete(message),
+        StreamEvent::ResponseComplete(response),
+    ] = events
+    else {
+        panic!("no complete answer: {events:?}");
+    };
+    assert_eq!((usage, message), (&response.usage, &response.message), "the same thrice");
+    response
+}
+
+/// Checks which blocks and which deltas these events give.
+#[track_caller]
+fn check(middle: impl IntoIterator<Item = Value>, deltas: &[&str], content: &[ContentBlock]) {
+    let events = read_bytes(&answer(middle));
+    assert_eq!(response_of(&events).message.content, content);
+    let shown: Vec<_> = events[..events.len() - 3].iter().map(short).collect();
+    assert_eq!(shown, deltas);
+}
+
+fn short(event: &StreamEvent) -> String {
+    match event {
+        StreamEvent::TextDelta(text) => format!("text {text}"),
+        StreamEvent::ThinkingDelta(text) => format!("thinking {text}"),
+        StreamEvent::SignatureDelta(text) => format!("signature {text}"),
+        StreamEvent::ToolUseStart { id, name } => format!("start {id} {name}"),
+        StreamEvent::ToolUseInputDelta { id, delta } => format!("input {id} {delta}"),
+        StreamEvent::ToolUseEnd { id } => format!("end {id}"),
+        StreamEvent::ToolUse { id, name, input } => format!("call {id} {name} {input}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Checks that a stream ends with one error and no answer; returns its text.
+#[track_caller]
+fn check_error(events: &[StreamEvent], kind: &str) -> String {
+    let Some((StreamEvent::Error(error), before)) = events.split_last() else {
+        panic!("no error at the end: {events:?}");
+    };
+    for event in before {
+        let ends = matches!(
+            event,
+            StreamEvent::Error(_)
+                | StreamEvent::Usage(_)
+                | StreamEvent::MessageComplete(_)
+                | StreamEvent::ResponseComplete(_)
+        );
+        assert!(!ends, "{event:?} before the error");
+    }
+    assert_eq!(error.kind(), kind, "{error}");
+    error.to_string()
+}
+
+/// An answer with everything that there is.
+fn rich() -> CompletionResponse {
+    let pass = |kind: &str, input_tokens, output_tokens, cache_read_tokens| UsageIteration {
+        kind: kind.into(),
+        input_tokens,
+        output_tokens,
+        cache_read_tokens,
+        ..Default::default()
+    };
+    let search = json!({
+        "type": "web_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": [{"type": "web_search_result", "title": "日本", "encrypted_content": "x=="}],
+    });
+    CompletionResponse {
+        id: "msg_7".into(),
+        model: "claude-test".into(),
+        message: Message {
+            role: Role::Assistant,
+            content: vec![
+                ContentBlock::Compaction { content: "Earlier:\nmuch.".into() },
+                ContentBlock::Thinking {
+                    thinking: "Überlegung 🤔".into(),
+                    signature: "c2ln".into(),
+                },
+                ContentBlock::RedactedThinking { data: "xyz".into() },
+                raw(search, None),
+                text("日本 \"🦀\"\n\\end"),
+                call("c1", json!({"city": "Zürich", "n": [1, {"b": null}]})),
+                call("c2", json!({})),
+            ],
+        },
+        usage: TokenUsage {
+            input_tokens: 281,
+            output_tokens: 70,
+            cache_read_tokens: Some(80),
+            cache_creation_tokens: None,
+            reasoning_tokens: Some(5),
+            iterations: Some(vec![
+                pass("compaction", 100, 50, None),
+                pass("message", 181, 20, Some(80)),
+            ]),
+        },
+        stop_reason: StopReason::ToolUse,
+    }
+}
+
+#[test]
+fn a_rich_answer_gives_every_event_in_order() {
+    let expected = rich();
+    let events = read_bytes(&sse_bytes(&expected, 10, &Wire::default()));
+    assert_eq!(response_of(&events), &expected);
+    let shown: Vec<_> = events[..events.len() - 3].iter().map(short).collect();
+    assert_eq!(
+        shown,
+        [
+            "thinking Überlegung",
+            "thinking  🤔",
+            "signature c2ln",
+            "text 日本 \"🦀\"\n\\en",
+            "text d",
+            "start c1 look",
+            "input c1 {\"city\":\"Z",
+            "input c1 ürich\",\"n\"",
+            "input c1 :[1,{\"b\":n",
+            "input c1 ull}]}",
+            "end c1",
+            "call c1 look {\"city\":\"Zürich\",\"n\":[1,{\"b\":null}]}",
+            "start c2 look",
+            "end c2",
+            "call c2 look {}",
+        ]
+    );
+}
+
+#[test]
+fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
+    let answer = rich();
+    let wire = Wire::default;
+    let expected = shown(&read_bytes(&sse_bytes(&answer, 10, &wire())));
+    for wire in [
+        wire(),
+        wire().crlf(),
+        wire().no_space(),
+        wire().comments(),
+        wire().padded(),
+        wire().crlf().no_space().comments().padded(),
+    ] {
+        let bytes = Bytes::from(sse_bytes(&answer, 10, &wire));
+        assert_eq!(shown(&read_bytes(&bytes)), expected);
+        let single = (0..bytes.len()).map(|at| Ok(bytes.slice(at..=at)));
+        assert_eq!(shown(&read(single.collect())), expected, "byte by byte");
+        for at in 0..=bytes.len() {
+            let pieces = [bytes.slice(..at), Bytes::new(), bytes.slice(at..)];
+            let events = read(pieces.into_iter().map(Ok).collect());
+            assert_eq!(shown(&events), expected, "split at {at}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_is_one_error_wherever_it_is_cut() {
+    let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
+    let whole = shown(&read_bytes(&bytes));
+    for at in 0..bytes.len() {
+        let events = read_bytes(&bytes[..at]);
+        let text = check_error(&events, "StreamError");
+        assert_eq!(
+            text, "stream error: the stream ended before the answer was complete",
+            "cut at {at}"
+        );
+        let before = shown(&events[..events.len() - 1]);
+        assert!(whole.starts_with(&before), "cut at {at}");
+
+        let network = ProviderError::StreamError("reset".into());
+        let pieces = vec![Ok(bytes.slice(..at)), Err(network), Ok(bytes.slice(at..))];
+        let events = read(pieces);
+        assert_eq!(check_error(&events, "StreamError"), "stream error: reset");
+        assert_eq!(shown(&events[..events.len() - 1]), before);
+    }
+}
+
+#[test]
+fn nothing_follows_the_end() {
+    for bytes in [answer([]), b"data: {\n\n".to_vec()] {
+        let mut events = event_stream(vec![Ok(bytes.into()), Ok(answer([]).into())]);
+        let mut next = || poll_fn(|cx| Pin::new(&mut events).poll_next(cx)).now_or_never();
+        while next().expect("nothing to wait for").is_some() {}
+        for _ in 0..3 {
+            assert!(matches!(next(), Some(None)));
+        }
+    }
+}
+
+#[test]
+fn what_comes_after_the_last_event_is_not_read() {
+    let complete = answer([]);
+    let expected = shown(&read_bytes(&complete));
+    for more in [
+        answer([start(0, json!({"type": "text", "text": "b"}))]),
+        b"data: [DONE]\n\n".to_vec(),
+        b"data: {\"type\":\"error\",\"error\":{\"type\":\"api_error\"}}\n\n".to_vec(),
+        vec![b'x'; 65 * 1024 * 1024],
+    ] {
+        let events = read_bytes(&[complete.clone(), more.clone()].concat());
+        assert_eq!(shown(&events), expected);
+        let events = read(vec![Ok(complete.clone().into()), Ok(more.into())]);
+        assert_eq!(shown(&events), expected);
+    }
+}
+
+#[test]
+fn an_error_event_keeps_its_class_and_its_request_id() {
+    let event = |kind: &str| json!({"type": "error", "error": {"type": kind, "message": "why"}, "request_id": "req_9"});
+    for (kind, class, prefix) in [
+        ("overloaded_error", "ServiceUnavailable", "service unavailable: "),
+        ("api_error", "StreamError", "stream error: "),
+        ("invalid_request_error", "InvalidRequest", "invalid request: "),
+        ("authentication_error", "Authentication", "authentication failed: "),
+    ] {
+        let block = start(0, json!({"type": "text", "text": ""}));
+        let bytes = sse(&[begin(), block, text_delta(0, "a"), event(kind), text_delta(0, "b")]);
+        let events = read_bytes(&bytes);
+        assert_eq!(events.len(), 2, "the text and the error");
+        assert_eq!(
+            check_error(&events, class),
+            format!("{prefix}in the stream {kind}: why (request id req_9)")
+        );
+    }
+    let events = read_bytes(&sse(&[event("rate_limit_error")]));
+    assert_eq!(check_error(&events, "RateLimit"), "rate limited");
+    let events = read_bytes(b"data: {\"type\":\"error\"}\n\n");
+    let text = check_error(&events, "StreamError");
+    assert_eq!(text, "stream error: the server reports an error");
+}
+
+/// Only some classes of errors were redacted.
+#[test]
+fn no_error_gives_the_key_away() {
+    for kind in [
+        "api_error",
+        "overloaded_error",
+        "authentication_error",
+        "billing_error",
+        "invalid_request_error",
+        "permission_error",
+        "new_error",
+    ] {
+        let error = json!({"type": kind, "message": "your key is sk-secret"});
+        let event = json!({"type": "error", "error": error, "request_id": "sk-secret"});
+        let events = read_bytes(&sse(&[event]));
+        assert!(!format!("{events:?}").contains("secret"), "{events:?}");
+        assert!(format!("{events:?}").contains("[redacted]"), "{events:?}");
+    }
+    // Cut in mid-key, it could not be found any more.
+    for padding in 0..250 {
+        let data = format!("data: {{{}sk-secret\n\n", "x".repeat(padding));
+        let events = read_bytes(data.as_bytes());
+        assert!(!format!("{events:?}").contains("sk-"), "{events:?}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_passed_over() {
+    let block = || start(0, json!({"type": "text", "text": ""}));
+    check(
+        [
+            json!({"type": "ping"}),
+            json!({"type": "ping", "delta": 7}),
+            json!({"type": "new_event", "index": 0, "delta": {"text": "x"}}),
+            json!({"type": "new_event", "message": "a text", "index": -1, "error": "none"}),
+            block(),
+            text_delta(0, "a"),
+            delta(0, json!({"type": "new_delta", "text": "x", "signature": "x"})),
+            delta(0, json!({"type": "new_delta", "text": {"is": "an object"}})),
+            delta(3, json!({"type": "new_delta"})),
+            text_delta(0, "b"),
+            stop(0),
+            stop(8),
+        ],
+        &["text a", "text b"],
+        &[text("ab")],
+    );
+    let mut bytes = b": hello\n\nretry: 5\n\nid: 7\nevent: odd\n\ndata:\n\ndata: \n\n".to_vec();
+    bytes.extend(answer([]));
+    response_of(&read_bytes(&bytes));
+}
+
+#[test]
+fn an_event_that_cannot_be_read_is_named() {
+    let check = |data: &str, expected: &str| {
+        let bytes = [sse(&[begin()]), format!("data: {data}\n\n").into_bytes(), answer([])];
+        let events = read_bytes(&bytes.concat());
+        let text = check_error(&events, "StreamError");
+        assert!(text.starts_with("stream error: an event is not as expected ("), "{text}");
+        assert!(text.ends_with(expected), "{text}");
+    };
+    check("{\"type\":\"ping\"", "): {\"type\":\"ping\"");
+    check("[DONE]", "): [DONE]");
+    check("{}", "(missing field `type` at line 1 column 2): {}");
+    check(
+        r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":7}}"#,
+        r#"): {"type":"content_block_delta","delta":{"type":"text_delta","text":7}}"#,
+    );
+    check(&format!("[{}]", "é".repeat(1000)), &format!("): [{}", "é".repeat(199)));
+    let events = read_bytes(b"data: \xff\xfe\n\n");
+    check_error(&events, "StreamError");
+}
+
+#[test]
+fn a_signature_replaces_the_one_before() {
+    let signature = |text: &str| delta(0, json!({"type": "signature_delta", "signature": text}));
+    check(
+        [
+            start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+            signature("a"),
+            signature("b"),
+            stop(0),
+        ],
+        &["signature a", "signature b"],
+        &[ContentBlock::Thinking { thinking: String::new(), signature: "b".into() }],
+    );
+}
+
+#[test]
+fn citations_are_kept_with_the_text() {
+    let citation = |text: &str| json!({"type": "char_location", "cited_text": text});
+    let cite = |text| delta(0, json!({"type": "citations_delta", "citation": citation(text)}));
+    for start_block in [
+        json!({"type": "text", "text": ""}),
+        json!({"type": "text", "text": "", "citations": null}),
+        json!({"type": "text", "text": "", "citations": []}),
+    ] {
+        let events = read_bytes(&answer([
+            start(0, start_block),
+            cite("x"),
+            text_delta(0, "a"),
+            cite("y"),
+            text_delta(0, "b"),
+            stop(0),
+        ]));
+        let json =
+            json!({"type": "text", "text": "ab", "citations": [citation("x"), citation("y")]});
+        assert_eq!(response_of(&events).message.content, [raw(json, Some(text("ab")))]);
+    }
+    check(
+        [start(0, json!({"type": "text", "text": "", "citations": [citation("x")]})), cite("y")],
+        &[],
+        &[raw(
+            json!({"type": "text", "text": "", "citations": [citation("x"), citation("y")]}),
+            Some(text("")),
+        )],
+    );
+}
+
+#[test]
+fn arguments_in_every_form() {
+    let check = |pieces: &[&str], deltas: &[&str], input: Value| {
+        let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}});
+        let pieces = pieces.iter().map(|piece| input_delta(0, piece));
+        let middle = [start(0, block)].into_iter().chain(pieces).chain([stop(0)]);
+        let deltas: Vec<_> = ["start c1 look"].iter().chain(deltas).copied().collect();
+        check(middle, &deltas, &[call("c1", input)]);
+    };
+    check(&[], &["end c1", "call c1 look {}"], json!({}));
+    check(&["", ""], &["end c1", "call c1 look {}"], json!({}));
+    check(&["", " "], &["input c1  ", "end c1", "call c1 look {}"], json!({}));
+    check(
+        &["{\"z\":1,", "\"a\":2}"],
+        &["input c1 {\"z\":1,", "input c1 \"a\":2}", "end c1", "call c1 look {\"z\":1,\"a\":2}"],
+        json!({"z": 1, "a": 2}),
+    );
+    check(
+        &["{\"a", "\":"],
+        &["input c1 {\"a", "input c1 \":", "end c1"],
+        ToolCall::invalid_json_input("{\"a\":"),
+    );
+}
+
+/// The call was kept as a raw block, and nobody ran it.
+#[test]
+fn arguments_that_a_server_leaves_out_or_sends_at_once() {
+    let block = json!({"type": "tool_use", "id": "c1", "name": "look"});
+    check(
+        [start(0, block), stop(0)],
+        &["start c1 look", "end c1", "call c1 look {}"],
+        &[call("c1", json!({}))],
+    );
+    let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {"a": 1}});
+    check(
+        [start(0, block), stop(0)],
+        &["start c1 look", "end c1", "call c1 look {\"a\":1}"],
+        &[call("c1", json!({"a": 1}))],
+    );
+}
+
+#[test]
+fn tools_of_the_server_are_no_calls_of_ours() {
+    let block = json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}});
+    check(
+        [start(0, block), input_delta(0, "{\"query\""), input_delta(0, ":\"rust\"}"), stop(0)],
+        &[],
+        &[raw(
+            json!({"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "rust"}}),
+            None,
+        )],
+    );
+}
+
+#[test]
+fn a_call_with_more_fields_is_still_called() {
+    let caller = json!({"type": "direct"});
+    let block =
+        json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}, "caller": caller});
+    check(
+        [start(0, block), input_delta(0, "{\"a\":1}"), stop(0)],
+        &["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"],
+        &[raw(
+            json!({"type": "tool_use", "id": "c1", "name": "look", "input": {"a": 1}, "caller": caller}),
+            Some(call("c1", json!({"a": 1}))),
+        )],
+    );
+}
+
+#[test]
+fn a_summary_comes_whole_each_time() {
+    let summary = |content: &str, encrypted: Value| {
+        delta(
+            0,
+            json!({"type": "compaction_delta", "content": content, "encrypted_content": encrypted}),
+        )
+    };
+    let block = || start(0, json!({"type": "compaction", "content": null}));
+    let compaction = |content: &str| ContentBlock::Compaction { content: content.into() };
+    check(
+        [block(), summary("a", json!(null)), summary("b", json!(null)), stop(0)],
+        &[],
+        &[compaction("b")],
+    );
+    check(
+        [block(), summary("a", json!("x")), summary("b", json!("y")), stop(0)],
+        &[],
+        &[raw(
+            json!({"type": "compaction", "content": "b", "encrypted_content": "y"}),
+            Some(compaction("b")),
+        )],
+    );
+    check([block(), stop(0)], &[], &[raw(json!({"type": "compaction", "content": null}), None)]);
+}
+
+#[test]
+fn a_block_without_an_end_is_kept() {
+    check(
+        [
+            start(0, json!({"type": "text", "text": "begun "})),
+            text_delta(0, "a"),
+            start(1, json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}})),
+            input_delta(1, "{}"),
+        ],
+        &["text begun ", "text a", "start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
+        &[text("begun a"), call("c1", json!({}))],
+    );
+}
+
+#[test]
+fn blocks_that_come_at_once_are_told_apart_by_their_index() {
+    check(
+        [
+            start(1, json!({"type": "text", "text": ""})),
+            start(0, json!({"type": "text", "text": ""})),
+            text_delta(1, "b"),
+            text_delta(0, "a"),
+            text_delta(1, "B"),
+            stop(1),
+            text_delta(0, "A"),
+            stop(0),
+        ],
+        &["text b", "text a", "text B", "text A"],
+        &[text("aA"), text("bB")],
+    );
+}
+
+/// The later block took the place of the one before, whose text was lost.
+#[test]
+fn an_index_that_is_used_again_loses_no_block() {
+    let block = |index| start(index, json!({"type": "text", "text": ""}));
+    check(
+        [
+            block(0),
+            text_delta(0, "a"),
+            stop(0),
+            block(0),
+            text_delta(0, "b"),
+            block(0),
+            text_delta(0, "c"),
+            stop(0),
+            block(1),
+            text_delta(1, "d"),
+        ],
+        &["text a", "text b", "text c", "text d"],
+        &[text("a"), text("b"), text("c"), text("d")],
+    );
+}
+
+/// The text was dropped in silence, and the answer called complete.
+#[test]
+fn a_text_for_a_block_that_is_not_open_is_an_error() {
+    let block = || start(0, json!({"type": "text", "text": ""}));
+    for middle in [
+        vec![text_delta(0, "a")],
+        vec![block(), text_delta(1, "a")],
+        vec![block(), stop(0), text_delta(0, "a")],
+    ] {
+        let text = check_error(&read_bytes(&answer(middle)), "StreamError");
+        assert!(text.contains("which is not open"), "{text}");
+    }
+}
+
+#[test]
+fn a_delta_without_a_type_is_read_by_its_fields() {
+    check(
+        [start(0, json!({"type": "text", "text": ""})), delta(0, json!({"text": "a"}))],
+        &["text a"],
+        &[text("a")],
+    );
+}
+
+#[test]
+fn a_long_answer_is_complete() {
+    let deltas = (0..10_000).map(|number| text_delta(0, &format!("{number} ")));
+    let block = start(0, json!({"type": "text", "text": ""}));
+    let bytes = answer([block].into_iter().chain(deltas));
+    let events = read_bytes(&bytes);
+    assert_eq!(events.len(), 10_003);
+    let expected: String = (0..10_000).map(|number| format!("{number} ")).collect();
+    assert_eq!(response_of(&events).message.text(), expected);
+    let pieces = bytes.chunks(1400).map(|piece| Ok(Bytes::copy_from_slice(piece)));
+    assert_eq!(shown(&read(pieces.collect())), shown(&events));
+}
+
+#[test]
+fn a_later_count_replaces_an_earlier_one_and_null_replaces_nothing() {
+    let bytes = sse(&[
+        json!({"type": "message_start", "message": {"id": "msg_1", "model": "m", "content": [], "usage": {
+            "input_tokens": 100, "cache_read_input_tokens": 7, "cache_creation_input_tokens": 5, "output_tokens": 1,
+        }}}),
+        json!({"type": "message_delta", "delta": {}, "usage": {"output_tokens": 2, "output_tokens_details": {"thinking_tokens": 4}}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"}, "usage": {
+            "input_tokens": 181, "cache_read_input_tokens": null, "output_tokens": 20, "output_tokens_details": null,
+        }}),
+        json!({"type": "message_delta", "delta": {"stop_reason": null}}),
+        json!({"type": "message_stop"}),
+    ]);
+    let events = read_bytes(&bytes);
+    let response = response_of(&events);
+    assert_eq!(
+        response.usage,
+        TokenUsage {
+            input_tokens: 193,
+            output_tokens: 20,
+            cache_read_tokens: Some(7),
+            cache_creation_tokens: Some(5),
+            reasoning_tokens: Some(4),
+            iterations: None,
+        }
+    );
+    assert_eq!(response.stop_reason, StopReason::MaxTokens);
+    assert_eq!((response.id.as_str(), response.model.as_str()), ("msg_1", "m"));
+}
+
+#[test]
+fn a_stream_says_why_it_stopped_or_it_follows_from_the_calls() {
+    let block = start(0, json!({"type": "tool_use", "id": "c1", "name": "look", "input": {}}));
+    let events = read_bytes(&sse(&[begin(), block.clone(), json!({"type": "message_stop"})]));
+    assert_eq!(response_of(&events).stop_reason, StopReason::ToolUse);
+    let [before, last] = end("pause_turn");
+    let events = read_bytes(&sse(&[begin(), block, before, last]));
+    assert_eq!(response_of(&events).stop_reason, StopReason::PauseTurn);
+}
+
+#[test]
+fn readers_of_a_response_take_these_events() {
+    let expected = rich();
+    let mut reader = ResponseEnd::default();
+    let events = read_bytes(&sse_bytes(&expected, 3, &Wire::default()));
+    let mut done = None;
+    for event in events {
+        if let neuron_types::Progress::Done(response) = reader.take(event).unwrap() {
+            done = Some(*response);
+        }
+    }
+    assert_eq!(done, Some(expected));
+}

@@ -1,0 +1,12 @@
+//! The provider over real connections. One binary, so that it links once.
+
+mod breaks;
+mod connections;
+mod errors;
+mod round_trips;
+mod secrets;
+mod sent;
+mod streaming;
+mod support;
+mod surroundings;
+mod timeouts;
