@@ -52,8 +52,8 @@
 //!   continues it.
 //! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token)
 //!   ends the run at once, inside a hanging provider, stream or tool.
-//! - Limits are checked before anything is spent: no call of the model and no tool of a batch runs
-//!   that would exceed one.
+//! - Limits prevent: no call of the model, no turn and no tool of a batch is started that would exceed
+//!   one; tokens are checked as soon as they are known, before the next call and before any tool.
 //! - Nothing is spawned: dropping a run's future or stream stops everything in it.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

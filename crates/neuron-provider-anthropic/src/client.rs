@@ -1,5 +1,6 @@
 //! The client: its settings, its headers, and the two calls.
 
+use std::fmt;
 use std::time::Duration;
 
 use neuron_types::{
@@ -52,7 +53,7 @@ const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 pub struct Anthropic {
     api_key: Secret,
     model: String,
-    base_url: String,
+    base_url: BaseUrl,
     api_version: String,
     betas: Vec<String>,
     max_tokens: usize,
@@ -66,7 +67,7 @@ impl Anthropic {
         Self {
             api_key: Secret::new(api_key),
             model: DEFAULT_MODEL.to_owned(),
-            base_url: DEFAULT_BASE_URL.to_owned(),
+            base_url: BaseUrl(DEFAULT_BASE_URL.to_owned()),
             api_version: DEFAULT_API_VERSION.to_owned(),
             betas: Vec::new(),
             max_tokens: DEFAULT_MAX_TOKENS,
@@ -108,7 +109,7 @@ impl Anthropic {
     /// Default: `https://api.anthropic.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = url.into();
+        self.base_url = BaseUrl(url.into());
         // The connections' settings depend on the address.
         self.http = Http::default();
         self
@@ -208,10 +209,10 @@ impl Anthropic {
     }
 
     fn url(&self) -> Result<Url, ProviderError> {
-        let base = self.base_url.trim().trim_end_matches('/');
+        let base = self.base_url.0.trim().trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let invalid = |why: String| {
-            ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.base_url))
+            ProviderError::InvalidRequest(format!("the base URL {:?} {why}", self.base_url))
         };
         let url = Url::parse(&format!("{base}/v1/messages"))
             .map_err(|error| invalid(format!("is not a URL: {error}")))?;
@@ -286,6 +287,23 @@ impl Provider for Anthropic {
     }
 }
 
+/// An address whose `Debug` does not show the password that may be in it.
+#[derive(Clone)]
+struct BaseUrl(String);
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.0.find("//"), self.0.rfind('@')) {
+            (Some(slashes), Some(at)) if slashes + 2 <= at => {
+                let (scheme, host) = (self.0.get(..slashes), self.0.get(at..));
+                let (scheme, host) = (scheme.unwrap_or_default(), host.unwrap_or_default());
+                write!(f, "`{scheme}//[redacted]{host}`")
+            }
+            _ => write!(f, "`{}`", self.0),
+        }
+    }
+}
+
 /// Whether a content type is that of events, whatever its parameters.
 fn is_event_stream(content_type: &str) -> bool {
     let kind = content_type.split(';').next().unwrap_or_default();
@@ -335,6 +353,16 @@ mod tests {
             let text = format!("invalid request: the base URL `{base}` {why}");
             assert_eq!(url(base).unwrap_err().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_password_in_the_base_url_shows_nowhere() {
+        let provider = Anthropic::new("k").base_url("https://user:hunter2@proxy.example/x");
+        assert!(provider.url().is_ok());
+        let text = format!("{provider:?}");
+        assert!(text.contains("`https://[redacted]@proxy.example/x`"), "{text}");
+        let error = Anthropic::new("k").base_url("ftp://user:hunter2@h").url().unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
     }
 
     #[test]

@@ -216,6 +216,7 @@ fn is_unknown(data: &[u8]) -> bool {
 /// An answer as far as it has come.
 #[derive(Default)]
 struct Answer {
+    begun: bool,
     id: String,
     model: String,
     usage: WireUsage,
@@ -252,6 +253,7 @@ impl Answer {
         };
         match &*event.kind {
             "message_start" => {
+                self.begun = true;
                 if let Some(message) = event.message {
                     (self.id, self.model) = (message.id, message.model);
                     self.usage = message.usage.unwrap_or_default();
@@ -285,6 +287,10 @@ impl Answer {
                 if let Some(usage) = event.usage {
                     self.usage.update(usage);
                 }
+            }
+            "message_stop" if !self.begun => {
+                let text = "the stream ends an answer that it did not begin";
+                return Err(ProviderError::StreamError(text.into()));
             }
             "message_stop" => {
                 self.finish(out);

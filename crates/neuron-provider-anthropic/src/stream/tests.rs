@@ -678,3 +678,10 @@ fn readers_of_a_response_take_these_events() {
     }
     assert_eq!(done, Some(expected));
 }
+
+#[test]
+fn an_end_without_a_beginning_is_an_error() {
+    let events = read_bytes(&sse(&[json!({"type": "message_stop"})]));
+    let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(error.to_string(), "stream error: the stream ends an answer that it did not begin");
+}
