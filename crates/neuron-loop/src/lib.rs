@@ -54,6 +54,9 @@
 //!   ends the run at once, inside a hanging provider, stream or tool.
 //! - Limits prevent: no call of the model, no turn and no tool of a batch is started that would exceed
 //!   one; tokens are checked as soon as they are known, before the next call and before any tool.
+//! - What the model meant to do is done: calls run whatever the stop reason says, unless the answer was
+//!   refused or cut off within one; a turn that the provider paused is continued, at most 16 times in a
+//!   row. [`AgentResult::stop_reason`] says whether the answer is whole.
 //! - Nothing is spawned: dropping a run's future or stream stops everything in it.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
