@@ -1,5 +1,6 @@
 //! The client: its settings, its headers, and the two calls.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -212,7 +213,7 @@ impl Anthropic {
         let base = self.base_url.0.trim().trim_end_matches('/');
         let base = base.strip_suffix("/v1").unwrap_or(base);
         let invalid = |why: String| {
-            ProviderError::InvalidRequest(format!("the base URL {:?} {why}", self.base_url))
+            ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.base_url.shown()))
         };
         let url = Url::parse(&format!("{base}/v1/messages"))
             .map_err(|error| invalid(format!("is not a URL: {error}")))?;
@@ -287,20 +288,23 @@ impl Provider for Anthropic {
     }
 }
 
-/// An address whose `Debug` does not show the password that may be in it.
+/// An address that is never shown with the password that may be in it.
 #[derive(Clone)]
 struct BaseUrl(String);
 
+impl BaseUrl {
+    fn shown(&self) -> Cow<'_, str> {
+        let (slashes, at) = (self.0.find("//"), self.0.rfind('@'));
+        match slashes.zip(at).and_then(|(slashes, at)| self.0.get(slashes + 2..at)) {
+            Some(credentials) => self.0.replacen(credentials, "[redacted]", 1).into(),
+            None => self.0.as_str().into(),
+        }
+    }
+}
+
 impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.0.find("//"), self.0.rfind('@')) {
-            (Some(slashes), Some(at)) if slashes + 2 <= at => {
-                let (scheme, host) = (self.0.get(..slashes), self.0.get(at..));
-                let (scheme, host) = (scheme.unwrap_or_default(), host.unwrap_or_default());
-                write!(f, "`{scheme}//[redacted]{host}`")
-            }
-            _ => write!(f, "`{}`", self.0),
-        }
+        self.shown().fmt(f)
     }
 }
 
@@ -360,7 +364,7 @@ mod tests {
         let provider = Anthropic::new("k").base_url("https://user:hunter2@proxy.example/x");
         assert!(provider.url().is_ok());
         let text = format!("{provider:?}");
-        assert!(text.contains("`https://[redacted]@proxy.example/x`"), "{text}");
+        assert!(text.contains("\"https://[redacted]@proxy.example/x\""), "{text}");
         let error = Anthropic::new("k").base_url("ftp://user:hunter2@h").url().unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }

@@ -21,6 +21,10 @@ struct Engine {
     steps: Mutex<Vec<String>>,
     continue_at: Option<usize>,
     state: Mutex<Option<Value>>,
+    /// Tools never end.
+    hangs: bool,
+    /// The tokens that tools saw.
+    tokens: Mutex<Vec<tokio_util::sync::CancellationToken>>,
 }
 
 struct Borrowing<'e> {
@@ -52,6 +56,10 @@ impl DurableContext for Borrowing<'_> {
         _options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         self.note(format!("tool {tool_name} {} {}", ctx.call_id, ctx.idempotency_key));
+        self.engine.tokens.lock().unwrap().push(ctx.cancellation_token.clone());
+        if self.engine.hangs {
+            std::future::pending::<()>().await;
+        }
         if let Some(hint) = input["retry"].as_str() {
             return Err(DurableError::Tool(ToolError::ModelRetry(hint.into())));
         }
@@ -260,4 +268,105 @@ async fn cancelling_leaves_a_hanging_engine_at_once() {
         token.cancel();
     });
     assert!(matches!(result, Err(LoopError::Cancelled)));
+}
+
+/// Two senders at once lost a wake-up, and the run hung.
+#[tokio::test]
+async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
+    struct Concurrent<'e>(Borrowing<'e>);
+    impl DurableContext for Concurrent<'_> {
+        async fn execute_llm_call(
+            &self,
+            request: CompletionRequest,
+            options: ActivityOptions,
+        ) -> Result<CompletionResponse, DurableError> {
+            self.0.execute_llm_call(request, options).await
+        }
+        async fn execute_tool(
+            &self,
+            tool_name: &str,
+            input: Value,
+            ctx: &ToolContext,
+            options: ActivityOptions,
+        ) -> Result<ToolOutput, DurableError> {
+            self.0.execute_tool(tool_name, input, ctx, options).await
+        }
+        async fn wait_for_signal<T: DeserializeOwned>(
+            &self,
+            _: &str,
+            _: Duration,
+        ) -> Result<Option<T>, DurableError> {
+            Ok(None)
+        }
+        fn should_continue_as_new(&self) -> bool {
+            false
+        }
+        async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
+            Ok(())
+        }
+        async fn sleep(&self, _: Duration) {}
+        fn now(&self) -> DateTime<Utc> {
+            DateTime::UNIX_EPOCH
+        }
+        async fn execute_llm_stream(
+            &self,
+            request: &CompletionRequest,
+            options: ActivityOptions,
+            sink: &dyn neuron_types::DeltaSink,
+        ) -> Result<CompletionResponse, DurableError> {
+            let texts = ["a", "b", "c"].map(|text| StreamEvent::TextDelta(text.into()));
+            let no_delta = StreamEvent::MessageComplete(Message::assistant("raw"));
+            let events = texts.into_iter().chain([no_delta]);
+            futures_util::future::join_all(events.map(|event| sink.send(event))).await;
+            self.execute_llm_call(request.clone(), options).await
+        }
+    }
+    let engine = Engine::default();
+    let provider = ScriptedProvider::new([Reply::text("whole")]);
+    let context = Concurrent(Borrowing { engine: &engine, provider });
+    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let (mut texts, mut messages) = (Vec::new(), 0);
+    let all = async {
+        while let Some(event) = events.recv().await {
+            match event {
+                StreamEvent::TextDelta(text) => texts.push(text),
+                StreamEvent::MessageComplete(_) => messages += 1,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), all).await.expect("it does not hang");
+    texts.sort();
+    assert_eq!((texts.concat().as_str(), messages), ("abc", 1));
+}
+
+/// The tools of a dropped durable run were never told.
+#[tokio::test(start_paused = true)]
+async fn dropping_a_durable_run_cancels_the_tokens_of_its_tools() {
+    let engine = Engine { hangs: true, ..Default::default() };
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
+    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
+    let ctx = ToolContext::default();
+    tokio::time::timeout(Duration::from_secs(1), agent.run_text("go", &ctx)).await.unwrap_err();
+    let tokens = engine.tokens.lock().unwrap();
+    assert!(tokens.len() == 1 && tokens[0].is_cancelled());
+    assert!(!ctx.cancellation_token.is_cancelled());
+}
+
+/// An engine was handed a batch of nothing.
+#[tokio::test]
+async fn a_batch_whose_calls_are_all_skipped_is_not_handed_over() {
+    let engine = Engine::default();
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(replies()) };
+    let skip = neuron_types::HookAction::Skip { reason: "no".into() };
+    let mut agent = setup([Reply::text("no")])
+        .builder
+        .parallel_tool_execution(true)
+        .hook(Recorder::answering("PreTool", skip))
+        .durability(context)
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }

@@ -166,3 +166,41 @@ async fn terminating_after_a_skipped_call_starts_none_of_the_others() {
     );
     check_pairs(&hook.log.lines());
 }
+
+/// A cancellation dropped the hook in the middle, and a paid answer with it.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_sees_the_first_chunk_is_not_cut_off_and_may_end_the_run() {
+    for way in WAYS {
+        let setup = setup([Reply::text("whole")]);
+        let hook = Recorder::answering("FirstChunk", terminate("not like this"));
+        let mut agent = setup.builder.hook(hook.clone()).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "terminated by hook: not like this");
+        assert_eq!(agent.messages().len(), 1, "nothing of the answer is kept");
+        check_pairs(&hook.log.lines());
+    }
+    struct Slow(Log);
+    impl ObservabilityHook for Slow {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            if let HookEvent::FirstChunk = event {
+                self.0.push("begun");
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+                self.0.push("ended");
+            }
+            Ok(HookAction::Continue)
+        }
+    }
+    for way in WAYS {
+        let log = Log::default();
+        let setup = setup([Reply::text("whole")]);
+        let mut agent = setup.builder.hook(Slow(log.clone())).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        let cancel = async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            token.cancel();
+        };
+        let (_, ()) = tokio::join!(run(way, &mut agent, &ctx), cancel);
+        assert_eq!(log.lines(), ["begun", "ended"], "{way:?}");
+    }
+}

@@ -130,3 +130,38 @@ async fn after_a_limit_the_run_is_readable_and_goes_on_with_a_higher_one() {
     assert_eq!(agent.total_usage(), &usage(400, 40));
     check_valid(agent.messages());
 }
+
+/// The tokens that a compaction took were counted, and the next call was made all the same.
+#[tokio::test]
+async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
+    use neuron_types::{ContextError, ContextStrategy, Message};
+    struct Costly;
+    impl ContextStrategy for Costly {
+        fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+            messages.len() > 1
+        }
+        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            Ok(messages[..1].to_vec())
+        }
+        fn token_estimate(&self, messages: &[Message]) -> usize {
+            messages.len()
+        }
+        async fn compact_with_usage(
+            &self,
+            messages: Vec<Message>,
+        ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+            Ok((self.compact(messages).await?, usage(1_000_000, 1)))
+        }
+    }
+    for way in WAYS {
+        let provider = neuron_testing::ScriptedProvider::new(replies());
+        let limits = UsageLimits::default().with_input_tokens_limit(1000);
+        let mut agent = neuron_loop::AgentLoop::builder(provider.clone(), Costly)
+            .tools(registry(&Log::default()))
+            .usage_limits(limits)
+            .build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        check_exceeded(&error, "input token limit exceeded: 1000100 > 1000");
+        assert_eq!(provider.calls(), 1);
+    }
+}

@@ -8,6 +8,8 @@ mod hooks;
 mod lifecycle;
 mod limits;
 mod scopes;
+mod steps;
 mod streaming;
 mod support;
+mod sweep;
 mod tools;

@@ -197,3 +197,91 @@ async fn nothing_happens_before_the_stream_is_polled() {
     assert_eq!(setup.provider.calls(), 0);
     assert_eq!(agent.messages(), [Message::user("go")], "the message is not lost");
 }
+
+/// A provider that forwards an agent's stream ended the outer run in the reader's eyes.
+#[tokio::test]
+async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
+    struct Odd;
+    impl Provider for Odd {
+        async fn complete(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            Err(ProviderError::InvalidRequest("streams only".into()))
+        }
+        async fn complete_stream(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            let inner = neuron_types::AgentResult {
+                response: "inner".into(),
+                messages: vec![],
+                usage: TokenUsage::default(),
+                turns: 0,
+                stop_reason: neuron_types::StopReason::EndTurn,
+            };
+            let output = neuron_types::ToolOutput::text("inner");
+            let events = [
+                StreamEvent::ToolResult { id: "x".into(), name: "x".into(), output },
+                StreamEvent::RunComplete(Box::new(inner)),
+                StreamEvent::MessageComplete(Message::assistant("outer")),
+            ];
+            Ok(StreamReceiver::new(futures_util::stream::iter(events)).into())
+        }
+    }
+    let mut agent = AgentLoop::builder(Odd, window()).build();
+    let ctx = ToolContext::default();
+    let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
+    let events: Vec<_> = events.iter().map(short).collect();
+    assert_eq!(events, ["message 1", "usage 0", "complete outer"]);
+}
+
+/// Polling a stream whose tool had panicked panicked again.
+#[tokio::test]
+async fn a_stream_that_panicked_has_ended() {
+    let setup = setup([calls([json!({"panic": true})])]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let all = async { while events.recv().await.is_some() {} };
+    let panicked = futures_util::FutureExt::catch_unwind(std::panic::AssertUnwindSafe(all)).await;
+    assert!(panicked.is_err());
+    assert!(events.recv().await.is_none());
+    drop(events);
+    check_valid(agent.messages());
+}
+
+/// An answer that was complete when the run was cancelled was kept by `run` and thrown away by
+/// `run_stream`.
+#[tokio::test]
+async fn an_answer_that_is_complete_counts_in_every_way_although_the_run_is_cancelled() {
+    struct CancelsAtTheEnd(ScriptedProvider, tokio_util::sync::CancellationToken);
+    impl Provider for CancelsAtTheEnd {
+        async fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            let answer = self.0.complete(request).await;
+            self.1.cancel();
+            answer
+        }
+        async fn complete_stream(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            let (response, token) = (self.0.complete(request).await?, self.1.clone());
+            Ok(StreamReceiver::new(futures_util::stream::once(async move {
+                token.cancel();
+                StreamEvent::ResponseComplete(Box::new(response))
+            }))
+            .into())
+        }
+    }
+    for way in WAYS {
+        let ctx = ToolContext::default();
+        let provider = ScriptedProvider::new([Reply::text("whole")]);
+        let provider = CancelsAtTheEnd(provider, ctx.cancellation_token.clone());
+        let mut agent = AgentLoop::builder(provider, window()).build();
+        assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "whole", "{way:?}");
+    }
+}

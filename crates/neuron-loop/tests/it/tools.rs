@@ -339,3 +339,65 @@ async fn a_panic_in_a_tool_leaves_a_valid_history() {
     assert_eq!(last_results(agent.messages())[0], "c0: a");
     assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "after");
 }
+
+/// The results of its calls stood between the text of a cut-off or refused answer and the end.
+#[tokio::test]
+async fn an_answer_whose_calls_must_not_run_keeps_its_text() {
+    let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
+    for reply in [cut, calls([json!({})]).stop_reason(StopReason::Refusal)] {
+        let setup = setup([reply.with_text("I cannot do that.")]);
+        let mut agent = setup.builder.build();
+        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "I cannot do that.");
+    }
+}
+
+/// The keys of an agent's second run were those of its first.
+#[tokio::test]
+async fn calls_of_different_runs_have_different_keys() {
+    let setup =
+        setup([calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")]);
+    let keys = Log::default();
+    let mut tools = registry(&setup.log);
+    let note = keys.clone();
+    tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+        note.push(&ctx.idempotency_key);
+        next.run(call, ctx)
+    }));
+    let mut agent = setup.builder.tools(tools).build();
+    let ctx = ToolContext { run_id: "r".into(), ..Default::default() };
+    agent.run_text("a", &ctx).await.unwrap();
+    agent.run_text("b", &ctx).await.unwrap();
+    assert_eq!(keys.lines(), ["r/0/0/0/c0", "r/1/0/0/c0"]);
+}
+
+/// A tool may well take an argument of the name that marks arguments which are not JSON.
+#[tokio::test]
+async fn a_tool_that_takes_an_argument_called_invalid_json_is_run() {
+    struct Lint;
+    impl neuron_types::ToolDyn for Lint {
+        fn name(&self) -> &str {
+            "lint"
+        }
+        fn definition(&self) -> neuron_types::ToolDefinition {
+            let act = neuron_types::ToolDyn::definition(&Act { name: "lint", log: Log::default() });
+            let input_schema = json!({"properties": {"invalid_json": {"type": "string"}}});
+            neuron_types::ToolDefinition { input_schema, ..act }
+        }
+        fn call_dyn<'a>(
+            &'a self,
+            input: serde_json::Value,
+            _: &'a ToolContext,
+        ) -> neuron_types::WasmBoxedFuture<'a, Result<neuron_types::ToolOutput, ToolError>>
+        {
+            Box::pin(async move { Ok(neuron_types::ToolOutput::text(input.to_string())) })
+        }
+    }
+    let setup =
+        setup([Reply::tool_call("c0", "lint", json!({"invalid_json": "{"})), Reply::text("done")]);
+    let mut tools = registry(&setup.log);
+    tools.register_dyn(std::sync::Arc::new(Lint));
+    let mut agent = setup.builder.tools(tools).build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(&result.messages), [r#"c0: {"invalid_json":"{"}"#]);
+}

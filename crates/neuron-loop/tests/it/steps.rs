@@ -1,0 +1,153 @@
+//! A run step by step, and steps that are dropped half-way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use neuron_loop::TurnResult;
+use neuron_testing::Reply;
+use neuron_types::{
+    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
+    ToolContext,
+};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+
+use crate::support::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The results of a step that was dropped were handed out for calls of a later one with the same
+/// ids.
+#[tokio::test(start_paused = true)]
+async fn a_step_reports_its_own_results_and_not_those_of_a_dropped_one() {
+    let setup = setup([
+        calls([json!({"text": "old"}), json!({"hang": true})]),
+        calls([json!({"text": "new"})]),
+    ]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    timeout(SECOND, steps.next()).await.unwrap_err();
+    assert_eq!(last_results(steps.messages())[0], "c0: old", "what finished is kept");
+    let Some(TurnResult::ToolsExecuted { results, .. }) = steps.next().await else {
+        panic!("the next step")
+    };
+    assert_eq!(results[0].content[0].to_string(), "new");
+}
+
+/// Takes a second, once, at the first event whose line begins so.
+struct SlowAt(&'static str, AtomicBool, Recorder);
+
+impl SlowAt {
+    fn new(line: &'static str, recorder: &Recorder) -> Self {
+        Self(line, AtomicBool::new(true), recorder.clone())
+    }
+}
+
+impl ObservabilityHook for SlowAt {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        let action = self.2.on_event_in(event, scope).await;
+        let is_here = self.2.log.lines().last().unwrap().starts_with(self.0);
+        if is_here && self.1.swap(false, Ordering::SeqCst) {
+            sleep(2 * SECOND).await;
+        }
+        action
+    }
+}
+
+/// A step that was dropped while the hooks were told of the end took the answer with it.
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_step_that_was_dropped_is_handed_out_by_the_next() {
+    for event in ["RunEnd", "SessionEnd"] {
+        let setup = setup([Reply::text("done")]);
+        let recorder = Recorder::default();
+        let mut agent = setup.builder.hook(SlowAt::new(event, &recorder)).build();
+        let ctx = ToolContext::default();
+        let mut steps = agent.run_step(Message::user("go"), &ctx);
+        timeout(SECOND, steps.next()).await.unwrap_err();
+        let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
+            panic!("the outcome, {event}")
+        };
+        assert_eq!(result.response, "done");
+        assert!(steps.next().await.is_none());
+        assert_eq!(recorder.log.count("RunEnd"), 1);
+    }
+}
+
+/// A first step that was dropped in the hook of the session's start left the run unannounced.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_first_step_was_dropped_is_announced_by_the_next() {
+    let setup = setup([Reply::text("done")]);
+    let recorder = Recorder::default();
+    let mut agent = setup.builder.hook(SlowAt::new("SessionStart", &recorder)).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    timeout(SECOND, steps.next()).await.unwrap_err();
+    assert!(matches!(steps.next().await, Some(TurnResult::FinalResponse(_))));
+    assert_eq!((recorder.log.count("RunStart"), recorder.log.count("RunEnd")), (1, 1));
+    check_pairs(&recorder.log.lines());
+}
+
+#[tokio::test]
+async fn what_a_run_has_used_can_be_read_between_steps() {
+    let setup = setup([calls([json!({})]), Reply::text("done")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    steps.next().await;
+    assert_eq!(steps.turns(), 1);
+    assert!(steps.usage().total_tokens() > 0);
+}
+
+/// A message that broke the history stayed in it until the next turn began, if ever.
+#[tokio::test]
+async fn the_history_is_valid_at_once_after_an_odd_message() {
+    let lost = ContentBlock::ToolUse { id: "lost".into(), name: "act".into(), input: json!({}) };
+    let odd = [
+        Message { role: Role::Assistant, content: vec![lost.clone()] },
+        Message { role: Role::User, content: vec![lost] },
+        Message {
+            role: Role::User,
+            content: vec![ContentBlock::ToolResult {
+                tool_use_id: "none".into(),
+                content: vec![],
+                is_error: false,
+            }],
+        },
+        Message::assistant("I begin"),
+    ];
+    for message in odd {
+        let setup = setup([calls([json!({})]), Reply::text("done")]);
+        let mut agent = setup.builder.build();
+        let ctx = ToolContext::default();
+        {
+            let mut steps = agent.run_step(message.clone(), &ctx);
+            neuron_types::transcript::validate(steps.messages()).unwrap();
+            steps.inject_message(message);
+        }
+        neuron_types::transcript::validate(agent.messages()).unwrap();
+        let result = agent.run_text("go", &ctx).await.unwrap();
+        neuron_types::transcript::validate(&result.messages).unwrap();
+    }
+}
+
+/// With only system messages, the answer became the first message that is none.
+#[tokio::test]
+async fn a_conversation_of_system_messages_alone_is_not_sent() {
+    let setup = setup([Reply::text("done")]);
+    let mut agent = setup.builder.messages(vec![Message::system("s")]).build();
+    let ctx = ToolContext::default();
+    let error = agent.run(Message::system("t"), &ctx).await.unwrap_err();
+    assert!(error.to_string().contains("only system messages"), "{error}");
+    assert_eq!(setup.provider.calls(), 0);
+    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "done");
+    check_valid(agent.messages());
+}
