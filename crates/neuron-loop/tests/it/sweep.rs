@@ -232,7 +232,9 @@ fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
                 let ended = poll_times(run.as_mut(), polls).is_some();
                 if !ended {
                     ctx.cancellation_token.cancel();
-                    poll_times(run.as_mut(), 500).expect("it ends soon");
+                    // Its outcome is an answer if that was complete.
+                    let soon = poll_times(run.as_mut(), 500);
+                    assert!(soon.is_some(), "{at}: it ends soon");
                 }
                 ended
             };
