@@ -219,23 +219,7 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
         ) -> Result<ToolOutput, DurableError> {
             Ok(ToolOutput::text("never"))
         }
-        async fn wait_for_signal<T: DeserializeOwned>(
-            &self,
-            _: &str,
-            _: Duration,
-        ) -> Result<Option<T>, DurableError> {
-            Ok(None)
-        }
-        fn should_continue_as_new(&self) -> bool {
-            false
-        }
-        async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
-            Ok(())
-        }
-        async fn sleep(&self, _: Duration) {}
-        fn now(&self) -> DateTime<Utc> {
-            DateTime::UNIX_EPOCH
-        }
+        no_signals_or_timers!();
         async fn execute_tools(
             &self,
             _: Vec<ToolInvocation>,
@@ -291,23 +275,7 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
         ) -> Result<ToolOutput, DurableError> {
             self.0.execute_tool(tool_name, input, ctx, options).await
         }
-        async fn wait_for_signal<T: DeserializeOwned>(
-            &self,
-            _: &str,
-            _: Duration,
-        ) -> Result<Option<T>, DurableError> {
-            Ok(None)
-        }
-        fn should_continue_as_new(&self) -> bool {
-            false
-        }
-        async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
-            Ok(())
-        }
-        async fn sleep(&self, _: Duration) {}
-        fn now(&self) -> DateTime<Utc> {
-            DateTime::UNIX_EPOCH
-        }
+        no_signals_or_timers!();
         async fn execute_llm_stream(
             &self,
             request: &CompletionRequest,

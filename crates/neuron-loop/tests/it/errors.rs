@@ -1,6 +1,5 @@
 //! Every variant of `LoopError`: the history is valid after it, and the next run works.
 
-use chrono::{DateTime, Utc};
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -214,23 +213,7 @@ async fn durable() {
         ) -> Result<ToolOutput, DurableError> {
             Err(DurableError::Cancelled)
         }
-        async fn wait_for_signal<T: serde::de::DeserializeOwned>(
-            &self,
-            _: &str,
-            _: std::time::Duration,
-        ) -> Result<Option<T>, DurableError> {
-            Ok(None)
-        }
-        fn should_continue_as_new(&self) -> bool {
-            false
-        }
-        async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
-            Ok(())
-        }
-        async fn sleep(&self, _: std::time::Duration) {}
-        fn now(&self) -> DateTime<Utc> {
-            DateTime::UNIX_EPOCH
-        }
+        no_signals_or_timers!();
     }
     check(
         || {

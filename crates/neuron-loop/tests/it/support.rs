@@ -296,3 +296,34 @@ pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
         }
     }
 }
+
+/// The methods of a durable context that a test is not about.
+macro_rules! no_signals_or_timers {
+    () => {
+        async fn wait_for_signal<T: serde::de::DeserializeOwned>(
+            &self,
+            _: &str,
+            _: std::time::Duration,
+        ) -> Result<Option<T>, neuron_types::DurableError> {
+            Ok(None)
+        }
+
+        fn should_continue_as_new(&self) -> bool {
+            false
+        }
+
+        async fn continue_as_new(
+            &self,
+            _: serde_json::Value,
+        ) -> Result<(), neuron_types::DurableError> {
+            Ok(())
+        }
+
+        async fn sleep(&self, _: std::time::Duration) {}
+
+        fn now(&self) -> chrono::DateTime<chrono::Utc> {
+            chrono::DateTime::UNIX_EPOCH
+        }
+    };
+}
+pub(crate) use no_signals_or_timers;
