@@ -1,19 +1,16 @@
 //! The client: its settings, its headers, and the two calls.
 
-use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
+use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use neuron_http::reqwest::{Response, Url};
+use neuron_http::{BaseUrl, Body, Deadline, Http, Secret, Timeouts};
 use neuron_types::{
     CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
     StreamReceiver,
 };
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Response, Url};
 
-use crate::http::{self, Body, Deadline, Http, Timeouts};
 use crate::request::{self, Defaults, PROVIDER};
-use crate::secret::Secret;
 use crate::stream::EventStream;
 use crate::{error, response};
 
@@ -68,7 +65,7 @@ impl Anthropic {
         Self {
             api_key: Secret::new(api_key),
             model: DEFAULT_MODEL.to_owned(),
-            base_url: BaseUrl(DEFAULT_BASE_URL.to_owned()),
+            base_url: BaseUrl::new(DEFAULT_BASE_URL),
             api_version: DEFAULT_API_VERSION.to_owned(),
             betas: Vec::new(),
             max_tokens: DEFAULT_MAX_TOKENS,
@@ -110,7 +107,7 @@ impl Anthropic {
     /// Default: `https://api.anthropic.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = BaseUrl(url.into());
+        self.base_url = BaseUrl::new(url);
         // The connections' settings depend on the address.
         self.http = Http::default();
         self
@@ -181,7 +178,7 @@ impl Anthropic {
             return Ok(response);
         }
         let headers = response.headers().clone();
-        let body = http::read_beginning(response, deadline).await;
+        let body = neuron_http::read_beginning(response, deadline).await;
         let shown = self.api_key.redact(String::from_utf8_lossy(&body).into_owned());
         Err(error::from_response(status, &headers, shown.as_bytes(), self.timeouts.call))
     }
@@ -192,7 +189,7 @@ impl Anthropic {
     ) -> Result<CompletionResponse, ProviderError> {
         let deadline = Deadline::after(self.timeouts.call);
         let response = self.post(request, false, deadline).await?;
-        let body = http::read_body(response, deadline).await?;
+        let body = neuron_http::read_body(response, deadline).await?;
         response::parse(&body, &self.api_key)
     }
 
@@ -210,17 +207,7 @@ impl Anthropic {
     }
 
     fn url(&self) -> Result<Url, ProviderError> {
-        let base = self.base_url.0.trim().trim_end_matches('/');
-        let base = base.strip_suffix("/v1").unwrap_or(base);
-        let invalid = |why: String| {
-            ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.base_url.shown()))
-        };
-        let url = Url::parse(&format!("{base}/v1/messages"))
-            .map_err(|error| invalid(format!("is not a URL: {error}")))?;
-        match url.scheme() {
-            "http" | "https" => Ok(url),
-            _ => Err(invalid("must begin with http:// or https://".into())),
-        }
+        self.base_url.join("v1/messages")
     }
 
     fn headers(&self, request: &CompletionRequest) -> Result<HeaderMap, ProviderError> {
@@ -285,26 +272,6 @@ impl Provider for Anthropic {
 
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::new(PROVIDER, &self.model)
-    }
-}
-
-/// An address that is never shown with the password that may be in it.
-#[derive(Clone)]
-struct BaseUrl(String);
-
-impl BaseUrl {
-    fn shown(&self) -> Cow<'_, str> {
-        let (slashes, at) = (self.0.find("//"), self.0.rfind('@'));
-        match slashes.zip(at).and_then(|(slashes, at)| self.0.get(slashes + 2..at)) {
-            Some(credentials) => self.0.replacen(credentials, "[redacted]", 1).into(),
-            None => self.0.as_str().into(),
-        }
-    }
-}
-
-impl fmt::Debug for BaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.shown().fmt(f)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use neuron_http::reqwest::StatusCode;
+use neuron_http::reqwest::header::HeaderMap;
+use neuron_http::{header, retry_after};
 use neuron_types::ProviderError;
-use reqwest::StatusCode;
-use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
 /// How much of a body that is no JSON an error shows, in characters.
@@ -116,32 +116,9 @@ fn describe(status: Option<StatusCode>, error: &ApiError, request_id: Option<&st
     text
 }
 
-/// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = |text: &str, unit: f64| {
-        let value = text.trim().parse::<f64>().ok()? * unit;
-        Duration::try_from_secs_f64(value).ok()
-    };
-    if let Some(delay) = header(headers, "retry-after-ms").and_then(|text| seconds(text, 0.001)) {
-        return Some(delay);
-    }
-    let text = header(headers, "retry-after")?;
-    seconds(text, 1.0).or_else(|| until(text, Utc::now()))
-}
-
-/// The time until an HTTP date; zero for one that is past.
-fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
-    let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
-    Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
-}
-
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
+    use neuron_http::reqwest::header::{HeaderName, HeaderValue};
 
     use super::*;
 
@@ -220,26 +197,6 @@ mod tests {
             let error = from_response(status, &HeaderMap::new(), cut, Duration::ZERO);
             assert_eq!(error.kind(), "ServiceUnavailable");
         }
-    }
-
-    #[test]
-    fn how_long_to_wait_is_read_in_every_form() {
-        let delay = |pairs: &[_]| retry_after(&headers(pairs));
-        assert_eq!(delay(&[]), None);
-        assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
-        assert_eq!(delay(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
-        assert_eq!(
-            delay(&[("retry-after", "7"), ("retry-after-ms", "250")]),
-            Some(Duration::from_millis(250))
-        );
-        for nonsense in ["-1", "NaN", "1e300", "soon", ""] {
-            assert_eq!(delay(&[("retry-after", nonsense)]), None, "{nonsense}");
-        }
-        let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().to_utc();
-        let until = |date| until(date, now);
-        assert_eq!(until("Sat, 21 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
-        assert_eq!(until("Sat, 21 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(until("tomorrow"), None);
     }
 
     #[test]

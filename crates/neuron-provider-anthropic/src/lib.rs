@@ -43,7 +43,8 @@
 //! | `response.rs` | the API's JSON as our response |
 //! | `stream.rs` | the API's events as ours |
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
-//! | `http.rs`, `sse.rs`, `secret.rs` | the wire below: nothing in them is Anthropic's |
+//!
+//! What lies below (the client, server-sent events, keys that never show) is [`neuron_http`]'s.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -52,9 +53,5 @@ mod error;
 mod request;
 mod response;
 mod stream;
-
-mod http;
-mod secret;
-mod sse;
 
 pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};

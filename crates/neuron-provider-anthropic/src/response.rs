@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
-use crate::secret::Secret;
+use neuron_http::Secret;
 
 /// How much of a body that is no message an error shows, in characters.
 const SHOWN: usize = 300;

@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 
 use crate::error::{self, ApiError};
 use crate::response::{self, WireMessage, WireUsage};
-use crate::secret::Secret;
-use crate::sse::{SseDecoder, TooLarge};
+use neuron_http::Secret;
+use neuron_http::{SseDecoder, TooLarge};
 
 /// An answer's events, made from its bytes as they are polled.
 pub(crate) struct EventStream<B> {

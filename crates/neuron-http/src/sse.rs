@@ -11,8 +11,25 @@ use memchr::memchr2;
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// Decodes an event stream that arrives in pieces of any size.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::{SseDecoder, TooLarge};
+///
+/// let mut decoder = SseDecoder::default();
+/// let mut events = Vec::new();
+/// for piece in [&b"data: he"[..], b"llo\r\n\r", b"\n"] {
+///     decoder.feed(piece, |data| {
+///         events.push(data.to_vec());
+///         Ok::<_, TooLarge>(())
+///     })?;
+/// }
+/// assert_eq!(events, [b"hello"]);
+/// # Ok::<_, TooLarge>(())
+/// ```
 #[derive(Debug, Default)]
-pub(crate) struct SseDecoder {
+pub struct SseDecoder {
     /// The beginning of a line whose end has not arrived.
     line: Vec<u8>,
     /// The data lines of the event so far, joined.
@@ -24,9 +41,11 @@ pub(crate) struct SseDecoder {
     begun: bool,
 }
 
-/// An event is larger than [`MAX_EVENT_BYTES`].
-#[derive(Debug)]
-pub(crate) struct TooLarge;
+/// An event is larger than 64 MiB, far beyond any answer of a model.
+#[derive(Debug, thiserror::Error)]
+#[error("an event of the stream is too large")]
+#[non_exhaustive]
+pub struct TooLarge;
 
 impl SseDecoder {
     /// Takes the next bytes and calls `on_event` with the data of every event that they complete.
@@ -35,7 +54,7 @@ impl SseDecoder {
     ///
     /// What `on_event` returns, or `E` made from [`TooLarge`]. The decoder must not be used after
     /// it.
-    pub(crate) fn feed<E: From<TooLarge>>(
+    pub fn feed<E: From<TooLarge>>(
         &mut self,
         mut bytes: &[u8],
         mut on_event: impl FnMut(&[u8]) -> Result<(), E>,

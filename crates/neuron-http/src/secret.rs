@@ -5,21 +5,34 @@ use std::fmt;
 use neuron_types::{BoxError, ProviderError};
 
 /// A text that `Debug` does not show.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::Secret;
+///
+/// let key = Secret::new("sk-123");
+/// assert_eq!(format!("{key:?}"), "[redacted]");
+/// assert_eq!(key.redact("bad key sk-123".into()), "bad key [redacted]");
+/// ```
 #[derive(Clone)]
-pub(crate) struct Secret(String);
+pub struct Secret(String);
 
 impl Secret {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
+    /// Keeps a text from being shown.
+    pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
     /// The text itself, to be sent and nothing else.
-    pub(crate) fn expose(&self) -> &str {
+    #[must_use]
+    pub fn expose(&self) -> &str {
         &self.0
     }
 
     /// Takes the secret out of a text that somebody else wrote: servers echo keys in errors.
-    pub(crate) fn redact(&self, text: String) -> String {
+    #[must_use]
+    pub fn redact(&self, text: String) -> String {
         if self.0.is_empty() || !text.contains(&self.0) {
             return text;
         }
@@ -27,7 +40,8 @@ impl Secret {
     }
 
     /// Takes the secret out of an error's texts.
-    pub(crate) fn redact_error(&self, error: ProviderError) -> ProviderError {
+    #[must_use]
+    pub fn redact_error(&self, error: ProviderError) -> ProviderError {
         use ProviderError as E;
         match error {
             E::Network(source) => E::Network(self.redact_source(source)),

@@ -1,0 +1,99 @@
+//! Where an API is.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use neuron_types::ProviderError;
+use reqwest::Url;
+
+/// An address that is never shown with the password that may be in it.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::BaseUrl;
+///
+/// let base = BaseUrl::new("https://user:hunter2@proxy.example/v1/");
+/// assert_eq!(base.join("v1/messages")?.path(), "/v1/messages");
+/// assert!(!format!("{base:?}").contains("hunter2"));
+/// # Ok::<_, neuron_types::ProviderError>(())
+/// ```
+#[derive(Clone)]
+pub struct BaseUrl(String);
+
+impl BaseUrl {
+    /// Keeps an address; whether it is one is seen when it is used.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self(url.into())
+    }
+
+    /// Returns the address of an API's endpoint: `path` (`v1/messages`, for instance) below the base,
+    /// which may end with a slash or with the path's version.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] when it is no HTTP address.
+    pub fn join(&self, path: &str) -> Result<Url, ProviderError> {
+        let base = self.0.trim().trim_end_matches('/');
+        let version = path.split('/').next().unwrap_or_default();
+        let base = match base.strip_suffix(version) {
+            Some(rest) if rest.ends_with('/') => rest.trim_end_matches('/'),
+            _ => base,
+        };
+        let invalid = |why: String| {
+            ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.shown()))
+        };
+        let url = Url::parse(&format!("{base}/{path}"))
+            .map_err(|error| invalid(format!("is not a URL: {error}")))?;
+        match url.scheme() {
+            "http" | "https" => Ok(url),
+            _ => Err(invalid("must begin with http:// or https://".into())),
+        }
+    }
+
+    fn shown(&self) -> Cow<'_, str> {
+        let (slashes, at) = (self.0.find("//"), self.0.rfind('@'));
+        match slashes.zip(at).and_then(|(slashes, at)| self.0.get(slashes + 2..at)) {
+            Some(credentials) => self.0.replacen(credentials, "[redacted]", 1).into(),
+            None => self.0.as_str().into(),
+        }
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shown().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(base: &str, expected: &str) {
+        let joined = BaseUrl::new(base).join("v1/messages").map(String::from);
+        assert_eq!(joined.unwrap(), expected);
+    }
+
+    #[test]
+    fn the_version_at_the_end_of_a_base_is_not_doubled_and_a_host_that_ends_so_is_kept() {
+        check("http://h/v1", "http://h/v1/messages");
+        check("http://h/x/v1//", "http://h/x/v1/messages");
+        check("http://apiv1", "http://apiv1/v1/messages");
+        check("http://h/v2", "http://h/v2/v1/messages");
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("https://user:hunter2@h/x", "\"https://[redacted]@h/x\""),
+            ("ftp://hunter2@h", "\"ftp://[redacted]@h\""),
+            ("https://h/@x", "\"https://[redacted]@x\""),
+            ("https://h", "\"https://h\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(format!("{:?}", BaseUrl::new(url)), shown);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Bodies: read whole, or as they arrive.
+
+use std::fmt;
+#[cfg(not(target_family = "wasm"))]
+use std::future::Future;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use neuron_types::{ProviderError, WasmBoxedStream};
+use reqwest::{Response, Url};
+
+use crate::transport;
+use crate::{Deadline, Timeouts};
+
+/// The most bytes that a body which is read whole may have. Answers of models stay far below it.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+/// Reads a whole body.
+///
+/// # Errors
+///
+/// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
+/// that does not end.
+pub async fn read_body(response: Response, deadline: Deadline) -> Result<Vec<u8>, ProviderError> {
+    let url = response.url().clone();
+    let mut chunks = chunks(response);
+    let mut body = Vec::new();
+    let read = async {
+        while let Some(chunk) = next(&mut chunks).await {
+            let chunk = chunk.map_err(|error| transport::network_error(&url, error))?;
+            if body.len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(ProviderError::Other("the response is too large".into()));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(())
+    };
+    deadline.within(read).await??;
+    Ok(body)
+}
+
+/// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
+pub async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
+    const ENOUGH: usize = 64 * 1024;
+    let mut chunks = chunks(response);
+    let mut body = Vec::new();
+    let read = async {
+        while body.len() < ENOUGH
+            && let Some(Ok(chunk)) = next(&mut chunks).await
+        {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    // What had come by then is kept.
+    let _ = deadline.within(read).await;
+    body
+}
+
+type Chunks = WasmBoxedStream<'static, reqwest::Result<Bytes>>;
+
+fn chunks(response: Response) -> Chunks {
+    Box::pin(response.bytes_stream())
+}
+
+async fn next(chunks: &mut Chunks) -> Option<reqwest::Result<Bytes>> {
+    poll_fn(|cx| chunks.as_mut().poll_next(cx)).await
+}
+
+/// A response's body as it arrives, which must not stand still for longer than the idle limit.
+pub struct Body {
+    chunks: Chunks,
+    url: Url,
+    idle: Duration,
+    /// Runs while a piece is waited for.
+    #[cfg(not(target_family = "wasm"))]
+    timer: Option<Pin<Box<tokio::time::Sleep>>>,
+}
+
+impl Body {
+    /// Reads a response's body.
+    #[must_use]
+    pub fn new(response: Response, timeouts: Timeouts) -> Self {
+        Self {
+            url: response.url().clone(),
+            chunks: chunks(response),
+            idle: timeouts.idle,
+            #[cfg(not(target_family = "wasm"))]
+            timer: None,
+        }
+    }
+
+    /// Waits no longer than a moment for what comes now, which should be the end. Says whether there
+    /// is anything to wait for: the browser reads to the end by itself.
+    pub fn expect_end(&mut self) -> bool {
+        self.idle = Duration::from_millis(50).min(self.idle);
+        cfg!(not(target_family = "wasm"))
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let idle = self.idle;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        timer.as_mut().poll(cx)
+    }
+
+    #[cfg(target_family = "wasm")]
+    fn poll_idle(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body").field("idle", &self.idle).finish_non_exhaustive()
+    }
+}
+
+impl Stream for Body {
+    type Item = Result<Bytes, ProviderError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.chunks.as_mut().poll_next(cx) {
+            Poll::Ready(next) => {
+                #[cfg(not(target_family = "wasm"))]
+                {
+                    self.timer = None;
+                }
+                Poll::Ready(
+                    next.map(|chunk| {
+                        chunk.map_err(|error| transport::broken_stream(&self.url, error))
+                    }),
+                )
+            }
+            Poll::Pending => {
+                let idle = self.idle;
+                self.poll_idle(cx).map(|()| Some(Err(ProviderError::Timeout(idle))))
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What the headers of a response say.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::header::HeaderMap;
+
+/// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
+#[must_use]
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = |text: &str, unit: f64| {
+        let value = text.trim().parse::<f64>().ok()? * unit;
+        Duration::try_from_secs_f64(value).ok()
+    };
+    if let Some(delay) = header(headers, "retry-after-ms").and_then(|text| seconds(text, 0.001)) {
+        return Some(delay);
+    }
+    let text = header(headers, "retry-after")?;
+    seconds(text, 1.0).or_else(|| until(text, Utc::now()))
+}
+
+/// The time until an HTTP date; zero for one that is past.
+fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
+    let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
+    Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
+}
+
+/// Returns a header's text; `None` for one that is missing or no text.
+#[must_use]
+pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn how_long_to_wait_is_read_in_every_form() {
+        let delay = |pairs: &[_]| retry_after(&headers(pairs));
+        assert_eq!(delay(&[]), None);
+        assert_eq!(delay(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(delay(&[("retry-after", "1.5")]), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            delay(&[("retry-after", "7"), ("retry-after-ms", "250")]),
+            Some(Duration::from_millis(250))
+        );
+        for nonsense in ["-1", "NaN", "1e300", "soon", ""] {
+            assert_eq!(delay(&[("retry-after", nonsense)]), None, "{nonsense}");
+        }
+        let now = DateTime::parse_from_rfc3339("2026-11-21T10:00:00Z").unwrap().to_utc();
+        let until = |date| until(date, now);
+        assert_eq!(until("Sat, 21 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(until("Sat, 21 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(until("tomorrow"), None);
+    }
+}
