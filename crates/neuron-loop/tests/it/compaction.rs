@@ -180,6 +180,45 @@ async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
 
+/// Other messages of the same number and the same estimate counted as progress, so that a run could
+/// compact for ever.
+#[tokio::test]
+async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_not_stopped() {
+    /// Estimates every history alike; `true` leaves out a message, `false` rewrites one.
+    struct Coarse(bool, Log);
+    impl ContextStrategy for Coarse {
+        fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+            messages.len() > 2
+        }
+        async fn compact(&self, mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            self.1.push("compacted");
+            messages[0] = Message::user(format!("summary {}", self.1.lines().len()));
+            if self.0 {
+                messages.truncate(1);
+            }
+            Ok(messages)
+        }
+        fn token_estimate(&self, _: &[Message]) -> usize {
+            100
+        }
+    }
+    for (shortens, tried) in [(false, 2), (true, 5)] {
+        for way in WAYS {
+            let replies = (0..5).map(|_| calls([json!({})])).chain([Reply::text("done")]);
+            let (log, hook) = (Log::default(), Recorder::default());
+            let strategy = Coarse(shortens, log.clone());
+            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+                .tools(registry(&Log::default()))
+                .hook(hook.clone())
+                .build();
+            run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(log.count("compacted"), tried, "{way:?}");
+            let announced = if shortens { tried } else { 0 };
+            assert_eq!(hook.log.count("Compacted 100 100"), announced, "{way:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
     let (provider, log) = script();

@@ -283,8 +283,21 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
             sink: &dyn neuron_types::DeltaSink,
         ) -> Result<CompletionResponse, DurableError> {
             let texts = ["a", "b", "c"].map(|text| StreamEvent::TextDelta(text.into()));
-            let no_delta = StreamEvent::MessageComplete(Message::assistant("raw"));
-            let events = texts.into_iter().chain([no_delta]);
+            let whole = neuron_types::AgentResult {
+                response: "raw".into(),
+                messages: vec![],
+                usage: Default::default(),
+                turns: 0,
+                stop_reason: neuron_types::StopReason::EndTurn,
+            };
+            let (id, name, output) = ("x".into(), "x".into(), ToolOutput::text("raw"));
+            let no_deltas = [
+                StreamEvent::MessageComplete(Message::assistant("raw")),
+                StreamEvent::Usage(Default::default()),
+                StreamEvent::ToolResult { id, name, output },
+                StreamEvent::RunComplete(Box::new(whole)),
+            ];
+            let events = texts.into_iter().chain(no_deltas);
             futures_util::future::join_all(events.map(|event| sink.send(event))).await;
             self.execute_llm_call(request.clone(), options).await
         }
@@ -295,19 +308,22 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
     let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
-    let (mut texts, mut messages) = (Vec::new(), 0);
+    let (mut texts, mut others) = (Vec::new(), Vec::new());
     let all = async {
         while let Some(event) = events.recv().await {
             match event {
                 StreamEvent::TextDelta(text) => texts.push(text),
-                StreamEvent::MessageComplete(_) => messages += 1,
-                _ => {}
+                StreamEvent::MessageComplete(message) => others.push(message.text()),
+                StreamEvent::Usage(_) => others.push("usage".into()),
+                StreamEvent::RunComplete(result) => others.push(result.response),
+                other => panic!("{other:?}"),
             }
         }
     };
     tokio::time::timeout(Duration::from_secs(10), all).await.expect("it does not hang");
     texts.sort();
-    assert_eq!((texts.concat().as_str(), messages), ("abc", 1));
+    assert_eq!(texts.concat(), "abc");
+    assert_eq!(others, ["whole", "usage", "whole"]);
 }
 
 /// The tools of a dropped durable run were never told.
@@ -337,4 +353,19 @@ async fn a_batch_whose_calls_are_all_skipped_is_not_handed_over() {
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
+}
+
+/// The keys of an agent's second run were those of its first: the engine's id is the same for both.
+#[tokio::test]
+async fn calls_of_different_runs_under_one_engine_have_different_keys() {
+    let engine = Engine::default();
+    let script = [calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")];
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(script) };
+    let mut agent = setup([Reply::text("no")]).builder.durability(context).build();
+    let ctx = ToolContext::default();
+    agent.run_text("a", &ctx).await.unwrap();
+    agent.run_text("b", &ctx).await.unwrap();
+    let steps = engine.steps.lock().unwrap();
+    let tools: Vec<_> = steps.iter().filter(|step| step.starts_with("tool")).collect();
+    assert_eq!(tools, ["tool act c0 wf-1/0/0/0/c0", "tool act c0 wf-1/1/0/0/c0"]);
 }

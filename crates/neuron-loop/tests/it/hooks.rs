@@ -177,6 +177,7 @@ async fn a_hook_that_sees_the_first_chunk_is_not_cut_off_and_may_end_the_run() {
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert_eq!(error, "terminated by hook: not like this");
         assert_eq!(agent.messages().len(), 1, "nothing of the answer is kept");
+        assert_eq!(hook.log.count("LlmError terminated by hook: not like this"), 1, "{way:?}");
         check_pairs(&hook.log.lines());
     }
     struct Slow(Log);

@@ -287,3 +287,13 @@ fn runs_can_be_spawned_from_generic_code() {
     }
     check(setup([Reply::text("hi")]).builder.build());
 }
+
+/// The future borrowed the text, which was gone at the end of the statement.
+#[tokio::test]
+async fn a_run_with_a_text_does_not_borrow_it() {
+    let mut agent = setup([Reply::text("4")]).builder.build();
+    let ctx = ToolContext::default();
+    let answer = agent.run_text(&format!("{} + {}", 2, 2), &ctx);
+    let result = answer.await.unwrap();
+    assert_eq!((result.response.as_str(), result.messages[0].text().as_str()), ("4", "2 + 2"));
+}

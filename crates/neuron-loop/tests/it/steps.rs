@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use neuron_loop::TurnResult;
+use neuron_loop::{LoopError, TurnResult};
 use neuron_testing::Reply;
 use neuron_types::{
-    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
-    ToolContext,
+    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook,
+    ProviderError, Role, StreamEvent, ToolContext,
 };
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -123,14 +123,22 @@ async fn the_history_is_valid_at_once_after_an_odd_message() {
             }],
         },
         Message::assistant("I begin"),
+        Message::system("s"),
     ];
     for message in odd {
         let setup = setup([calls([json!({})]), Reply::text("done")]);
         let mut agent = setup.builder.build();
+        let cancelled = ToolContext::default();
+        cancelled.cancellation_token.cancel();
+        let error = agent.run(message.clone(), &cancelled).await.unwrap_err();
+        assert!(matches!(error, LoopError::Cancelled));
+        neuron_types::transcript::validate(agent.messages()).unwrap();
         let ctx = ToolContext::default();
         {
-            let mut steps = agent.run_step(message.clone(), &ctx);
+            let mut steps = agent.run_step(Message::user("go"), &ctx);
+            steps.inject_message(message.clone());
             neuron_types::transcript::validate(steps.messages()).unwrap();
+            assert!(matches!(steps.next().await, Some(TurnResult::ToolsExecuted { .. })));
             steps.inject_message(message);
         }
         neuron_types::transcript::validate(agent.messages()).unwrap();
@@ -145,8 +153,15 @@ async fn a_conversation_of_system_messages_alone_is_not_sent() {
     let setup = setup([Reply::text("done")]);
     let mut agent = setup.builder.messages(vec![Message::system("s")]).build();
     let ctx = ToolContext::default();
+    let is_clear = |error: &ProviderError| matches!(error, ProviderError::InvalidRequest(text) if text.contains("only system messages"));
     let error = agent.run(Message::system("t"), &ctx).await.unwrap_err();
-    assert!(error.to_string().contains("only system messages"), "{error}");
+    assert!(matches!(&error, LoopError::Provider(error) if is_clear(error)), "{error:?}");
+    let event = agent.run_stream(Message::system("t"), &ctx).await.recv().await;
+    let Some(StreamEvent::Error(error)) = event else { panic!("{event:?}") };
+    assert!(error.as_provider().is_some_and(is_clear), "{error:?}");
+    let turn = agent.run_step(Message::system("t"), &ctx).next().await;
+    let Some(TurnResult::Error(LoopError::Provider(error))) = turn else { panic!("{turn:?}") };
+    assert!(is_clear(&error), "{error:?}");
     assert_eq!(setup.provider.calls(), 0);
     assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "done");
     check_valid(agent.messages());

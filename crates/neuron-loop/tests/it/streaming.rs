@@ -224,6 +224,7 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
             let events = [
                 StreamEvent::ToolResult { id: "x".into(), name: "x".into(), output },
                 StreamEvent::RunComplete(Box::new(inner)),
+                StreamEvent::Usage(TokenUsage { output_tokens: 3, ..Default::default() }),
                 StreamEvent::MessageComplete(Message::assistant("outer")),
             ];
             Ok(StreamReceiver::new(futures_util::stream::iter(events)).into())
@@ -233,7 +234,7 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
     let ctx = ToolContext::default();
     let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
     let events: Vec<_> = events.iter().map(short).collect();
-    assert_eq!(events, ["message 1", "usage 0", "complete outer"]);
+    assert_eq!(events, ["message 1", "usage 3", "complete outer"]);
 }
 
 /// Polling a stream whose tool had panicked panicked again.

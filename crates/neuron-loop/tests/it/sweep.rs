@@ -1,217 +1,104 @@
-//! The run dropped and cancelled at every point at which it can be: with hooks, tools and a provider
-//! that wait, a compaction, hints, a pause, and batches that fail.
+//! Runs that are dropped or cancelled, or whose parts misbehave, at every point at which they can:
+//! with hooks, tools and a provider that wait, a compaction, hints, a pause, and batches that fail.
 
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::pin::{Pin, pin};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
-use futures_util::StreamExt;
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
-use neuron_testing::{Reply, ScriptedProvider};
+use neuron_loop::{AgentLoop, LoopError, TurnResult};
+use neuron_testing::Reply;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContextError, ContextStrategy, HookAction, HookError,
-    HookEvent, HookScope, Message, ObservabilityHook, Provider, ProviderError, StopReason,
-    StreamHandle, StreamReceiver, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
-    WasmBoxedFuture, transcript,
+    HookAction, Message, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
 use crate::support::*;
+use crate::waiting::*;
 
-/// Pending so often.
-struct Waits(u64);
+/// The only error of a run whose parts do as they should: the script's failing batch.
+const FAILED: &str = "tool error: invalid input: no";
 
-impl Future for Waits {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.0 == 0 {
-            return Poll::Ready(());
-        }
-        self.0 -= 1;
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }
-}
-
-/// A provider that waits, and rejects an invalid history.
-struct Strict(ScriptedProvider);
-
-impl Provider for Strict {
-    async fn complete(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        transcript::validate(&request.messages).unwrap();
-        Waits(2).await;
-        self.0.complete(request).await
-    }
-
-    async fn complete_stream(
-        &self,
-        request: CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        transcript::validate(&request.messages).unwrap();
-        Waits(1).await;
-        let events = self.0.complete_stream(request).await?.receiver;
-        let slow = events.then(|event| async {
-            Waits(1).await;
-            event
-        });
-        Ok(StreamReceiver::new(slow).into())
-    }
-}
-
-/// A tool that waits as told, and logs the keys under which it began.
-struct Waiting(Log);
-
-impl ToolDyn for Waiting {
-    fn name(&self) -> &str {
-        "act"
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        Act { name: "act", log: Log::default() }.definition()
-    }
-
-    fn call_dyn<'a>(
-        &'a self,
-        input: Value,
-        ctx: &'a ToolContext,
-    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move {
-            self.0.push(&ctx.idempotency_key);
-            Waits(input["waits"].as_u64().unwrap()).await;
-            if input["retry"].is_boolean() {
-                return Err(ToolError::ModelRetry("again".into()));
-            }
-            if input["fail"].is_boolean() {
-                return Err(ToolError::InvalidInput("no".into()));
-            }
-            Ok(ToolOutput::text("fine"))
-        })
-    }
-}
-
-/// A window that waits.
-struct SlowWindow(SlidingWindowStrategy);
-
-impl ContextStrategy for SlowWindow {
-    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
-        messages.len() > 4
-    }
-
-    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        Waits(2).await;
-        self.0.compact(messages).await
-    }
-
-    fn token_estimate(&self, messages: &[Message]) -> usize {
-        self.0.token_estimate(messages)
-    }
-}
-
-/// A recorder that waits.
-struct SlowRecorder(Recorder);
-
-impl ObservabilityHook for SlowRecorder {
-    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
-        unreachable!("the loop calls on_event_in")
-    }
-
-    async fn on_event_in(
-        &self,
-        event: HookEvent<'_>,
-        scope: &HookScope<'_>,
-    ) -> Result<HookAction, HookError> {
-        let action = self.0.on_event_in(event, scope).await;
-        Waits(2).await;
-        action
-    }
-}
-
-struct Swept {
-    agent: AgentLoop<Strict, SlowWindow>,
-    keys: Log,
-    events: Recorder,
-}
-
-fn swept(fails: bool, parallel: bool) -> Swept {
-    let done = || Reply::text("done");
-    let mut replies = if fails {
-        vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]
-    } else {
-        vec![
-            calls([json!({"waits": 3}), json!({"waits": 1, "retry": true}), json!({"waits": 2})])
-                .with_text("a text that comes in pieces"),
-            Reply::tool_call("d0", "act", json!({"waits": 1})),
-            Reply::text("part").stop_reason(StopReason::PauseTurn),
-            calls([json!({"waits": 1}), json!({"waits": 5})]),
-        ]
-    };
-    replies.extend((0..6).map(|_| done()));
-    let (keys, events) = (Log::default(), Recorder::default());
-    let mut tools = ToolRegistry::new();
-    tools.register_dyn(Arc::new(Waiting(keys.clone())));
-    let strategy = SlowWindow(SlidingWindowStrategy::new(4, 1));
-    let agent = AgentLoop::builder(Strict(ScriptedProvider::new(replies)), strategy)
-        .tools(tools)
-        .parallel_tool_execution(parallel)
-        .hook(SlowRecorder(events.clone()))
-        .build();
-    Swept { agent, keys, events }
-}
-
-/// Polls so often, and drops.
-fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
-    let mut cx = Context::from_waker(Waker::noop());
-    (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
-    })
-}
-
-/// More polls than any run here takes.
-const TO_THE_END: usize = 10_000;
-
-#[track_caller]
-fn check_after(swept: &mut Swept, way: Way, at: &str) {
-    check_valid(swept.agent.messages());
-    let keys = swept.keys.lines();
-    let distinct: BTreeSet<_> = keys.iter().collect();
-    assert_eq!(distinct.len(), keys.len(), "{at}: a call began twice: {keys:?}");
-    let ctx = ToolContext::default();
-    let next = poll_times(pin!(run(way, &mut swept.agent, &ctx)), TO_THE_END);
-    match next.expect("the next run ends") {
-        Ok(_) => {}
-        // The script's failing batch, if it had not come yet.
-        Err(error) => assert_eq!(error, "tool error: invalid input: no", "{at}"),
-    }
-    check_valid(swept.agent.messages());
-}
-
-fn each_case(mut check: impl FnMut(bool, bool, Way)) {
+fn each_case(mut check: impl FnMut(&Case, Way, &str)) {
     for fails in [false, true] {
         for parallel in [false, true] {
-            for way in WAYS {
-                check(fails, parallel, way);
+            for durable in [false, true] {
+                for way in WAYS {
+                    let case = Case { fails, parallel, durable, ..Case::default() };
+                    let at = format!(
+                        "{way:?}, fails: {fails}, parallel: {parallel}, durable: {durable}"
+                    );
+                    check(&case, way, &at);
+                }
             }
         }
     }
+}
+
+/// Runs, and returns `None` after a planned panic.
+#[track_caller]
+fn run_to_the_end(built: &mut Built, way: Way, ctx: &ToolContext) -> Option<Result<(), String>> {
+    let whole = || poll_times(pin!(run(way, &mut built.agent, ctx)), TO_THE_END);
+    match catch_unwind(AssertUnwindSafe(whole)) {
+        Ok(ended) => Some(ended.expect("the run ends").map(drop)),
+        Err(panic) if panic.downcast_ref::<String>().is_some_and(|text| text == PLANNED) => None,
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Every beginning that the hooks were told of has one end.
+#[track_caller]
+fn check_all_pairs(lines: &[String]) {
+    check_pairs(lines);
+    let count = |event: &str| lines.iter().filter(|line| line.starts_with(event)).count();
+    assert_eq!(count("RunStart"), count("RunEnd"), "{lines:#?}");
+    assert_eq!(count("SessionStart"), count("SessionEnd"), "{lines:#?}");
+}
+
+/// The history is valid, no call began twice, and the next run works.
+#[track_caller]
+fn check_after(built: &mut Built, way: Way, at: &str) {
+    check_valid(built.agent.messages());
+    let before = built.events.log.lines().len();
+    match run_to_the_end(built, way, &ToolContext::default()) {
+        Some(Ok(())) => {}
+        // It had not come yet.
+        Some(Err(error)) => assert_eq!(error, FAILED, "{at}"),
+        None => panic!("{at}: only the first run panics"),
+    }
+    check_valid(built.agent.messages());
+    check_all_pairs(&built.events.log.lines()[before..]);
+    let keys = built.keys.lines();
+    let distinct: BTreeSet<_> = keys.iter().collect();
+    assert_eq!(distinct.len(), keys.len(), "{at}: a call began twice: {keys:?}");
+}
+
+#[test]
+fn left_alone_a_run_does_all_that_the_sweeps_interrupt() {
+    each_case(|case, way, at| {
+        let mut built = build(case);
+        let result = run_to_the_end(&mut built, way, &ToolContext::default()).unwrap();
+        assert_eq!(result, if case.fails { Err(FAILED.to_owned()) } else { Ok(()) }, "{at}");
+        let events = &built.events.log;
+        check_all_pairs(&events.lines());
+        if !case.fails {
+            assert_eq!(built.keys.lines().len(), 6, "{at}");
+            assert!(events.count("Compacted") > 0, "{at}");
+        }
+        check_after(&mut built, way, at);
+    });
 }
 
 #[test]
 fn dropped_at_any_point_a_run_leaves_a_valid_history_and_the_next_one_works() {
-    each_case(|fails, parallel, way| {
+    each_case(|case, way, at| {
         for polls in 0.. {
-            let mut swept = swept(fails, parallel);
+            let mut built = build(case);
             let ctx = ToolContext::default();
-            let ended = poll_times(pin!(run(way, &mut swept.agent, &ctx)), polls).is_some();
-            check_after(&mut swept, way, &format!("{way:?}, dropped after {polls} polls"));
+            let ended = poll_times(pin!(run(way, &mut built.agent, &ctx)), polls).is_some();
+            check_after(&mut built, way, &format!("{at}, dropped after {polls} polls"));
             if ended {
                 assert!(polls > 20, "there was something to drop");
                 return;
@@ -222,13 +109,13 @@ fn dropped_at_any_point_a_run_leaves_a_valid_history_and_the_next_one_works() {
 
 #[test]
 fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
-    each_case(|fails, parallel, way| {
+    each_case(|case, way, at| {
         for polls in 0.. {
-            let mut swept = swept(fails, parallel);
+            let mut built = build(case);
             let ctx = ToolContext::default();
-            let at = format!("{way:?}, cancelled after {polls} polls");
+            let at = format!("{at}, cancelled after {polls} polls");
             let ended = {
-                let mut run = pin!(run(way, &mut swept.agent, &ctx));
+                let mut run = pin!(run(way, &mut built.agent, &ctx));
                 let ended = poll_times(run.as_mut(), polls).is_some();
                 if !ended {
                     ctx.cancellation_token.cancel();
@@ -238,11 +125,215 @@ fn cancelled_at_any_point_a_run_ends_with_every_event_paired() {
                 }
                 ended
             };
-            check_pairs(&swept.events.log.lines());
-            check_after(&mut swept, way, &at);
+            check_all_pairs(&built.events.log.lines());
+            check_after(&mut built, way, &at);
             if ended {
                 return;
             }
         }
     });
+}
+
+#[test]
+fn a_step_that_is_dropped_at_any_point_is_followed_by_others_to_the_end() {
+    each_case(|case, way, at| {
+        if way != Way::Step {
+            return;
+        }
+        for polls in 0.. {
+            let mut built = build(case);
+            let ctx = ToolContext::default();
+            let mut steps = built.agent.run_step(Message::user("go"), &ctx);
+            let mut last = None;
+            let dropped = {
+                let turns = async {
+                    while let Some(turn) = steps.next().await {
+                        last = Some(turn);
+                    }
+                };
+                poll_times(pin!(turns), polls).is_none()
+            };
+            check_valid(steps.messages());
+            let rest = async {
+                while let Some(turn) = steps.next().await {
+                    last = Some(turn);
+                }
+            };
+            poll_times(pin!(rest), TO_THE_END).expect("it ends");
+            let at = format!("{at}, dropped after {polls} polls");
+            match last {
+                Some(TurnResult::FinalResponse(_)) => {}
+                Some(TurnResult::Error(error)) => assert_eq!(error.to_string(), FAILED, "{at}"),
+                other => panic!("{at}: {other:?}"),
+            }
+            assert!(steps.messages().len() > 1, "{at}");
+            check_after(&mut built, way, &at);
+            if !dropped {
+                return;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_reader_that_gives_up_after_every_poll_misses_no_event() {
+    each_case(|case, way, at| {
+        if way != Way::Stream {
+            return;
+        }
+        let events = |polls| {
+            let mut built = build(case);
+            let ctx = ToolContext::default();
+            let mut stream =
+                poll_times(pin!(built.agent.run_stream(Message::user("go"), &ctx)), 1).unwrap();
+            let mut events = Vec::new();
+            for _ in 0..TO_THE_END {
+                match poll_times(pin!(stream.recv()), polls) {
+                    Some(Some(event)) => events.push(event),
+                    Some(None) => break,
+                    None => {}
+                }
+            }
+            events
+        };
+        let patient = events(TO_THE_END);
+        let impatient = events(1);
+        assert!(
+            matches!(patient.last(), Some(StreamEvent::RunComplete(_) | StreamEvent::Error(_))),
+            "{at}"
+        );
+        assert_eq!(format!("{impatient:?}"), format!("{patient:?}"), "{at}");
+    });
+}
+
+#[test]
+fn whatever_a_hook_does_at_any_event_the_history_is_valid_and_the_next_run_works() {
+    let deeds: [fn(&ToolContext) -> Deed; 5] = [
+        |_| Deed::Answers(HookAction::Terminate { reason: "enough".into() }),
+        |_| Deed::Answers(HookAction::Skip { reason: "no".into() }),
+        |_| Deed::Fails,
+        |_| Deed::Panics,
+        |ctx| Deed::Cancels(ctx.cancellation_token.clone()),
+    ];
+    each_case(|case, way, at| {
+        for deed in deeds {
+            for index in 0.. {
+                let ctx = ToolContext::default();
+                let deed = deed(&ctx);
+                let at = format!("{at}, {deed:?} at event {index}");
+                let mut built = build(&Case { deed: Some((index, deed.clone())), ..case.clone() });
+                let result = run_to_the_end(&mut built, way, &ctx);
+                let reached = built.events.log.lines().len() > index;
+                assert_eq!(result.is_none(), reached && matches!(deed, Deed::Panics), "{at}");
+                if result.is_some() {
+                    check_all_pairs(&built.events.log.lines());
+                }
+                if let Some(Err(error)) = result {
+                    let allowed = match deed {
+                        Deed::Answers(HookAction::Terminate { .. }) => "terminated by hook: enough",
+                        Deed::Cancels(_) => "cancelled",
+                        _ => FAILED,
+                    };
+                    assert!(error == allowed || (case.fails && error == FAILED), "{at}: {error}");
+                }
+                if !reached {
+                    assert!(index > 10, "{at}: there was something to do it at");
+                    break;
+                }
+                check_after(&mut built, way, &at);
+            }
+        }
+    });
+}
+
+#[test]
+fn whatever_panics_at_any_call_the_history_is_valid_and_the_next_run_works() {
+    for place in [Place::Provider, Place::Tool, Place::Strategy] {
+        each_case(|case, way, at| {
+            for index in 0.. {
+                let at = format!("{at}, {place:?} panics at its call {index}");
+                let mut built = build(&Case { panics: Some((place, index)), ..case.clone() });
+                let result = run_to_the_end(&mut built, way, &ToolContext::default());
+                if result.is_some() {
+                    assert!(index > 0 || (case.fails && place == Place::Strategy), "{at}");
+                    break;
+                }
+                check_after(&mut built, way, &at);
+            }
+        });
+    }
+}
+
+/// An agent as a tool of another.
+struct Nested(tokio::sync::Mutex<Built>);
+
+impl ToolDyn for Nested {
+    fn name(&self) -> &str {
+        "nested"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act { name: "nested", log: Log::default() }.definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            match self.0.lock().await.agent.run_text("go", ctx).await {
+                Ok(result) => Ok(ToolOutput::text(result.response)),
+                Err(LoopError::Cancelled) => Err(ToolError::Cancelled),
+                Err(error) => Err(ToolError::ExecutionFailed(Box::new(error))),
+            }
+        })
+    }
+}
+
+#[test]
+fn cancelled_at_any_point_an_agent_within_another_stays_usable_and_so_does_the_outer_one() {
+    for parallel in [false, true] {
+        for polls in 0.. {
+            let at = format!("parallel: {parallel}, cancelled after {polls} polls");
+            let inner = build(&Case { parallel, ..Case::default() });
+            let nested = Arc::new(Nested(tokio::sync::Mutex::new(inner)));
+            let (tool, events) = (Waiting::default(), Recorder::default());
+            let mut tools = ToolRegistry::new();
+            tools.register_dyn(Arc::new(tool.clone()));
+            tools.register_dyn(nested.clone());
+            let script = vec![
+                Reply::tool_calls([
+                    ("n0", "nested", json!({})),
+                    ("a0", "act", json!({"waits": 2})),
+                ]),
+                Reply::text("outer"),
+                Reply::text("outer"),
+            ];
+            let agent = AgentLoop::builder(Strict::new(script), SlowWindow::new())
+                .tools(tools)
+                .parallel_tool_execution(parallel)
+                .hook(SlowRecorder { events: events.clone(), deed: None })
+                .build();
+            let mut outer = Built { agent, keys: tool.keys, events };
+            let ctx = ToolContext::default();
+            let ended = {
+                let mut run = pin!(outer.agent.run_text("go", &ctx));
+                let ended = poll_times(run.as_mut(), polls);
+                if ended.is_none() {
+                    ctx.cancellation_token.cancel();
+                    assert!(poll_times(run.as_mut(), 500).is_some(), "{at}: it ends soon");
+                }
+                ended.is_some()
+            };
+            check_all_pairs(&outer.events.log.lines());
+            check_after(&mut outer, Way::Run, &at);
+            let mut inner = nested.0.try_lock().expect("nobody holds it");
+            check_after(&mut inner, Way::Run, &at);
+            if ended {
+                assert!(polls > 50, "there was something to cancel");
+                break;
+            }
+        }
+    }
 }

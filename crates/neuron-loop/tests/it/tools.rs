@@ -345,10 +345,12 @@ async fn a_panic_in_a_tool_leaves_a_valid_history() {
 async fn an_answer_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
     for reply in [cut, calls([json!({})]).stop_reason(StopReason::Refusal)] {
-        let setup = setup([reply.with_text("I cannot do that.")]);
-        let mut agent = setup.builder.build();
-        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
-        assert_eq!(result.response, "I cannot do that.");
+        let reply = reply.with_text("I cannot do that.");
+        for way in WAYS {
+            let mut agent = setup([reply.clone()]).builder.build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "I cannot do that.", "{way:?}");
+        }
     }
 }
 

@@ -1,0 +1,347 @@
+//! An agent whose provider, tools, strategy, hooks and durable context all wait, so that a run can
+//! be interrupted between any two things that it does.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
+    DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope, Message,
+    ObservabilityHook, Provider, ProviderError, StopReason, StreamHandle, StreamReceiver,
+    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    transcript,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::*;
+
+/// What a planned panic says.
+pub(crate) const PLANNED: &str = "a planned panic";
+
+/// Who wakes a task that waits.
+#[derive(Clone, Copy, Default)]
+pub(crate) enum WokenBy {
+    #[default]
+    Itself,
+    AThread,
+}
+
+/// Pending so often.
+pub(crate) struct Waits(u64, WokenBy);
+
+impl Waits {
+    pub(crate) fn new(times: u64) -> Self {
+        Self(times, WokenBy::Itself)
+    }
+}
+
+impl Future for Waits {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0 == 0 {
+            return Poll::Ready(());
+        }
+        self.0 -= 1;
+        match self.1 {
+            WokenBy::Itself => cx.waker().wake_by_ref(),
+            WokenBy::AThread => {
+                let waker = cx.waker().clone();
+                std::thread::spawn(move || waker.wake());
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Panics the n-th time that it is passed.
+#[derive(Clone, Default)]
+struct Trap {
+    at: Option<usize>,
+    passed: Arc<AtomicUsize>,
+}
+
+impl Trap {
+    fn pass(&self) {
+        let index = self.passed.fetch_add(1, Ordering::SeqCst);
+        assert!(self.at != Some(index), "{PLANNED}");
+    }
+}
+
+/// A provider that waits, and rejects an invalid history.
+#[derive(Clone)]
+pub(crate) struct Strict {
+    script: ScriptedProvider,
+    woken_by: WokenBy,
+    trap: Trap,
+}
+
+impl Strict {
+    pub(crate) fn new(replies: Vec<Reply>) -> Self {
+        let script = ScriptedProvider::new(replies);
+        Self { script, woken_by: WokenBy::Itself, trap: Trap::default() }
+    }
+}
+
+impl Provider for Strict {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        transcript::validate(&request.messages).unwrap();
+        Waits(2, self.woken_by).await;
+        self.trap.pass();
+        self.script.complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        transcript::validate(&request.messages).unwrap();
+        Waits(1, self.woken_by).await;
+        let events = self.script.complete_stream(request).await?.receiver;
+        let (woken_by, trap) = (self.woken_by, self.trap.clone());
+        trap.pass();
+        let slow = events.then(move |event| async move {
+            Waits(1, woken_by).await;
+            event
+        });
+        Ok(StreamReceiver::new(slow).into())
+    }
+}
+
+/// A tool that waits as told, and logs the keys under which it began.
+#[derive(Clone, Default)]
+pub(crate) struct Waiting {
+    pub(crate) keys: Log,
+    woken_by: WokenBy,
+    trap: Trap,
+}
+
+impl ToolDyn for Waiting {
+    fn name(&self) -> &str {
+        "act"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act { name: "act", log: Log::default() }.definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.keys.push(&ctx.idempotency_key);
+            Waits(input["waits"].as_u64().unwrap(), self.woken_by).await;
+            self.trap.pass();
+            if input["retry"].is_boolean() {
+                return Err(ToolError::ModelRetry("again".into()));
+            }
+            if input["fail"].is_boolean() {
+                return Err(ToolError::InvalidInput("no".into()));
+            }
+            Ok(ToolOutput::text("fine"))
+        })
+    }
+}
+
+/// A window that waits.
+pub(crate) struct SlowWindow(SlidingWindowStrategy, Trap);
+
+impl SlowWindow {
+    pub(crate) fn new() -> Self {
+        Self(SlidingWindowStrategy::new(4, 1), Trap::default())
+    }
+}
+
+impl ContextStrategy for SlowWindow {
+    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+        messages.len() > 4
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Waits::new(2).await;
+        self.1.pass();
+        self.0.compact(messages).await
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        self.0.token_estimate(messages)
+    }
+}
+
+/// What a hook does at one event.
+#[derive(Debug, Clone)]
+pub(crate) enum Deed {
+    Answers(HookAction),
+    Fails,
+    Panics,
+    Cancels(CancellationToken),
+}
+
+/// A recorder that waits, and does something at one event.
+pub(crate) struct SlowRecorder {
+    pub(crate) events: Recorder,
+    pub(crate) deed: Option<(usize, Deed)>,
+}
+
+impl ObservabilityHook for SlowRecorder {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        let action = self.events.on_event_in(event, scope).await;
+        let index = self.events.log.lines().len() - 1;
+        Waits::new(2).await;
+        match &self.deed {
+            Some((at, deed)) if *at == index => match deed {
+                Deed::Answers(action) => Ok(action.clone()),
+                Deed::Fails => Err(HookError::Failed("no".into())),
+                Deed::Panics => panic!("{PLANNED}"),
+                Deed::Cancels(token) => {
+                    token.cancel();
+                    action
+                }
+            },
+            _ => action,
+        }
+    }
+}
+
+/// A durable context that waits, with the same provider and tool.
+struct Engine(Strict, Waiting);
+
+impl DurableContext for Engine {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.0.complete(request).await.map_err(DurableError::Provider)
+    }
+
+    async fn execute_tool(
+        &self,
+        _: &str,
+        input: Value,
+        ctx: &ToolContext,
+        _: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        self.1.call_dyn(input, ctx).await.map_err(DurableError::Tool)
+    }
+
+    no_signals_or_timers!();
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let run = |tool: &ToolInvocation| {
+            let (call, ctx, options) = (tool.call.clone(), tool.ctx.clone(), options.clone());
+            async move { self.execute_tool(&call.name, call.input, &ctx, options).await }
+        };
+        join_all(batch.iter().map(run)).await
+    }
+}
+
+/// Where something panics.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Place {
+    Provider,
+    Tool,
+    Strategy,
+}
+
+/// What an agent that waits is made of.
+#[derive(Clone, Default)]
+pub(crate) struct Case {
+    /// A tool of its first batch fails.
+    pub(crate) fails: bool,
+    pub(crate) parallel: bool,
+    pub(crate) durable: bool,
+    pub(crate) woken_by: WokenBy,
+    /// What a hook does, at the event of that index.
+    pub(crate) deed: Option<(usize, Deed)>,
+    /// What panics, the n-th time that it is used.
+    pub(crate) panics: Option<(Place, usize)>,
+}
+
+pub(crate) struct Built {
+    pub(crate) agent: AgentLoop<Strict, SlowWindow>,
+    pub(crate) keys: Log,
+    pub(crate) events: Recorder,
+}
+
+/// Several batches with a hint and a pause, long enough for a compaction; or a batch that fails.
+/// Then answers for a few runs more.
+pub(crate) fn replies(fails: bool) -> Vec<Reply> {
+    let mut replies = if fails {
+        vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]
+    } else {
+        vec![
+            calls([json!({"waits": 3}), json!({"waits": 1, "retry": true}), json!({"waits": 2})])
+                .with_text("a text that comes in pieces"),
+            Reply::tool_call("d0", "act", json!({"waits": 1})),
+            Reply::text("part").stop_reason(StopReason::PauseTurn),
+            calls([json!({"waits": 1}), json!({"waits": 5})]),
+        ]
+    };
+    replies.extend((0..6).map(|_| Reply::text("done")));
+    replies
+}
+
+pub(crate) fn build(case: &Case) -> Built {
+    let trap = |place| {
+        let at = case.panics.filter(|(panics, _)| *panics == place).map(|(_, at)| at);
+        Trap { at, ..Trap::default() }
+    };
+    let (woken_by, events) = (case.woken_by, Recorder::default());
+    let mut provider = Strict::new(replies(case.fails));
+    (provider.woken_by, provider.trap) = (woken_by, trap(Place::Provider));
+    let tool = Waiting { keys: Log::default(), woken_by, trap: trap(Place::Tool) };
+    let mut strategy = SlowWindow::new();
+    strategy.1 = trap(Place::Strategy);
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(tool.clone()));
+    let mut agent = AgentLoop::builder(provider.clone(), strategy)
+        .tools(tools)
+        .parallel_tool_execution(case.parallel)
+        .hook(SlowRecorder { events: events.clone(), deed: case.deed.clone() })
+        .build();
+    let keys = tool.keys.clone();
+    if case.durable {
+        agent.set_durability(Engine(provider, tool));
+    }
+    Built { agent, keys, events }
+}
+
+/// More polls than any run here takes.
+pub(crate) const TO_THE_END: usize = 10_000;
+
+/// Polls so often, whether woken or not.
+pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
+    let mut cx = Context::from_waker(Waker::noop());
+    (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    })
+}
