@@ -1,15 +1,22 @@
 //! Cancelled and dropped runs: at once, nothing left behind, a valid history, and a way on.
 
 use std::future::Future;
+use std::pin::pin;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{Message, ToolContext};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamHandle,
+    ToolContext,
+};
 use serde_json::json;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
 use crate::support::*;
+use crate::waiting::{TO_THE_END, poll_times};
 
 /// Cancels after a second of virtual time, and says how much passed until `work` returned.
 async fn cancelled_after<T>(
@@ -288,4 +295,95 @@ async fn a_step_that_is_dropped_can_be_followed_by_another() {
         panic!("the next step")
     };
     assert_eq!(result.response, "done");
+}
+
+/// Answers when it is let.
+struct Gated(ScriptedProvider, Mutex<Option<oneshot::Receiver<()>>>);
+
+impl Gated {
+    async fn wait(&self) {
+        let gate = self.1.lock().unwrap().take();
+        gate.expect("one call").await.unwrap();
+    }
+}
+
+impl Provider for Gated {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.wait().await;
+        self.0.complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.wait().await;
+        self.0.complete_stream(request).await
+    }
+}
+
+/// Runs until it waits; then lets it go on and cancels it at once, and runs to its end.
+fn let_go_and_cancel<T>(
+    ctx: &ToolContext,
+    gate: oneshot::Sender<()>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    assert!(poll_times(work.as_mut(), 5).is_none(), "it waits");
+    gate.send(()).unwrap();
+    ctx.cancellation_token.cancel();
+    poll_times(work, TO_THE_END).expect("it ends")
+}
+
+#[test]
+fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
+    for way in [Way::Run, Way::Step] {
+        let (gate, gated) = oneshot::channel();
+        let script = ScriptedProvider::new([Reply::text("whole")]);
+        let provider = Gated(script, Mutex::new(Some(gated)));
+        let mut agent = AgentLoop::builder(provider, window()).build();
+        let ctx = ToolContext::default();
+        let result = let_go_and_cancel(&ctx, gate, run(way, &mut agent, &ctx));
+        assert_eq!(result.unwrap().response, "whole", "{way:?}");
+    }
+    // A stream has only begun by then.
+    let (gate, gated) = oneshot::channel();
+    let script = ScriptedProvider::new([Reply::text("whole")]);
+    let provider = Gated(script.clone(), Mutex::new(Some(gated)));
+    let mut agent = AgentLoop::builder(provider, window()).build();
+    let ctx = ToolContext::default();
+    let result = let_go_and_cancel(&ctx, gate, run(Way::Stream, &mut agent, &ctx));
+    assert_eq!(result.unwrap_err(), "cancelled");
+    assert_eq!((script.calls(), script.open_streams()), (1, 0));
+}
+
+#[test]
+fn a_result_that_is_there_when_the_run_is_cancelled_is_kept() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let (gate, gated) = oneshot::channel::<()>();
+            let gated = Mutex::new(Some(gated));
+            let setup = setup([calls([json!({"text": "done"}), json!({"hang": true})])]);
+            let mut tools = registry(&setup.log);
+            tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+                let gate = gated.lock().unwrap().take();
+                Box::pin(async move {
+                    if let Some(gate) = gate {
+                        gate.await.unwrap();
+                    }
+                    next.run(call, ctx).await
+                })
+            }));
+            let mut agent = setup.builder.tools(tools).parallel_tool_execution(parallel).build();
+            let ctx = ToolContext::default();
+            let result = let_go_and_cancel(&ctx, gate, run(way, &mut agent, &ctx));
+            assert_eq!(result.unwrap_err(), "cancelled");
+            let results = last_results(agent.messages());
+            assert_eq!(results[0], "c0: done", "{way:?}, parallel: {parallel}");
+            check_valid(agent.messages());
+        }
+    }
 }

@@ -4,6 +4,8 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -298,7 +300,9 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
                 StreamEvent::RunComplete(Box::new(whole)),
             ];
             let events = texts.into_iter().chain(no_deltas);
-            futures_util::future::join_all(events.map(|event| sink.send(event))).await;
+            // Polls a sender only when that one is woken.
+            let mut sending: FuturesUnordered<_> = events.map(|event| sink.send(event)).collect();
+            while sending.next().await.is_some() {}
             self.execute_llm_call(request.clone(), options).await
         }
     }
