@@ -13,8 +13,8 @@ use futures_core::Stream;
 use neuron_types::{ProviderError, WasmBoxedStream};
 use reqwest::{Response, Url};
 
+use crate::deadline::Deadline;
 use crate::transport;
-use crate::{Deadline, Timeouts};
 
 /// The most bytes that a body which is read whole may have. Answers of models stay far below it.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -25,7 +25,10 @@ const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 ///
 /// [`ProviderError::Network`] or [`ProviderError::Timeout`]; [`ProviderError::Other`] for a body
 /// that does not end.
-pub async fn read_body(response: Response, deadline: Deadline) -> Result<Vec<u8>, ProviderError> {
+pub(crate) async fn read_body(
+    response: Response,
+    deadline: Deadline,
+) -> Result<Vec<u8>, ProviderError> {
     let url = response.url().clone();
     let mut chunks = chunks(response);
     let mut body = Vec::new();
@@ -44,7 +47,7 @@ pub async fn read_body(response: Response, deadline: Deadline) -> Result<Vec<u8>
 }
 
 /// Reads the beginning of a body that explains a status: what comes of it is better than nothing.
-pub async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
+pub(crate) async fn read_beginning(response: Response, deadline: Deadline) -> Vec<u8> {
     const ENOUGH: usize = 64 * 1024;
     let mut chunks = chunks(response);
     let mut body = Vec::new();
@@ -81,13 +84,11 @@ pub struct Body {
 }
 
 impl Body {
-    /// Reads a response's body.
-    #[must_use]
-    pub fn new(response: Response, timeouts: Timeouts) -> Self {
+    pub(crate) fn new(response: Response, idle: Duration) -> Self {
         Self {
             url: response.url().clone(),
             chunks: chunks(response),
-            idle: timeouts.idle,
+            idle,
             #[cfg(not(target_family = "wasm"))]
             timer: None,
         }
@@ -95,7 +96,7 @@ impl Body {
 
     /// Waits no longer than a moment for what comes now, which should be the end. Says whether there
     /// is anything to wait for: the browser reads to the end by itself.
-    pub fn expect_end(&mut self) -> bool {
+    pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))
     }

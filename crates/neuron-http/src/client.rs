@@ -9,25 +9,14 @@ use neuron_types::{ProviderError, WasmCompatSend};
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Response, Url};
 
-use crate::Deadline;
+use crate::deadline::Deadline;
 use crate::transport::{self, Transport};
-
-/// How long to wait for what.
-#[derive(Debug, Clone, Copy)]
-pub struct Timeouts {
-    /// For a connection, TLS included.
-    pub connect: Duration,
-    /// For a whole answer, or for a stream to begin.
-    pub call: Duration,
-    /// Between two pieces of a stream.
-    pub idle: Duration,
-}
 
 /// An HTTP client for one address. Clones share its connections.
 ///
 /// It is made with the first request, because that may fail and constructors of providers do not.
 #[derive(Debug, Clone, Default)]
-pub struct Http {
+pub(crate) struct Http {
     client: Arc<OnceLock<Client>>,
 }
 
@@ -42,7 +31,7 @@ impl Http {
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request.
-    pub fn post(
+    pub(crate) fn post(
         &self,
         url: Url,
         headers: HeaderMap,

@@ -8,7 +8,7 @@ use neuron_types::ProviderError;
 /// When a call must be over, whatever it is made of. The browser limits the time of its requests
 /// itself.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadline {
+pub(crate) struct Deadline {
     #[cfg(not(target_family = "wasm"))]
     limit: Duration,
     /// `None` is further away than a clock can tell.
@@ -20,7 +20,7 @@ impl Deadline {
     /// Sets a time limit that begins now.
     #[cfg(not(target_family = "wasm"))]
     #[must_use]
-    pub fn after(limit: Duration) -> Self {
+    pub(crate) fn after(limit: Duration) -> Self {
         let at = tokio::time::Instant::now().checked_add(limit);
         Self { limit, at }
     }
@@ -28,7 +28,7 @@ impl Deadline {
     /// Sets a time limit that begins now.
     #[cfg(target_family = "wasm")]
     #[must_use]
-    pub fn after(_limit: Duration) -> Self {
+    pub(crate) fn after(_limit: Duration) -> Self {
         Self {}
     }
 
@@ -38,7 +38,7 @@ impl Deadline {
     ///
     /// [`ProviderError::Timeout`] with the whole limit.
     #[cfg(not(target_family = "wasm"))]
-    pub async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
+    pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
         match self.at {
             Some(at) => tokio::time::timeout_at(at, work)
                 .await
@@ -53,7 +53,7 @@ impl Deadline {
     ///
     /// None: the browser limits the time.
     #[cfg(target_family = "wasm")]
-    pub async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
+    pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> Result<T, ProviderError> {
         Ok(work.await)
     }
 }

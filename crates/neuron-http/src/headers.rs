@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use reqwest::header::HeaderMap;
+use neuron_types::ProviderError;
+use reqwest::header::{HeaderMap, HeaderValue};
 
 /// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
 #[must_use]
@@ -29,6 +30,16 @@ fn until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
 #[must_use]
 pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
+}
+
+/// Makes a header's value of a text.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for a text that no header can carry.
+pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, ProviderError> {
+    HeaderValue::from_str(text)
+        .map_err(|_| ProviderError::InvalidRequest(format!("`{text}` cannot be sent as {name}")))
 }
 
 #[cfg(test)]

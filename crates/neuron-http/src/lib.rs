@@ -1,34 +1,49 @@
-//! What every provider over HTTP needs and none should write again: a client with time limits, bodies
-//! that arrive in pieces, server-sent events, keys that never show, and what headers say.
+//! What every provider over HTTP needs and none should write again: an endpoint with time limits,
+//! bodies that arrive in pieces, server-sent events and lines of JSON, keys that never show, errors
+//! by status, and a request's JSON written from the borrow.
 //!
 //! Nothing in it knows a vendor. [`reqwest`] stands in its public surface.
 //!
 //! | for | see |
 //! |---|---|
-//! | sending a request | [`Http`], [`Timeouts`], [`Deadline`], [`BaseUrl`] |
-//! | reading the response | [`read_body`], [`read_beginning`], [`Body`] |
-//! | server-sent events | [`SseDecoder`] |
+//! | sending a request | [`Endpoint`], [`BaseUrl`], [`write_json`] |
+//! | reading the response | [`Reply`], [`Body`] |
+//! | a streamed answer | [`AnswerStream`], [`Answer`], [`SseDecoder`], [`LineDecoder`] |
+//! | a status that is not a success | [`Rejection`], [`retry_after`] |
 //! | keys | [`Secret`] |
-//! | when to try again | [`retry_after`], [`header`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod base_url;
 mod client;
 mod deadline;
+mod endpoint;
 mod transport;
+
+mod json_body;
 
 mod body;
 mod headers;
+mod rejection;
+mod reply;
+
+mod answer_stream;
+mod framing;
+mod lines;
 mod sse;
 
 mod secret;
 
+pub use answer_stream::{Answer, AnswerStream, complete};
 pub use base_url::BaseUrl;
-pub use body::{Body, read_beginning, read_body};
-pub use client::{Http, Timeouts};
-pub use deadline::Deadline;
-pub use headers::{header, retry_after};
+pub use body::Body;
+pub use endpoint::Endpoint;
+pub use framing::Framing;
+pub use headers::{header, header_value, retry_after};
+pub use json_body::{Fields, shortest, write_json};
+pub use lines::LineDecoder;
+pub use rejection::{Rejection, describe_in_stream};
+pub use reply::Reply;
 pub use reqwest;
 pub use secret::Secret;
-pub use sse::{SseDecoder, TooLarge};
+pub use sse::SseDecoder;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use neuron_types::{BoxError, ProviderError};
+use reqwest::header::HeaderValue;
 
 /// A text that `Debug` does not show.
 ///
@@ -15,7 +16,7 @@ use neuron_types::{BoxError, ProviderError};
 /// assert_eq!(format!("{key:?}"), "[redacted]");
 /// assert_eq!(key.redact("bad key sk-123".into()), "bad key [redacted]");
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Secret(String);
 
 impl Secret {
@@ -28,6 +29,36 @@ impl Secret {
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
+    }
+
+    /// Whether there is no secret.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of a header that carries the secret after `prefix`, marked so that it does not
+    /// show.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Authentication`] for a secret that no header can carry.
+    pub fn header(&self, prefix: &str) -> Result<HeaderValue, ProviderError> {
+        let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0)).map_err(|_| {
+            ProviderError::Authentication(
+                "the API key has characters that no header can carry: a line break, perhaps".into(),
+            )
+        })?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+
+    /// The beginning of bytes that somebody else wrote, for errors that show it: 300 characters at
+    /// the most, without the secret.
+    #[must_use]
+    pub fn excerpt(&self, bytes: &[u8]) -> String {
+        // Redacted before it is cut: half a key is too much.
+        excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
     /// Takes the secret out of a text that somebody else wrote: servers echo keys in errors.
@@ -65,6 +96,14 @@ impl Secret {
         }
         self.redact(text).into()
     }
+}
+
+/// How much of a foreign text an error shows, in characters.
+const SHOWN: usize = 300;
+
+/// The beginning of a text in which there is no secret.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).chars().take(SHOWN).collect()
 }
 
 impl fmt::Debug for Secret {

@@ -5,28 +5,28 @@
 //! a field's colon is dropped, several `data` lines make one text.
 
 use memchr::memchr2;
+use neuron_types::ProviderError;
 
-/// The most bytes that one event may have. Answers of models stay far below it; what does not is no
-/// event stream.
-const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
+use crate::Framing;
+use crate::framing::check_size;
 
 /// Decodes an event stream that arrives in pieces of any size.
 ///
 /// # Example
 ///
 /// ```
-/// use neuron_http::{SseDecoder, TooLarge};
+/// use neuron_http::{Framing, SseDecoder};
 ///
 /// let mut decoder = SseDecoder::default();
 /// let mut events = Vec::new();
 /// for piece in [&b"data: he"[..], b"llo\r\n\r", b"\n"] {
 ///     decoder.feed(piece, |data| {
 ///         events.push(data.to_vec());
-///         Ok::<_, TooLarge>(())
+///         Ok(())
 ///     })?;
 /// }
 /// assert_eq!(events, [b"hello"]);
-/// # Ok::<_, TooLarge>(())
+/// # Ok::<_, neuron_types::ProviderError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct SseDecoder {
@@ -41,40 +41,18 @@ pub struct SseDecoder {
     begun: bool,
 }
 
-/// An event is larger than 64 MiB, far beyond any answer of a model.
-#[derive(Debug, thiserror::Error)]
-#[error("an event of the stream is too large")]
-#[non_exhaustive]
-pub struct TooLarge;
-
-impl SseDecoder {
-    /// Takes the next bytes and calls `on_event` with the data of every event that they complete.
-    ///
-    /// # Errors
-    ///
-    /// What `on_event` returns, or `E` made from [`TooLarge`]. The decoder must not be used after
-    /// it.
-    pub fn feed<E: From<TooLarge>>(
+impl Framing for SseDecoder {
+    fn feed(
         &mut self,
         mut bytes: &[u8],
-        mut on_event: impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
         while let Some(end) = memchr2(b'\n', b'\r', bytes) {
             let (line, rest) = bytes.split_at(end);
-            if self.line.is_empty() {
-                self.end_line(line, &mut on_event)?;
-            } else {
-                let mut whole = std::mem::take(&mut self.line);
-                whole.extend_from_slice(line);
-                self.end_line(&whole, &mut on_event)?;
-                // Keeps the room that it has.
-                whole.clear();
-                self.line = whole;
-            }
             bytes = match rest {
                 [b'\r', b'\n', rest @ ..] => rest,
                 [b'\r'] => {
@@ -84,19 +62,50 @@ impl SseDecoder {
                 [_, rest @ ..] => rest,
                 [] => &[],
             };
+            if !self.line.is_empty() {
+                check_size(self.line.len() + line.len())?;
+                let mut whole = std::mem::take(&mut self.line);
+                whole.extend_from_slice(line);
+                self.end_line(&whole, &mut on_frame)?;
+                // Keeps the room that it has.
+                whole.clear();
+                self.line = whole;
+                continue;
+            }
+            // Nearly every event has one line of data, whole in these bytes: it is not copied.
+            let after = match bytes {
+                [b'\n', after @ ..] | [b'\r', b'\n', after @ ..] if !self.has_data => Some(after),
+                _ => None,
+            };
+            match after.zip(line.strip_prefix(b"data:")) {
+                Some((after, value)) => {
+                    self.begun = true;
+                    bytes = after;
+                    on_frame(value.strip_prefix(b" ").unwrap_or(value))?;
+                }
+                None => self.end_line(line, &mut on_frame)?,
+            }
         }
-        if self.line.len() + self.data.len() + bytes.len() > MAX_EVENT_BYTES {
-            return Err(TooLarge.into());
-        }
+        check_size(self.line.len() + self.data.len() + bytes.len())?;
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line<E: From<TooLarge>>(
+    /// An event that is not ended is none.
+    fn finish(
+        &mut self,
+        _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
+        Ok(())
+    }
+}
+
+impl SseDecoder {
+    fn end_line(
         &mut self,
         line: &[u8],
-        on_event: &mut impl FnMut(&[u8]) -> Result<(), E>,
-    ) -> Result<(), E> {
+        on_frame: &mut impl FnMut(&[u8]) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
         let line = match std::mem::replace(&mut self.begun, true) {
             true => line,
             false => line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line),
@@ -105,7 +114,7 @@ impl SseDecoder {
             if !std::mem::take(&mut self.has_data) {
                 return Ok(());
             }
-            let result = on_event(&self.data);
+            let result = on_frame(&self.data);
             self.data.clear();
             return result;
         }
@@ -118,9 +127,7 @@ impl SseDecoder {
             // Another field whose name begins so.
             _ => return Ok(()),
         };
-        if self.data.len() + value.len() > MAX_EVENT_BYTES {
-            return Err(TooLarge.into());
-        }
+        check_size(self.data.len() + value.len())?;
         if std::mem::replace(&mut self.has_data, true) {
             self.data.push(b'\n');
         }
@@ -135,12 +142,6 @@ mod tests {
 
     use super::*;
 
-    impl From<TooLarge> for String {
-        fn from(_: TooLarge) -> Self {
-            "too large".into()
-        }
-    }
-
     fn decode(pieces: &[&[u8]]) -> Vec<String> {
         let mut decoder = SseDecoder::default();
         let mut events = Vec::new();
@@ -148,7 +149,7 @@ mod tests {
             decoder
                 .feed(piece, |data| {
                     events.push(String::from_utf8(data.to_vec()).unwrap());
-                    Ok::<_, String>(())
+                    Ok(())
                 })
                 .unwrap();
         }
@@ -190,7 +191,7 @@ mod tests {
     #[test]
     fn an_endless_event_is_an_error() {
         let megabyte = vec![b'x'; 1024 * 1024];
-        let none = |_: &[u8]| Ok::<_, String>(());
+        let none = |_: &[u8]| Ok(());
         let mut decoder = SseDecoder::default();
         let mut fed = 0;
         while decoder.feed(&megabyte, none).is_ok() {

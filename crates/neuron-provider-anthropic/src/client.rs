@@ -3,22 +3,23 @@
 use std::time::Duration;
 
 use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use neuron_http::reqwest::{Response, Url};
-use neuron_http::{BaseUrl, Body, Deadline, Http, Secret, Timeouts};
+use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
-    StreamReceiver,
+    CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
+    StreamHandle,
 };
 
-use crate::request::{self, Defaults, PROVIDER};
-use crate::stream::EventStream;
+use crate::betas;
+use crate::models::CLAUDE_SONNET_4_6;
+use crate::request::{self, PROVIDER, Settings};
+use crate::stream::MessageAnswer;
 use crate::{error, response};
 
 /// The model for requests that name none.
 ///
 /// Models end: this one takes every feature that neuron offers (sampling, forced tools, compaction),
 /// which the newest do not. Set [`Anthropic::model`] in production.
-pub const DEFAULT_MODEL: &str = "claude-sonnet-4-6";
+pub const DEFAULT_MODEL: &str = CLAUDE_SONNET_4_6;
 
 /// The most answer tokens for requests that name none; the API demands a number.
 pub const DEFAULT_MAX_TOKENS: usize = 8192;
@@ -49,32 +50,24 @@ const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
 /// ```
 #[derive(Debug, Clone)]
 pub struct Anthropic {
-    api_key: Secret,
+    endpoint: Endpoint,
     model: String,
-    base_url: BaseUrl,
     api_version: String,
     betas: Vec<String>,
     max_tokens: usize,
-    timeouts: Timeouts,
-    http: Http,
+    cache: Option<CacheControl>,
 }
 
 impl Anthropic {
     /// Creates a client with a key.
     pub fn new(api_key: impl Into<String>) -> Self {
         Self {
-            api_key: Secret::new(api_key),
+            endpoint: Endpoint::new(DEFAULT_BASE_URL, Secret::new(api_key)),
             model: DEFAULT_MODEL.to_owned(),
-            base_url: BaseUrl::new(DEFAULT_BASE_URL),
             api_version: DEFAULT_API_VERSION.to_owned(),
             betas: Vec::new(),
             max_tokens: DEFAULT_MAX_TOKENS,
-            timeouts: Timeouts {
-                connect: Duration::from_secs(10),
-                call: Duration::from_secs(600),
-                idle: Duration::from_secs(120),
-            },
-            http: Http::default(),
+            cache: None,
         }
     }
 
@@ -107,9 +100,7 @@ impl Anthropic {
     /// Default: `https://api.anthropic.com`.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
-        self.base_url = BaseUrl::new(url);
-        // The connections' settings depend on the address.
-        self.http = Http::default();
+        self.endpoint = self.endpoint.with_base_url(url);
         self
     }
 
@@ -137,12 +128,32 @@ impl Anthropic {
         self
     }
 
+    /// Keeps a cache breakpoint at the end of the conversation: each request reads from the cache
+    /// what the one before wrote, and writes what is new. Without this, only the breakpoints of
+    /// system prompts and tools are there. The API puts it on the last block that can carry one, so
+    /// the messages keep their bytes from turn to turn.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_provider_anthropic::Anthropic;
+    /// use neuron_types::{CacheControl, CacheTtl};
+    ///
+    /// let provider = Anthropic::new("sk-ant-...")
+    ///     .cache_conversation(CacheControl { ttl: Some(CacheTtl::OneHour) });
+    /// # let _ = provider;
+    /// ```
+    #[must_use]
+    pub fn cache_conversation(mut self, cache: CacheControl) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
     /// decides.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.connect = timeout;
-        self.http = Http::default();
+        self.endpoint = self.endpoint.with_connect_timeout(timeout);
         self
     }
 
@@ -150,7 +161,7 @@ impl Anthropic {
     /// the browser decides.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.call = timeout;
+        self.endpoint = self.endpoint.with_timeout(timeout);
         self
     }
 
@@ -158,7 +169,7 @@ impl Anthropic {
     /// more often. On wasm there is no limit.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.idle = timeout;
+        self.endpoint = self.endpoint.with_idle_timeout(timeout);
         self
     }
 
@@ -166,74 +177,44 @@ impl Anthropic {
         &self,
         request: &CompletionRequest,
         stream: bool,
-        deadline: Deadline,
-    ) -> Result<Response, ProviderError> {
-        let defaults = Defaults { model: &self.model, max_tokens: self.max_tokens };
-        let body = request::body(request, defaults, stream)?;
-        let (url, headers) = (self.url()?, self.headers(request)?);
-        let connect = self.timeouts.connect;
-        let response = self.http.post(url, headers, body, connect, deadline).await?;
-        let status = response.status();
-        if status.is_success() {
-            return Ok(response);
-        }
-        let headers = response.headers().clone();
-        let body = neuron_http::read_beginning(response, deadline).await;
-        let shown = self.api_key.redact(String::from_utf8_lossy(&body).into_owned());
-        Err(error::from_response(status, &headers, shown.as_bytes(), self.timeouts.call))
+    ) -> Result<Reply, ProviderError> {
+        let settings = Settings {
+            model: &self.model,
+            max_tokens: self.max_tokens,
+            cache: self.cache.as_ref(),
+        };
+        let body = request::write(request, settings, stream)?;
+        let headers = self.headers(request)?;
+        self.endpoint.post("v1/messages", headers, body, error::from_rejection).await
     }
 
     async fn whole(
         &self,
         request: &CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        let deadline = Deadline::after(self.timeouts.call);
-        let response = self.post(request, false, deadline).await?;
-        let body = neuron_http::read_body(response, deadline).await?;
-        response::parse(&body, &self.api_key)
+        let body = self.post(request, false).await?.read().await?;
+        response::read(&body, self.endpoint.secret())
     }
 
     async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        let deadline = Deadline::after(self.timeouts.call);
-        let response = self.post(request, true, deadline).await?;
-        let content_type = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-        if let Some(other) = content_type.filter(|kind| !is_event_stream(kind)) {
-            let text = format!("a stream was asked for, and the server sent {other}");
-            return Err(ProviderError::Other(text.into()));
-        }
-        let body = Body::new(response, self.timeouts);
-        let events = EventStream::new(body, self.api_key.clone(), Body::expect_end);
-        Ok(StreamReceiver::new(events).into())
-    }
-
-    fn url(&self) -> Result<Url, ProviderError> {
-        self.base_url.join("v1/messages")
+        let body = self.post(request, true).await?.stream(&["text/event-stream"])?;
+        let secret = self.endpoint.secret().clone();
+        Ok(AnswerStream::new(body, MessageAnswer::default(), secret).into())
     }
 
     fn headers(&self, request: &CompletionRequest) -> Result<HeaderMap, ProviderError> {
-        let mut key = HeaderValue::from_str(self.api_key.expose()).map_err(|_| {
-            ProviderError::Authentication(
-                "the API key has characters that no header can carry: a line break, perhaps".into(),
-            )
-        })?;
-        key.set_sensitive(true);
-        let value = |name: &str, text: &str| {
-            HeaderValue::from_str(text).map_err(|_| {
-                ProviderError::InvalidRequest(format!("`{text}` cannot be sent as {name}"))
-            })
-        };
         let mut headers = HeaderMap::new();
-        headers.insert(API_KEY, key);
-        headers.insert(API_VERSION, value("anthropic-version", &self.api_version)?);
+        headers.insert(API_KEY, self.endpoint.secret().header("")?);
+        headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let mut betas: Vec<&str> = self.betas.iter().map(String::as_str).collect();
-        for needed in request::betas(request) {
-            if !betas.contains(&needed) {
-                betas.push(needed);
+        let mut names: Vec<&str> = self.betas.iter().map(String::as_str).collect();
+        for needed in betas::of(request) {
+            if !names.contains(&needed) {
+                names.push(needed);
             }
         }
-        if !betas.is_empty() {
-            headers.insert(BETA, value("anthropic-beta", &betas.join(","))?);
+        if !names.is_empty() {
+            headers.insert(BETA, header_value("anthropic-beta", &names.join(","))?);
         }
         Ok(headers)
     }
@@ -259,7 +240,7 @@ impl Provider for Anthropic {
         request: &CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
         let answer = self.whole(request).await;
-        answer.map_err(|error| self.api_key.redact_error(error))
+        answer.map_err(|error| self.endpoint.secret().redact_error(error))
     }
 
     async fn complete_stream_ref(
@@ -267,18 +248,12 @@ impl Provider for Anthropic {
         request: &CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
         let answer = self.streamed(request).await;
-        answer.map_err(|error| self.api_key.redact_error(error))
+        answer.map_err(|error| self.endpoint.secret().redact_error(error))
     }
 
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::new(PROVIDER, &self.model)
     }
-}
-
-/// Whether a content type is that of events, whatever its parameters.
-fn is_event_stream(content_type: &str) -> bool {
-    let kind = content_type.split(';').next().unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("text/event-stream")
 }
 
 #[cfg(test)]
@@ -295,45 +270,21 @@ mod tests {
             );
         }
         let provider = Anthropic::from_key(Some("key\n".into())).unwrap();
-        assert_eq!(provider.api_key.expose(), "key", "a file's last line break is no part of it");
+        assert_eq!(
+            provider.endpoint.secret().expose(),
+            "key",
+            "a file's last line break is no part of it"
+        );
     }
 
     #[test]
     fn the_key_shows_nowhere() {
-        let provider = Anthropic::new("sk-ant-secret").beta("b");
-        assert!(!format!("{provider:#?}").contains("secret"));
+        let provider = Anthropic::new("sk-ant-hunter2").beta("b");
+        assert!(!format!("{provider:#?}").contains("hunter2"));
         let headers = provider.headers(&CompletionRequest::default()).unwrap();
-        assert!(!format!("{headers:?}").contains("secret"));
-        let error = Anthropic::new("sk\nsecret").headers(&CompletionRequest::default());
-        assert!(!error.unwrap_err().to_string().contains("secret"));
-    }
-
-    #[test]
-    fn base_urls_in_every_form() {
-        let url = |base: &str| Anthropic::new("k").base_url(base).url().map(String::from);
-        for base in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/", " http://h:1 "]
-        {
-            assert_eq!(url(base).unwrap(), "http://h:1/v1/messages");
-        }
-        assert_eq!(url("https://h/proxy/").unwrap(), "https://h/proxy/v1/messages");
-        for (base, why) in [
-            ("api.anthropic.com", "is not a URL: relative URL without a base"),
-            ("", "is not a URL: relative URL without a base"),
-            ("ftp://h", "must begin with http:// or https://"),
-        ] {
-            let text = format!("invalid request: the base URL `{base}` {why}");
-            assert_eq!(url(base).unwrap_err().to_string(), text);
-        }
-    }
-
-    #[test]
-    fn a_password_in_the_base_url_shows_nowhere() {
-        let provider = Anthropic::new("k").base_url("https://user:hunter2@proxy.example/x");
-        assert!(provider.url().is_ok());
-        let text = format!("{provider:?}");
-        assert!(text.contains("\"https://[redacted]@proxy.example/x\""), "{text}");
-        let error = Anthropic::new("k").base_url("ftp://user:hunter2@h").url().unwrap_err();
-        assert!(!error.to_string().contains("hunter2"), "{error}");
+        assert!(!format!("{headers:?}").contains("hunter2"));
+        let error = Anthropic::new("sk\nhunter2").headers(&CompletionRequest::default());
+        assert!(!error.unwrap_err().to_string().contains("hunter2"));
     }
 
     #[test]

@@ -1,15 +1,8 @@
 //! The API's errors as ours. <https://platform.claude.com/docs/en/api/errors>
 
-use std::time::Duration;
-
-use neuron_http::reqwest::StatusCode;
-use neuron_http::reqwest::header::HeaderMap;
-use neuron_http::{header, retry_after};
+use neuron_http::{Rejection, describe_in_stream};
 use neuron_types::ProviderError;
 use serde::Deserialize;
-
-/// How much of a body that is no JSON an error shows, in characters.
-const SHOWN: usize = 300;
 
 /// Spending limits come as rate limits, but waiting does not help.
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
@@ -39,38 +32,28 @@ struct Details {
 }
 
 /// Maps a response whose status is not a success.
-pub(crate) fn from_response(
-    status: StatusCode,
-    headers: &HeaderMap,
-    body: &[u8],
-    limit: Duration,
-) -> ProviderError {
-    let header_id = header(headers, "request-id");
-    match serde_json::from_slice::<ErrorBody>(body) {
-        Ok(ErrorBody { error, request_id }) => {
-            let text = describe(Some(status), &error, request_id.as_deref().or(header_id));
-            classify(status.as_u16(), &error, text, retry_after(headers), limit)
-        }
-        Err(_) => {
-            let shown: String = String::from_utf8_lossy(body).trim().chars().take(SHOWN).collect();
-            let message = match header(headers, "location") {
-                Some(location) => format!("redirected to {location}; set that as the base URL"),
-                None if shown.is_empty() => "the response has no body".into(),
-                None => format!("the response is not the API's: {shown}"),
-            };
-            let error = ApiError { kind: String::new(), message, details: None };
-            let text = describe(Some(status), &error, header_id);
-            classify(status.as_u16(), &error, text, retry_after(headers), limit)
-        }
+pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
+    let header_id = rejection.header("request-id");
+    let Some(ErrorBody { error, request_id }) = rejection.json() else {
+        return rejection.classify(rejection.describe("", &rejection.foreign(), header_id));
+    };
+    let request_id = request_id.as_deref().or(header_id);
+    let text = rejection.describe(&error.kind, &error.message, request_id);
+    match rejection.status() {
+        _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
+        // Of the two things that may not be found, the path is the caller's mistake.
+        404 if error.kind == "not_found_error" => ProviderError::ModelNotFound(text),
+        _ => rejection.classify(text),
     }
 }
 
 /// Maps an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
-    let text = describe(None, error, request_id);
+    let text = describe_in_stream(&error.kind, &error.message, request_id);
     match error.kind.as_str() {
+        _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
         "overloaded_error" => ProviderError::ServiceUnavailable(text),
-        "rate_limit_error" => classify(429, error, text, None, Duration::ZERO),
+        "rate_limit_error" => ProviderError::RateLimit { retry_after: None },
         "authentication_error" | "permission_error" => ProviderError::Authentication(text),
         "billing_error" => ProviderError::InsufficientResources(text),
         "invalid_request_error" => ProviderError::InvalidRequest(text),
@@ -78,47 +61,18 @@ pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> Provider
     }
 }
 
-fn classify(
-    status: u16,
-    error: &ApiError,
-    text: String,
-    retry_after: Option<Duration>,
-    limit: Duration,
-) -> ProviderError {
-    let code = error.details.as_ref().and_then(|details| details.error_code.as_deref());
-    if code.is_some_and(|code| SPEND_LIMITS.contains(&code)) {
-        return ProviderError::InsufficientResources(text);
+impl ApiError {
+    fn is_spend_limit(&self) -> bool {
+        let code = self.details.as_ref().and_then(|details| details.error_code.as_deref());
+        code.is_some_and(|code| SPEND_LIMITS.contains(&code))
     }
-    match status {
-        401 | 403 => ProviderError::Authentication(text),
-        402 => ProviderError::InsufficientResources(text),
-        // Of the two things that may not be found, the path is the caller's mistake.
-        404 if error.kind == "not_found_error" => ProviderError::ModelNotFound(text),
-        408 | 504 => ProviderError::Timeout(limit),
-        429 => ProviderError::RateLimit { retry_after },
-        500.. => ProviderError::ServiceUnavailable(text),
-        _ => ProviderError::InvalidRequest(text),
-    }
-}
-
-fn describe(status: Option<StatusCode>, error: &ApiError, request_id: Option<&str>) -> String {
-    let mut text = match status {
-        Some(status) => status.as_u16().to_string(),
-        None => "in the stream".to_owned(),
-    };
-    if !error.kind.is_empty() {
-        text = format!("{text} {}", error.kind);
-    }
-    text = format!("{text}: {}", error.message);
-    if let Some(id) = request_id {
-        text = format!("{text} (request id {id})");
-    }
-    text
 }
 
 #[cfg(test)]
 mod tests {
-    use neuron_http::reqwest::header::{HeaderName, HeaderValue};
+    use std::time::Duration;
+
+    use neuron_http::reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
     use super::*;
 
@@ -131,9 +85,9 @@ mod tests {
 
     #[track_caller]
     fn check(status: u16, body: &str, kind: &str, text: &str) {
-        let status = StatusCode::from_u16(status).unwrap();
         let headers = headers(&[("request-id", "req_h")]);
-        let error = from_response(status, &headers, body.as_bytes(), Duration::from_secs(600));
+        let limit = Duration::from_secs(600);
+        let error = from_rejection(&Rejection::new(status, headers, body.as_bytes(), limit));
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
     }
 
@@ -176,12 +130,8 @@ mod tests {
         check(502, "<html>Bad gateway</html>\n", "ServiceUnavailable", text);
         let text = "invalid request: 404: the response has no body (request id req_h)";
         check(404, "", "InvalidRequest", text);
-        let error = from_response(
-            StatusCode::TEMPORARY_REDIRECT,
-            &headers(&[("location", "https://elsewhere.example/v1/messages")]),
-            b"",
-            Duration::ZERO,
-        );
+        let location = headers(&[("location", "https://elsewhere.example/v1/messages")]);
+        let error = from_rejection(&Rejection::new(307, location, b"", Duration::ZERO));
         assert_eq!(
             error.to_string(),
             "invalid request: 307: redirected to https://elsewhere.example/v1/messages; set that as the base URL"
@@ -193,8 +143,8 @@ mod tests {
         let body = r#"{"type":"error","error":{"type":"overloaded_error","message":"日本"},"request_id":"r"}"#;
         for end in 0..=body.len() {
             let cut = &body.as_bytes()[..end];
-            let status = StatusCode::from_u16(529).unwrap();
-            let error = from_response(status, &HeaderMap::new(), cut, Duration::ZERO);
+            let rejection = Rejection::new(529, HeaderMap::new(), cut, Duration::ZERO);
+            let error = from_rejection(&rejection);
             assert_eq!(error.kind(), "ServiceUnavailable");
         }
     }

@@ -43,15 +43,22 @@
 //! | `response.rs` | the API's JSON as our response |
 //! | `stream.rs` | the API's events as ours |
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
+//! | `betas.rs` | the beta features that a request uses |
+//! | [`models`] | the names of current models |
+//! | [`wire`] | all of these as plain functions, without HTTP |
 //!
 //! What lies below (the client, server-sent events, keys that never show) is [`neuron_http`]'s.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod betas;
 mod client;
 mod error;
 mod request;
 mod response;
 mod stream;
+
+pub mod models;
+pub mod wire;
 
 pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};

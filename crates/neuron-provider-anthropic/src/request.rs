@@ -3,6 +3,7 @@
 //! The same request always gives the same bytes, and `messages` comes last: between compactions the
 //! body of a turn begins as that of the turn before, which is what prompt caches need.
 
+use neuron_http::{Fields, shortest, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
     DocumentSource, ImageSource, Message, ProviderError, ReasoningEffort, ResponseFormat, Role,
@@ -15,13 +16,16 @@ use serde_json::Value;
 /// The provider's name in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "anthropic";
 
-const COMPACTION_BETA: &str = "compact-2026-01-12";
+/// The edit that is no edit but a request to summarise the conversation now.
+pub(crate) const SUMMARIZE: &str = "summarize";
 
-/// What a request that says nothing of it gets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Defaults<'a> {
+/// What the client knows beside the request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
     pub(crate) max_tokens: usize,
+    /// Keeps a cache breakpoint at the end of the conversation.
+    pub(crate) cache: Option<&'a CacheControl>,
 }
 
 /// Writes the body of a request.
@@ -29,9 +33,9 @@ pub(crate) struct Defaults<'a> {
 /// # Errors
 ///
 /// [`ProviderError::InvalidRequest`] for what the API cannot express.
-pub(crate) fn body(
+pub(crate) fn write(
     request: &CompletionRequest,
-    defaults: Defaults<'_>,
+    settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
     if let Some(ResponseFormat::JsonObject) = request.response_format {
@@ -39,145 +43,61 @@ pub(crate) fn body(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
-    if let Some(extra) = &request.extra
-        && !(extra.is_object() || extra.is_null())
-    {
+    if edits(request).any(is_summarize) && edits(request).count() > 1 {
         return Err(ProviderError::InvalidRequest(
-            "`extra` must be a JSON object: its fields are merged into the request".into(),
+            "the API summarises on request (`summarize`) or edits by rules, not both at once"
+                .into(),
         ));
     }
-    let body = Body { request, defaults, stream };
-    let written = match &request.extra {
-        None => serde_json::to_vec(&body),
-        Some(extra) => serde_json::to_value(&body).and_then(|mut json| {
-            merge(&mut json, extra);
-            serde_json::to_vec(&json)
-        }),
-    };
-    written.map_err(|error| ProviderError::InvalidRequest(format!("cannot be written: {error}")))
+    write_json(request.extra.as_ref(), |fields| write_fields(fields, request, settings, stream))
 }
 
-/// The beta features that a request needs, for the `anthropic-beta` header.
-pub(crate) fn betas(request: &CompletionRequest) -> Vec<&'static str> {
-    let edits = request.context_management.iter().flat_map(|management| &management.edits);
-    let mut needed: Vec<_> = edits
-        .map(|edit| match edit {
-            ContextEdit::Compact { strategy } if strategy.starts_with("compact_") => {
-                COMPACTION_BETA
-            }
-            _ => "context-management-2025-06-27",
-        })
-        .collect();
-    // A summary in the conversation is in beta too, also when this request asks for no other.
-    let mut blocks = request.messages.iter().flat_map(|message| &message.content);
-    if blocks.any(is_compaction) {
-        needed.push(COMPACTION_BETA);
-    }
-    needed.sort_unstable();
-    needed.dedup();
-    needed
-}
-
-fn is_compaction(block: &ContentBlock) -> bool {
-    match block {
-        ContentBlock::Compaction { .. } => true,
-        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
-            json.get("type").is_some_and(|kind| kind == "compaction")
-        }
-        block => matches!(block.portable(), Some(ContentBlock::Compaction { .. })),
-    }
-}
-
-/// Merges `extra` deep into a body; its `tools` are appended.
-fn merge(json: &mut Value, extra: &Value) {
-    let (Value::Object(fields), Value::Object(extra)) = (&mut *json, extra) else {
-        return;
-    };
-    for (key, value) in extra {
-        match (fields.get_mut(key), value) {
-            (Some(Value::Array(tools)), Value::Array(more)) if key == "tools" => {
-                tools.extend(more.iter().cloned());
-            }
-            (Some(field @ Value::Object(_)), Value::Object(_)) => merge(field, value),
-            _ => {
-                fields.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
-struct Body<'a> {
-    request: &'a CompletionRequest,
-    defaults: Defaults<'a>,
+fn write_fields(
+    fields: &mut Fields<'_>,
+    request: &CompletionRequest,
+    settings: Settings<'_>,
     stream: bool,
-}
-
-impl Serialize for Body<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let request = self.request;
-        let mut body = serializer.serialize_map(None)?;
-        let model = match request.model.as_str() {
-            "" => self.defaults.model,
-            model => model,
-        };
-        body.serialize_entry("model", model)?;
-        body.serialize_entry("max_tokens", &self.max_tokens())?;
-        if self.stream {
-            body.serialize_entry("stream", &true)?;
-        }
-        if let Some(temperature) = request.temperature {
-            body.serialize_entry("temperature", &shortest(temperature))?;
-        }
-        if let Some(top_p) = request.top_p {
-            body.serialize_entry("top_p", &shortest(top_p))?;
-        }
-        if !request.stop_sequences.is_empty() {
-            body.serialize_entry("stop_sequences", &request.stop_sequences)?;
-        }
-        if let Some(thinking) = thinking(request) {
-            body.serialize_entry("thinking", &thinking)?;
-        }
-        let output = output_config(request);
-        if output.effort.is_some() || output.format.is_some() {
-            body.serialize_entry("output_config", &output)?;
-        }
-        if let Some(management) = &request.context_management
-            && !management.edits.is_empty()
-        {
-            body.serialize_entry("context_management", &Edits { edits: &management.edits })?;
-        }
-        if !request.tools.is_empty() {
-            body.serialize_entry("tools", &Tools(&request.tools))?;
-        }
-        if let Some(choice) = tool_choice(request) {
-            body.serialize_entry("tool_choice", &choice)?;
-        }
-        let (leading, messages) = split_leading_system(&request.messages);
-        let system = System { prompt: request.system.as_ref(), leading };
-        if !system.is_empty() {
-            body.serialize_entry("system", &system)?;
-        }
-        body.serialize_entry("messages", &Messages(messages))?;
-        body.end()
-    }
-}
-
-impl Body<'_> {
-    /// The API wants a limit, and one above the budget for thinking.
-    fn max_tokens(&self) -> usize {
-        match (self.request.max_tokens, self.request.thinking) {
-            (Some(max_tokens), _) => max_tokens,
-            (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
-                self.defaults.max_tokens.saturating_add(budget_tokens)
-            }
-            (None, _) => self.defaults.max_tokens,
+) -> serde_json::Result<()> {
+    let model = match request.model.as_str() {
+        "" => settings.model,
+        model => model,
+    };
+    fields.entry("model", model)?;
+    fields.entry("max_tokens", &max_tokens(request, settings))?;
+    fields.some("stream", stream.then_some(true))?;
+    fields.some("temperature", request.temperature.map(shortest))?;
+    fields.some("top_p", request.top_p.map(shortest))?;
+    let stops = &request.stop_sequences;
+    fields.some("stop_sequences", (!stops.is_empty()).then_some(stops))?;
+    fields.some("thinking", thinking(request))?;
+    fields.some("output_config", output_config(request))?;
+    match edits(request).next() {
+        None => {}
+        Some(edit) if is_summarize(edit) => fields.entry("compaction", &Edit(edit))?,
+        Some(_) => {
+            let edits = EditList { edits: edits(request).map(Edit).collect() };
+            fields.entry("context_management", &edits)?;
         }
     }
+    fields.some("cache_control", settings.cache.map(Cache::from))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tool_choice", tool_choice(request))?;
+    let (leading, messages) = split_leading_system(&request.messages);
+    let system = System { prompt: request.system.as_ref(), leading };
+    fields.some("system", (!system.is_empty()).then_some(system))?;
+    fields.rest_but("messages")?;
+    fields.entry("messages", &Messages(messages))
 }
 
-/// The number as its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071.
-fn shortest(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| number.into())
+/// The API wants a limit, and one above the budget for thinking.
+fn max_tokens(request: &CompletionRequest, settings: Settings<'_>) -> usize {
+    match (request.max_tokens, request.thinking) {
+        (Some(max_tokens), _) => max_tokens,
+        (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
+            settings.max_tokens.saturating_add(budget_tokens)
+        }
+        (None, _) => settings.max_tokens,
+    }
 }
 
 #[derive(Serialize)]
@@ -211,7 +131,7 @@ enum Format<'a> {
     JsonSchema { schema: &'a Value },
 }
 
-fn output_config(request: &CompletionRequest) -> OutputConfig<'_> {
+fn output_config(request: &CompletionRequest) -> Option<OutputConfig<'_>> {
     let effort = match request.reasoning_effort {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),
@@ -223,24 +143,36 @@ fn output_config(request: &CompletionRequest) -> OutputConfig<'_> {
         Some(ResponseFormat::JsonSchema { schema, .. }) => Some(Format::JsonSchema { schema }),
         _ => None,
     };
-    OutputConfig { effort, format }
+    (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+}
+
+fn edits(request: &CompletionRequest) -> impl Iterator<Item = &ContextEdit> {
+    request.context_management.iter().flat_map(|management| &management.edits)
+}
+
+fn is_summarize(edit: &ContextEdit) -> bool {
+    match edit {
+        ContextEdit::Compact { strategy } => strategy == SUMMARIZE,
+        ContextEdit::Raw { json } => json.get("type").is_some_and(|kind| kind == SUMMARIZE),
+        _ => false,
+    }
 }
 
 #[derive(Serialize)]
-struct Edits<'a> {
-    #[serde(serialize_with = "edits")]
-    edits: &'a [ContextEdit],
+struct EditList<'a> {
+    edits: Vec<Edit<'a>>,
 }
 
-fn edits<S: Serializer>(edits: &[ContextEdit], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Edit<'a> {
-        r#type: &'a str,
+struct Edit<'a>(&'a ContextEdit);
+
+impl Serialize for Edit<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            ContextEdit::Compact { strategy } => serializer.collect_map([("type", strategy)]),
+            ContextEdit::Raw { json } => json.serialize(serializer),
+            _ => Err(serde::ser::Error::custom("a context edit that is not known")),
+        }
     }
-    serializer.collect_seq(edits.iter().filter_map(|edit| match edit {
-        ContextEdit::Compact { strategy } => Some(Edit { r#type: strategy }),
-        _ => None,
-    }))
 }
 
 #[derive(Serialize)]

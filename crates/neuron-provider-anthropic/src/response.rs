@@ -1,5 +1,6 @@
 //! The API's JSON as our response.
 
+use neuron_http::Secret;
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
     ToolCall, UsageIteration,
@@ -8,21 +9,15 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
-use neuron_http::Secret;
-
-/// How much of a body that is no message an error shows, in characters.
-const SHOWN: usize = 300;
 
 /// Reads a whole answer. What an error shows of it is without the secret.
 ///
 /// # Errors
 ///
 /// [`ProviderError::Other`] when the body is not a message.
-pub(crate) fn parse(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
-        // Redacted before it is cut: half a key is too much.
-        let text = secret.redact(String::from_utf8_lossy(body).into_owned());
-        let shown: String = text.chars().take(SHOWN).collect();
+        let shown = secret.excerpt(body);
         ProviderError::Other(
             format!("the response is not a message ({error}); it begins with: {shown}").into(),
         )
@@ -115,8 +110,8 @@ fn read_tool_use(fields: &Map<String, Value>) -> Option<ContentBlock> {
     let input = match fields.get("input") {
         // Compatible servers leave arguments out where there are none, and pass on those that
         // their model did not write as an object.
-        None | Some(Value::Null) => parse_arguments(""),
-        Some(Value::String(text)) => parse_arguments(text),
+        None | Some(Value::Null) => ToolCall::parse_input(""),
+        Some(Value::String(text)) => ToolCall::parse_input(text),
         Some(input) => input.clone(),
     };
     Some(ContentBlock::ToolUse {
@@ -132,14 +127,6 @@ fn read_compaction(fields: &Map<String, Value>) -> Option<ContentBlock> {
 
 fn text_of<'f>(fields: &'f Map<String, Value>, key: &str) -> Option<&'f str> {
     fields.get(key)?.as_str()
-}
-
-/// Reads a tool's arguments from their text; no text means none. What is not JSON is kept as text.
-pub(crate) fn parse_arguments(text: &str) -> Value {
-    if text.trim().is_empty() {
-        return Value::Object(Map::new());
-    }
-    serde_json::from_str(text).unwrap_or_else(|_| ToolCall::invalid_json_input(text))
 }
 
 /// The API's counts. In a stream they come several times, and each that is there replaces the one

@@ -3,126 +3,17 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use futures_core::Stream;
+use neuron_http::{Answer, Secret, SseDecoder, complete};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StreamEvent, TokenUsage,
-    ToolCall, WasmCompatSend,
+    ToolCall,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{self, ApiError};
 use crate::response::{self, WireMessage, WireUsage};
-use neuron_http::Secret;
-use neuron_http::{SseDecoder, TooLarge};
-
-/// An answer's events, made from its bytes as they are polled.
-pub(crate) struct EventStream<B> {
-    body: B,
-    decoder: SseDecoder,
-    answer: Answer,
-    /// What the last bytes gave and the reader has not taken.
-    ready: VecDeque<StreamEvent>,
-    /// Nothing follows what is ready.
-    ended: bool,
-    /// Tells the body that only its end is missing, and says whether to wait for that.
-    expect_end: fn(&mut B) -> bool,
-    /// The body's end is waited for before the last event.
-    awaits_end: bool,
-    secret: Secret,
-}
-
-impl<B> EventStream<B>
-where
-    B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend,
-{
-    pub(crate) fn new(body: B, secret: Secret, expect_end: fn(&mut B) -> bool) -> Self {
-        Self {
-            body,
-            decoder: SseDecoder::default(),
-            answer: Answer::default(),
-            ready: VecDeque::new(),
-            ended: false,
-            expect_end,
-            awaits_end: false,
-            secret,
-        }
-    }
-
-    fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
-        let (answer, ready, ended) = (&mut self.answer, &mut self.ready, &mut self.ended);
-        let secret = &self.secret;
-        let fed = self.decoder.feed(bytes, |data| {
-            if !*ended {
-                *ended = answer.take(data, secret, ready)?;
-            }
-            Ok::<_, Fault>(())
-        });
-        fed.map_err(|Fault(error)| error)
-    }
-
-    fn end_with(&mut self, error: ProviderError) {
-        let error = self.secret.redact_error(error);
-        self.ready.push_back(StreamEvent::Error(error.into()));
-        self.ended = true;
-    }
-}
-
-impl<B> Stream for EventStream<B>
-where
-    B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend,
-{
-    type Item = StreamEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        loop {
-            if self.awaits_end && self.ready.len() == 1 {
-                // The answer is complete, whatever this gives; but only a connection whose answer
-                // was read to its end serves the next request.
-                let _ = std::task::ready!(Pin::new(&mut self.body).poll_next(cx));
-                self.awaits_end = false;
-            }
-            if let Some(event) = self.ready.pop_front() {
-                return Poll::Ready(Some(event));
-            }
-            if self.ended {
-                return Poll::Ready(None);
-            }
-            let fed = match std::task::ready!(Pin::new(&mut self.body).poll_next(cx)) {
-                Some(Ok(bytes)) => self.feed(&bytes),
-                Some(Err(error)) => Err(error),
-                None => Err(ProviderError::StreamError(
-                    "the stream ended before the answer was complete".into(),
-                )),
-            };
-            if self.ended {
-                // What came after the last event cannot break the answer.
-                self.awaits_end = (self.expect_end)(&mut self.body);
-            } else if let Err(error) = fed {
-                self.end_with(error);
-            }
-        }
-    }
-}
-
-/// An error while events are decoded.
-struct Fault(ProviderError);
-
-impl From<ProviderError> for Fault {
-    fn from(error: ProviderError) -> Self {
-        Self(error)
-    }
-}
-
-impl From<TooLarge> for Fault {
-    fn from(_: TooLarge) -> Self {
-        Self(ProviderError::StreamError("an event of the stream is too large".into()))
-    }
-}
 
 /// Any of the API's events: each has some of these fields. Borrowed from the event's text where
 /// that has no escapes.
@@ -195,9 +86,6 @@ const DELTAS: [&str; 6] = [
     "compaction_delta",
 ];
 
-/// How much of an event that cannot be read an error shows, in characters.
-const SHOWN: usize = 200;
-
 /// Whether this is JSON, but an event or a delta that is not read.
 fn is_unknown(data: &[u8]) -> bool {
     let Ok(event) = serde_json::from_slice::<Value>(data) else {
@@ -215,7 +103,7 @@ fn is_unknown(data: &[u8]) -> bool {
 
 /// An answer as far as it has come.
 #[derive(Default)]
-struct Answer {
+pub(crate) struct MessageAnswer {
     begun: bool,
     id: String,
     model: String,
@@ -227,8 +115,9 @@ struct Answer {
     done: Vec<(usize, ContentBlock)>,
 }
 
-impl Answer {
-    /// Takes an event, and says whether it was the last.
+impl Answer for MessageAnswer {
+    type Framing = SseDecoder;
+
     fn take(
         &mut self,
         data: &[u8],
@@ -244,9 +133,7 @@ impl Answer {
             // What the API adds may give our fields other types.
             Err(_) if is_unknown(data) => return Ok(false),
             Err(error) => {
-                // Redacted before it is cut: half a key is too much.
-                let text = secret.redact(String::from_utf8_lossy(data).into_owned());
-                let shown: String = text.chars().take(SHOWN).collect();
+                let shown = secret.excerpt(data);
                 let text = format!("an event is not as expected ({error}): {shown}");
                 return Err(ProviderError::StreamError(text));
             }
@@ -307,7 +194,9 @@ impl Answer {
         }
         Ok(false)
     }
+}
 
+impl MessageAnswer {
     /// Ends a block, if it is open.
     fn close(&mut self, index: usize, out: &mut VecDeque<StreamEvent>) {
         if let Some(block) = self.open.remove(&index) {
@@ -324,15 +213,14 @@ impl Answer {
         let content = done.into_iter().map(|(_, block)| block).collect();
         let message = Message { role: Role::Assistant, content };
         let usage = TokenUsage::from(std::mem::take(&mut self.usage));
-        out.push_back(StreamEvent::Usage(usage.clone()));
-        out.push_back(StreamEvent::MessageComplete(message.clone()));
-        out.push_back(StreamEvent::ResponseComplete(Box::new(CompletionResponse {
+        let response = CompletionResponse {
             id: std::mem::take(&mut self.id),
             model: std::mem::take(&mut self.model),
             stop_reason: response::stop_reason(self.stop_reason.as_deref(), &message),
             message,
             usage,
-        })));
+        };
+        complete(response, out);
     }
 }
 
@@ -422,7 +310,7 @@ impl OpenBlock {
             set("signature", Value::String(signature));
         }
         if !self.arguments.is_empty() {
-            set("input", response::parse_arguments(&self.arguments));
+            set("input", ToolCall::parse_input(&self.arguments));
         }
         if !self.citations.is_empty() {
             match self.fields.get_mut("citations") {

@@ -227,6 +227,11 @@ pub enum ContextEdit {
         /// The provider's name for the strategy, `compact_20260112` for one.
         strategy: String,
     },
+    /// Any edit in the provider's own JSON, with the settings that it takes.
+    Raw {
+        /// The edit, `{"type": "clear_tool_uses_20250919"}` for one.
+        json: Value,
+    },
 }
 
 /// Gives `Blocks(Vec<…>)` the stored form `{"type":"blocks","blocks":[…]}`, as [`text_field`] does

@@ -324,6 +324,16 @@ impl ToolCall {
         fields.get(INVALID_JSON)?.as_str()
     }
 
+    /// Reads arguments from their JSON text; no text means none. What is not JSON is kept as text,
+    /// see [`invalid_json`](Self::invalid_json).
+    #[must_use]
+    pub fn parse_input(text: &str) -> Value {
+        if text.trim().is_empty() {
+            return Value::Object(serde_json::Map::new());
+        }
+        serde_json::from_str(text).unwrap_or_else(|_| Self::invalid_json_input(text))
+    }
+
     /// Builds the form in which a provider keeps arguments that are not JSON.
     #[must_use]
     pub fn invalid_json_input(raw: impl Into<String>) -> Value {

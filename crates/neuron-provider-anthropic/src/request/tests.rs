@@ -6,11 +6,12 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::betas::of as betas;
 
-const DEFAULTS: Defaults<'_> = Defaults { model: "default-model", max_tokens: 100 };
+const DEFAULTS: Settings<'_> = Settings { model: "default-model", max_tokens: 100, cache: None };
 
 fn json_of(request: &CompletionRequest) -> Value {
-    serde_json::from_slice(&body(request, DEFAULTS, false).unwrap()).unwrap()
+    serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()
 }
 
 /// Checks a body, without the fields that every body has.
@@ -85,7 +86,7 @@ fn cache(ttl: Option<CacheTtl>) -> Option<CacheControl> {
 }
 
 #[test]
-fn an_empty_request_has_the_defaults() {
+fn an_empty_request_has_the_settings() {
     assert_eq!(
         json_of(&CompletionRequest::default()),
         json!({"model": "default-model", "max_tokens": 100, "messages": []})
@@ -93,7 +94,7 @@ fn an_empty_request_has_the_defaults() {
     let request =
         CompletionRequest { model: "other".into(), max_tokens: Some(7), ..Default::default() };
     check(&request, json!({"model": "other", "max_tokens": 7}));
-    let streamed = body(&request, DEFAULTS, true).unwrap();
+    let streamed = write(&request, DEFAULTS, true).unwrap();
     assert_eq!(
         String::from_utf8(streamed).unwrap(),
         r#"{"model":"other","max_tokens":7,"stream":true,"messages":[]}"#
@@ -234,7 +235,7 @@ fn arguments_keep_the_order_in_which_the_model_wrote_them() {
         role: Role::Assistant,
         content: vec![call("c1", json!({"z": 1, "a": 2, "m": 3}))],
     };
-    let body = body(&talk(vec![message]), DEFAULTS, false).unwrap();
+    let body = write(&talk(vec![message]), DEFAULTS, false).unwrap();
     let body = String::from_utf8(body).unwrap();
     assert!(body.contains(r#""input":{"z":1,"a":2,"m":3}"#), "{body}");
 }
@@ -445,7 +446,7 @@ fn thinking_effort_and_format() {
 
 #[test]
 fn what_the_api_cannot_express_is_an_error() {
-    let error = |request| body(&request, DEFAULTS, false).unwrap_err().to_string();
+    let error = |request| write(&request, DEFAULTS, false).unwrap_err().to_string();
     let request = CompletionRequest {
         response_format: Some(ResponseFormat::JsonObject),
         ..Default::default()
@@ -471,7 +472,7 @@ fn numbers_are_printed_as_they_were_written() {
             extra,
             ..Default::default()
         };
-        let body = body(&request, DEFAULTS, false).unwrap();
+        let body = write(&request, DEFAULTS, false).unwrap();
         let body = String::from_utf8(body).unwrap();
         let expected = r#""temperature":0.7,"top_p":0.95,"stop_sequences":["END","\n\nHuman:"],"#;
         assert!(body.contains(expected), "{body}");
@@ -497,6 +498,48 @@ fn context_management_and_its_betas() {
         &["compact_20260112", "clear_tool_uses_20250919", "clear_thinking_20251015"],
         &["compact-2026-01-12", "context-management-2025-06-27"],
     );
+}
+
+#[test]
+fn an_edit_with_settings_is_sent_as_it_is() {
+    let edit =
+        json!({"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 3}});
+    let edits = vec![ContextEdit::Raw { json: edit.clone() }];
+    let request = CompletionRequest {
+        context_management: Some(ContextManagement { edits }),
+        ..Default::default()
+    };
+    check(&request, json!({"context_management": {"edits": [edit]}}));
+}
+
+#[test]
+fn a_request_to_summarise_now_is_no_edit() {
+    let request = |edits| CompletionRequest {
+        context_management: Some(ContextManagement { edits }),
+        ..Default::default()
+    };
+    let now = ContextEdit::Compact { strategy: "summarize".into() };
+    check(&request(vec![now.clone()]), json!({"compaction": {"type": "summarize"}}));
+    let told = json!({"type": "summarize", "instructions": "keep names"});
+    check(&request(vec![ContextEdit::Raw { json: told.clone() }]), json!({"compaction": told}));
+    let both = vec![ContextEdit::Compact { strategy: "compact_20260112".into() }, now];
+    let error = write(&request(both), DEFAULTS, false).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid request: the API summarises on request (`summarize`) or edits by rules, not both at once"
+    );
+}
+
+#[test]
+fn a_breakpoint_at_the_end_leaves_the_messages_as_they_are() {
+    let request = talk(vec![Message::user("hi")]);
+    let cached = CacheControl { ttl: Some(CacheTtl::OneHour) };
+    let bytes = |cache| write(&request, Settings { cache, ..DEFAULTS }, false).unwrap();
+    let (plain, cached) = (bytes(None), bytes(Some(&cached)));
+    let text = String::from_utf8(cached).unwrap();
+    assert!(text.contains(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#), "{text}");
+    let messages = |text: &str| text[text.find(r#""messages""#).unwrap()..].to_owned();
+    assert_eq!(messages(&text), messages(&String::from_utf8(plain).unwrap()));
 }
 
 /// Sent without a beta header, as no edit needs one, and refused.
@@ -700,7 +743,7 @@ proptest! {
             messages: long.messages[..end].to_vec(),
             ..long.clone()
         };
-        let bytes = |request: &CompletionRequest| body(request, DEFAULTS, true).unwrap();
+        let bytes = |request: &CompletionRequest| write(request, DEFAULTS, true).unwrap();
         let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
         let Some(beginning) = short_bytes.strip_suffix(b"]}") else {
             panic!("messages come last");

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
-    parse(body, &Secret::new("sk-secret"))
+    super::read(body, &Secret::new("sk-secret"))
 }
 
 #[track_caller]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::provider::retry_hint;
-use crate::BoxError;
+use crate::{BoxError, ProviderError};
 
 /// What keeps an [`EmbeddingProvider`](crate::EmbeddingProvider) from answering.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,15 @@ pub enum EmbeddingError {
     /// The connection failed. Retryable.
     #[error("network error: {0}")]
     Network(#[source] BoxError),
+    /// No answer came within this time. Retryable.
+    #[error("timeout after {0:?}")]
+    Timeout(Duration),
+    /// The provider is down, overloaded, or loads the model. Retryable.
+    #[error("service unavailable: {0}")]
+    ServiceUnavailable(String),
+    /// A quota or a spending limit is used up.
+    #[error("insufficient resources: {0}")]
+    InsufficientResources(String),
     /// Anything else.
     #[error(transparent)]
     Other(BoxError),
@@ -33,7 +42,22 @@ impl EmbeddingError {
     /// Whether the same request may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::RateLimit { .. } | Self::Network(_))
+        matches!(
+            self,
+            Self::RateLimit { .. }
+                | Self::Network(_)
+                | Self::Timeout(_)
+                | Self::ServiceUnavailable(_)
+        )
+    }
+
+    /// Returns how long the provider asks to wait, if it does.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimit { retry_after } => *retry_after,
+            _ => None,
+        }
     }
 
     /// Returns the variant's name, stable over versions.
@@ -44,7 +68,32 @@ impl EmbeddingError {
             Self::RateLimit { .. } => "RateLimit",
             Self::InvalidRequest(_) => "InvalidRequest",
             Self::Network(_) => "Network",
+            Self::Timeout(_) => "Timeout",
+            Self::ServiceUnavailable(_) => "ServiceUnavailable",
+            Self::InsufficientResources(_) => "InsufficientResources",
             Self::Other(_) => "Other",
+        }
+    }
+}
+
+/// What went wrong on the same way to the same vendor, for providers that do both.
+impl From<ProviderError> for EmbeddingError {
+    fn from(error: ProviderError) -> Self {
+        match error {
+            ProviderError::Network(source) => Self::Network(source),
+            ProviderError::RateLimit { retry_after } => Self::RateLimit { retry_after },
+            ProviderError::Timeout(limit) => Self::Timeout(limit),
+            ProviderError::ModelLoading(text) | ProviderError::ServiceUnavailable(text) => {
+                Self::ServiceUnavailable(text)
+            }
+            ProviderError::Authentication(text) => Self::Authentication(text),
+            ProviderError::InvalidRequest(text) => Self::InvalidRequest(text),
+            ProviderError::ModelNotFound(text) => {
+                Self::InvalidRequest(format!("model not found: {text}"))
+            }
+            ProviderError::InsufficientResources(text) => Self::InsufficientResources(text),
+            ProviderError::Other(source) => Self::Other(source),
+            error @ ProviderError::StreamError(_) => Self::Other(Box::new(error)),
         }
     }
 }

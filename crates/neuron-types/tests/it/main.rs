@@ -2,6 +2,7 @@
 
 mod boxed;
 mod durable;
+mod embedding_error;
 mod error_record;
 mod hook;
 mod message;

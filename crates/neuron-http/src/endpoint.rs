@@ -1,0 +1,150 @@
+//! One vendor's API: where it is, whose key asks, how long to wait.
+
+use std::future::Future;
+use std::time::Duration;
+
+use neuron_types::{ProviderError, WasmCompatSend};
+use reqwest::header::HeaderMap;
+
+use crate::body::read_beginning;
+use crate::client::Http;
+use crate::deadline::Deadline;
+use crate::{BaseUrl, Rejection, Reply, Secret};
+
+/// How long to wait for what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    /// For a connection, TLS included.
+    pub(crate) connect: Duration,
+    /// For a whole answer, or for a stream to begin.
+    pub(crate) call: Duration,
+    /// Between two pieces of a stream.
+    pub(crate) idle: Duration,
+}
+
+/// A vendor's API: where it is, whose key asks, how long to wait.
+///
+/// Clones share the connections. `Debug` shows neither the key nor a password in the address.
+///
+/// # Example
+///
+/// ```no_run
+/// use neuron_http::{Endpoint, Rejection, Secret};
+/// use neuron_types::ProviderError;
+///
+/// # async fn ask() -> Result<(), ProviderError> {
+/// let endpoint = Endpoint::new("https://api.example.com", Secret::new("key"));
+/// let reject = |rejection: &Rejection| rejection.classify(rejection.describe("", "failed", None));
+/// let reply = endpoint.post("v1/answer", Default::default(), b"{}".to_vec(), reject).await?;
+/// let body = reply.read().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    base_url: BaseUrl,
+    secret: Secret,
+    timeouts: Timeouts,
+    http: Http,
+}
+
+impl Endpoint {
+    /// Creates an endpoint that waits 10 seconds for a connection, 10 minutes for an answer, and
+    /// 2 minutes between two pieces of a stream.
+    pub fn new(base_url: impl Into<String>, secret: Secret) -> Self {
+        Self {
+            base_url: BaseUrl::new(base_url),
+            secret,
+            timeouts: Timeouts {
+                connect: Duration::from_secs(10),
+                call: Duration::from_secs(600),
+                idle: Duration::from_secs(120),
+            },
+            http: Http::default(),
+        }
+    }
+
+    /// Sets the address.
+    #[must_use]
+    pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
+        self.base_url = BaseUrl::new(url);
+        // The connections' settings depend on the address.
+        self.http = Http::default();
+        self
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn with_secret(mut self, secret: Secret) -> Self {
+        self.secret = secret;
+        self
+    }
+
+    /// Limits the wait for a connection, TLS included. On wasm the browser decides.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.connect = timeout;
+        self.http = Http::default();
+        self
+    }
+
+    /// Limits the wait for a whole answer, or for a stream to begin. On wasm the browser decides.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.call = timeout;
+        self
+    }
+
+    /// Limits the wait between two pieces of a stream. On wasm there is no limit.
+    #[must_use]
+    pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.idle = timeout;
+        self
+    }
+
+    /// The address.
+    #[must_use]
+    pub fn base_url(&self) -> &BaseUrl {
+        &self.base_url
+    }
+
+    /// The key.
+    #[must_use]
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// Posts a body to a path below the address, and returns what answers it once the headers are
+    /// there. `reject` makes an error of a status that is not a success; what it is given is
+    /// without the key.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Network`] or [`ProviderError::Timeout`] before an answer,
+    /// [`ProviderError::InvalidRequest`] for an address that is none, and those of `reject`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub fn post<'a>(
+        &'a self,
+        path: &'a str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+        reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
+    ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
+        async move {
+            let Timeouts { connect, call, .. } = self.timeouts;
+            let deadline = Deadline::after(call);
+            let url = self.base_url.join(path)?;
+            let response = self.http.post(url, headers, body, connect, deadline).await?;
+            if response.status().is_success() {
+                return Ok(Reply::new(response, deadline, self.timeouts));
+            }
+            let (status, headers) = (response.status(), response.headers().clone());
+            let body = read_beginning(response, deadline).await;
+            let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
+            Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
+        }
+    }
+}

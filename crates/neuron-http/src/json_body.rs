@@ -1,0 +1,204 @@
+//! Writing a request's JSON straight from the borrow, with the caller's own fields merged in.
+
+use std::fmt;
+
+use neuron_types::ProviderError;
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer as _};
+use serde_json::ser::{CompactFormatter, Compound};
+use serde_json::{Map, Serializer, Value};
+
+/// Writes a JSON object field by field, and merges the fields of `extra` into it.
+///
+/// Objects are merged deep; `tools` are appended; everything else replaces what is there. Only the
+/// fields that `extra` has too are built as a tree, so a long conversation is written from the borrow.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] when `extra` is no object, or a value cannot be written.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::write_json;
+/// use serde_json::json;
+///
+/// let extra = json!({"options": {"seed": 7}, "tools": [{"type": "web_search"}]});
+/// let body = write_json(Some(&extra), |fields| {
+///     fields.entry("model", "m")?;
+///     fields.entry("options", &json!({"top_k": 2}))?;
+///     fields.entry("tools", &json!([{"name": "add"}]))?;
+///     fields.rest_but("messages")?;
+///     fields.entry("messages", &["hi"])
+/// })?;
+/// assert_eq!(
+///     String::from_utf8_lossy(&body),
+///     r#"{"model":"m","options":{"top_k":2,"seed":7},"tools":[{"name":"add"},{"type":"web_search"}],"messages":["hi"]}"#
+/// );
+/// # Ok::<_, neuron_types::ProviderError>(())
+/// ```
+pub fn write_json(
+    extra: Option<&Value>,
+    write: impl FnOnce(&mut Fields<'_>) -> serde_json::Result<()>,
+) -> Result<Vec<u8>, ProviderError> {
+    let extra = match extra {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(extra)) => Some(extra),
+        Some(_) => {
+            return Err(ProviderError::InvalidRequest(
+                "`extra` must be a JSON object: its fields are merged into the request".into(),
+            ));
+        }
+    };
+    let mut body = Vec::with_capacity(1024);
+    let mut serializer = Serializer::new(&mut body);
+    let written = serializer.serialize_map(None).and_then(|map| {
+        let mut fields = Fields { map, extra, written: Vec::new() };
+        write(&mut fields)?;
+        fields.rest_but("")?;
+        fields.map.end()
+    });
+    match written {
+        Ok(()) => Ok(body),
+        Err(error) => Err(ProviderError::InvalidRequest(format!("cannot be written: {error}"))),
+    }
+}
+
+/// The fields of a JSON object that is being written.
+pub struct Fields<'a> {
+    map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
+    extra: Option<&'a Map<String, Value>>,
+    /// Those of `extra` that are there already.
+    written: Vec<&'a str>,
+}
+
+impl Fields<'_> {
+    /// Writes a field, merged with that of `extra` if there is one.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be written.
+    pub fn entry<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> serde_json::Result<()> {
+        match self.extra.and_then(|extra| extra.get_key_value(key)) {
+            None => self.map.serialize_entry(key, value),
+            Some((key, more)) => {
+                self.written.push(key);
+                let mut json = serde_json::to_value(value)?;
+                merge(key, &mut json, more);
+                self.map.serialize_entry(key, &json)
+            }
+        }
+    }
+
+    /// Writes the field if there is something to write.
+    ///
+    /// # Errors
+    ///
+    /// When the value cannot be written.
+    pub fn some<T: Serialize>(&mut self, key: &str, value: Option<T>) -> serde_json::Result<()> {
+        value.map_or(Ok(()), |value| self.entry(key, &value))
+    }
+
+    /// Writes the fields that only `extra` has, but for one that comes later: what grows from turn
+    /// to turn is written last, so that a body begins as that of the turn before.
+    ///
+    /// # Errors
+    ///
+    /// When a value cannot be written.
+    pub fn rest_but(&mut self, later: &str) -> serde_json::Result<()> {
+        for (key, value) in self.extra.into_iter().flatten() {
+            if key != later && !self.written.contains(&key.as_str()) {
+                self.written.push(key);
+                self.map.serialize_entry(key, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fields").field("written", &self.written).finish_non_exhaustive()
+    }
+}
+
+fn merge(key: &str, field: &mut Value, more: &Value) {
+    match (field, more) {
+        (Value::Array(tools), Value::Array(more)) if key == "tools" => {
+            tools.extend(more.iter().cloned());
+        }
+        (Value::Object(fields), Value::Object(more)) => {
+            for (key, more) in more {
+                match fields.get_mut(key) {
+                    // Only the request's own tools are appended to.
+                    Some(field @ Value::Object(_)) => merge("", field, more),
+                    _ => {
+                        fields.insert(key.clone(), more.clone());
+                    }
+                }
+            }
+        }
+        (field, more) => *field = more.clone(),
+    }
+}
+
+/// The number as its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071.
+#[must_use]
+pub fn shortest(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| number.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(extra: Value, expected: &str) {
+        let body = write_json(Some(&extra), |fields| {
+            fields.entry("a", &json!({"x": {"y": 1, "z": [1]}}))?;
+            fields.entry("tools", &json!([1]))?;
+            fields.some("b", None::<u8>)?;
+            fields.rest_but("messages")?;
+            fields.entry("messages", &json!([1]))
+        });
+        assert_eq!(String::from_utf8(body.unwrap()).unwrap(), expected);
+    }
+
+    #[test]
+    fn extra_fields_are_merged() {
+        check(json!({}), r#"{"a":{"x":{"y":1,"z":[1]}},"tools":[1],"messages":[1]}"#);
+        check(json!(null), r#"{"a":{"x":{"y":1,"z":[1]}},"tools":[1],"messages":[1]}"#);
+        check(
+            json!({"a": {"x": {"y": 2, "w": 3, "z": [2]}, "tools": [4]}, "b": 1}),
+            r#"{"a":{"x":{"y":2,"z":[2],"w":3},"tools":[4]},"tools":[1],"b":1,"messages":[1]}"#,
+        );
+        check(
+            json!({"a": 5, "tools": [2], "messages": []}),
+            r#"{"a":5,"tools":[1,2],"messages":[]}"#,
+        );
+        check(
+            json!({"tools": {}, "a": {"x": {"tools": 1}}}),
+            r#"{"a":{"x":{"y":1,"z":[1],"tools":1}},"tools":{},"messages":[1]}"#,
+        );
+    }
+
+    #[test]
+    fn extra_that_is_no_object_is_refused() {
+        for extra in [json!([]), json!("x"), json!(1)] {
+            let error = write_json(Some(&extra), |_| Ok(())).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "invalid request: `extra` must be a JSON object: its fields are merged into the request"
+            );
+        }
+    }
+
+    #[test]
+    fn numbers_are_as_short_as_they_were_written() {
+        for number in [0.0, 0.7, 1.0, 0.1, 1.5e-5, 2.0] {
+            assert_eq!(shortest(number).to_string(), number.to_string());
+        }
+    }
+}

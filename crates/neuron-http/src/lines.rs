@@ -1,0 +1,121 @@
+//! Newline-delimited JSON: bytes in, lines out.
+
+use memchr::memchr;
+use neuron_types::ProviderError;
+
+use crate::Framing;
+use crate::framing::check_size;
+
+/// Decodes newline-delimited JSON that arrives in pieces of any size.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::{Framing, LineDecoder};
+///
+/// let mut decoder = LineDecoder::default();
+/// let mut lines = Vec::new();
+/// for piece in [&b"{\"a\""[..], b":1}\n\r\n", b"{}"] {
+///     decoder.feed(piece, |line| Ok(lines.push(line.to_vec())))?;
+/// }
+/// decoder.finish(|line| Ok(lines.push(line.to_vec())))?;
+/// assert_eq!(lines, [&b"{\"a\":1}"[..], b"{}"]);
+/// # Ok::<_, neuron_types::ProviderError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct LineDecoder {
+    /// The beginning of a line whose end has not arrived.
+    line: Vec<u8>,
+}
+
+impl Framing for LineDecoder {
+    fn feed(
+        &mut self,
+        mut bytes: &[u8],
+        mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
+        while let Some(end) = memchr(b'\n', bytes) {
+            let (line, rest) = bytes.split_at(end);
+            if self.line.is_empty() {
+                end_line(line, &mut on_frame)?;
+            } else {
+                check_size(self.line.len() + line.len())?;
+                self.line.extend_from_slice(line);
+                let ended = end_line(&self.line, &mut on_frame);
+                self.line.clear();
+                ended?;
+            }
+            bytes = rest.get(1..).unwrap_or_default();
+        }
+        check_size(self.line.len() + bytes.len())?;
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The last line may have no end.
+    fn finish(
+        &mut self,
+        mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
+    ) -> Result<(), ProviderError> {
+        end_line(&std::mem::take(&mut self.line), &mut on_frame)
+    }
+}
+
+/// Empty lines are passed over.
+fn end_line(
+    line: &[u8],
+    on_frame: &mut impl FnMut(&[u8]) -> Result<(), ProviderError>,
+) -> Result<(), ProviderError> {
+    let line = line.trim_ascii();
+    if line.is_empty() { Ok(()) } else { on_frame(line) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(pieces: &[&[u8]]) -> Vec<String> {
+        let mut decoder = LineDecoder::default();
+        let mut lines = Vec::new();
+        let mut keep = |line: &[u8]| {
+            lines.push(String::from_utf8(line.to_vec()).unwrap());
+            Ok(())
+        };
+        for piece in pieces {
+            decoder.feed(piece, &mut keep).unwrap();
+        }
+        decoder.finish(&mut keep).unwrap();
+        lines
+    }
+
+    /// Decodes a text whole, byte by byte, and split at every boundary.
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let bytes = text.as_bytes();
+        assert_eq!(decode(&[bytes]), expected);
+        assert_eq!(decode(&bytes.chunks(1).collect::<Vec<_>>()), expected);
+        for at in 0..=bytes.len() {
+            let (first, second) = bytes.split_at(at);
+            assert_eq!(decode(&[first, &[], second]), expected, "split at {at}");
+        }
+    }
+
+    #[test]
+    fn lines_in_every_form() {
+        check("", &[]);
+        check("\n\r\n \n", &[]);
+        check("a\nb\r\n  c \n", &["a", "b", "c"]);
+        check("a\n日本 🦀", &["a", "日本 🦀"]);
+    }
+
+    #[test]
+    fn an_endless_line_is_an_error() {
+        let megabyte = vec![b'x'; 1024 * 1024];
+        let mut decoder = LineDecoder::default();
+        let mut fed = 0;
+        while decoder.feed(&megabyte, |_| Ok(())).is_ok() {
+            fed += 1;
+            assert!(fed <= 64);
+        }
+    }
+}

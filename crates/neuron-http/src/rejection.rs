@@ -1,0 +1,152 @@
+//! A response whose status is not a success, and what each status means.
+
+use std::time::Duration;
+
+use neuron_types::ProviderError;
+use reqwest::header::HeaderMap;
+use serde::de::DeserializeOwned;
+
+use crate::secret::excerpt;
+use crate::{header, retry_after};
+
+/// A response whose status is not a success.
+#[derive(Debug)]
+pub struct Rejection {
+    status: u16,
+    headers: HeaderMap,
+    body: Vec<u8>,
+    /// How long an answer was waited for.
+    limit: Duration,
+}
+
+impl Rejection {
+    /// Describes a response with this status, these headers and the beginning of its body, to a
+    /// request that had so much time.
+    #[must_use]
+    pub fn new(status: u16, headers: HeaderMap, body: &[u8], limit: Duration) -> Self {
+        Self { status, headers, body: body.to_vec(), limit }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Returns a header's text; `None` for one that is missing or no text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+
+    /// Reads the body as the vendor's error; `None` when it is somebody else's: a proxy's page.
+    #[must_use]
+    pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_slice(&self.body).ok()
+    }
+
+    /// What there is to say of a body that is not the vendor's.
+    #[must_use]
+    pub fn foreign(&self) -> String {
+        let shown = excerpt(self.body.trim_ascii());
+        match self.header("location") {
+            Some(location) => format!("redirected to {location}; set that as the base URL"),
+            None if shown.is_empty() => "the response has no body".into(),
+            None => format!("the response is not the API's: {shown}"),
+        }
+    }
+
+    /// The text of an error: status, the vendor's kind (which may be empty) and message, and its
+    /// request id.
+    #[must_use]
+    pub fn describe(&self, kind: &str, message: &str, request_id: Option<&str>) -> String {
+        describe(&self.status.to_string(), kind, message, request_id)
+    }
+
+    /// The class that follows from the status alone, with this text: for what the vendor's own
+    /// codes do not say better.
+    ///
+    /// 401 and 403 are [`Authentication`](ProviderError::Authentication), 402
+    /// [`InsufficientResources`](ProviderError::InsufficientResources), 408 and 504
+    /// [`Timeout`](ProviderError::Timeout), 429 [`RateLimit`](ProviderError::RateLimit) with what
+    /// the headers say of waiting, 5xx
+    /// [`ServiceUnavailable`](ProviderError::ServiceUnavailable), all others
+    /// [`InvalidRequest`](ProviderError::InvalidRequest).
+    #[must_use]
+    pub fn classify(&self, text: String) -> ProviderError {
+        match self.status {
+            401 | 403 => ProviderError::Authentication(text),
+            402 => ProviderError::InsufficientResources(text),
+            408 | 504 => ProviderError::Timeout(self.limit),
+            429 => ProviderError::RateLimit { retry_after: retry_after(&self.headers) },
+            500.. => ProviderError::ServiceUnavailable(text),
+            _ => ProviderError::InvalidRequest(text),
+        }
+    }
+}
+
+/// The text of an error within a stream, whose status was a success.
+#[must_use]
+pub fn describe_in_stream(kind: &str, message: &str, request_id: Option<&str>) -> String {
+    describe("in the stream", kind, message, request_id)
+}
+
+fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
+    let mut text = place.to_owned();
+    if !kind.is_empty() {
+        text = format!("{text} {kind}");
+    }
+    text = format!("{text}: {message}");
+    if let Some(id) = request_id {
+        text = format!("{text} (request id {id})");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(status: u16, kind: &str) {
+        let rejection = Rejection::new(status, HeaderMap::new(), b"", Duration::from_secs(600));
+        assert_eq!(rejection.classify("why".into()).kind(), kind);
+    }
+
+    #[test]
+    fn each_status_has_its_class() {
+        for (status, kind) in [
+            (301, "InvalidRequest"),
+            (400, "InvalidRequest"),
+            (401, "Authentication"),
+            (402, "InsufficientResources"),
+            (403, "Authentication"),
+            (404, "InvalidRequest"),
+            (408, "Timeout"),
+            (409, "InvalidRequest"),
+            (413, "InvalidRequest"),
+            (422, "InvalidRequest"),
+            (429, "RateLimit"),
+            (499, "InvalidRequest"),
+            (500, "ServiceUnavailable"),
+            (502, "ServiceUnavailable"),
+            (503, "ServiceUnavailable"),
+            (504, "Timeout"),
+            (529, "ServiceUnavailable"),
+        ] {
+            check(status, kind);
+        }
+    }
+
+    #[test]
+    fn the_text_has_what_there_is() {
+        let rejection = Rejection::new(418, HeaderMap::new(), b" <html>\n", Duration::ZERO);
+        assert_eq!(rejection.describe("", "why", None), "418: why");
+        assert_eq!(
+            rejection.describe("teapot", "why", Some("r")),
+            "418 teapot: why (request id r)"
+        );
+        assert_eq!(rejection.foreign(), "the response is not the API's: <html>");
+        assert_eq!(describe_in_stream("busy", "why", None), "in the stream busy: why");
+    }
+}

@@ -1,0 +1,141 @@
+//! Which beta features a request uses, for the `anthropic-beta` header.
+//! <https://platform.claude.com/docs/en/api/beta-headers>
+
+use neuron_types::{CompletionRequest, ContentBlock, ContextEdit};
+use serde_json::Value;
+
+use crate::request::{PROVIDER, SUMMARIZE};
+
+/// The edit that compacts when the conversation grows long, and the blocks that it leaves.
+const COMPACTION: &str = "compact-2026-01-12";
+
+/// The request to compact now.
+const COMPACTION_NOW: &str = "compact-2026-09-04";
+
+/// All other edits.
+const CONTEXT_MANAGEMENT: &str = "context-management-2025-06-27";
+
+/// Fields of the body that are in beta, as JSON pointers.
+const FIELDS: &[(&str, &str)] = &[
+    ("/compaction", COMPACTION_NOW),
+    ("/container/skills", "skills-2025-10-02"),
+    ("/fallback_credit_token", "fallback-credit-2026-07-01"),
+    ("/fallbacks", "server-side-fallback-2026-07-01"),
+    ("/mcp_servers", "mcp-client-2025-11-20"),
+    ("/output_config/task_budget", "task-budgets-2026-03-13"),
+    ("/thread", "message-threads-2026-08-12"),
+];
+
+/// Returns the names of the beta features that a request uses, `extra` included.
+pub(crate) fn of(request: &CompletionRequest) -> Vec<&'static str> {
+    let mut needed = Vec::new();
+    for edit in request.context_management.iter().flat_map(|management| &management.edits) {
+        needed.extend(match edit {
+            ContextEdit::Compact { strategy } => Some(of_edit(strategy)),
+            ContextEdit::Raw { json } => json.get("type").and_then(Value::as_str).map(of_edit),
+            _ => None,
+        });
+    }
+    if let Some(extra) = &request.extra {
+        let is_set = |pointer| extra.pointer(pointer).is_some_and(|value| !value.is_null());
+        needed.extend(FIELDS.iter().filter(|(field, _)| is_set(field)).map(|(_, beta)| *beta));
+        let edits = extra.pointer("/context_management/edits").and_then(Value::as_array);
+        let kinds = edits.into_iter().flatten().filter_map(|edit| edit.get("type")?.as_str());
+        needed.extend(kinds.map(of_edit));
+    }
+    // A summary in the conversation is in beta too, also when this request asks for no other.
+    let mut blocks = request.messages.iter().flat_map(|message| &message.content);
+    if blocks.any(is_compaction) && !needed.contains(&COMPACTION_NOW) {
+        needed.push(COMPACTION);
+    }
+    needed.sort_unstable();
+    needed.dedup();
+    needed
+}
+
+fn of_edit(kind: &str) -> &'static str {
+    match kind {
+        SUMMARIZE => COMPACTION_NOW,
+        kind if kind.starts_with("compact_") => COMPACTION,
+        _ => CONTEXT_MANAGEMENT,
+    }
+}
+
+fn is_compaction(block: &ContentBlock) -> bool {
+    match block {
+        ContentBlock::Compaction { .. } => true,
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+            json.get("type").is_some_and(|kind| kind == "compaction")
+        }
+        block => matches!(block.portable(), Some(ContentBlock::Compaction { .. })),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::{ContextManagement, Message, Role};
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_edit(edit: ContextEdit, expected: &[&str]) {
+        let management = ContextManagement { edits: vec![edit] };
+        let request =
+            CompletionRequest { context_management: Some(management), ..Default::default() };
+        assert_eq!(of(&request), expected);
+    }
+
+    #[track_caller]
+    fn check_extra(extra: Value, expected: &[&str]) {
+        assert_eq!(of(&CompletionRequest { extra: Some(extra), ..Default::default() }), expected);
+    }
+
+    #[test]
+    fn each_edit_has_its_beta() {
+        let compact = |strategy: &str| ContextEdit::Compact { strategy: strategy.into() };
+        check_edit(compact("compact_20260112"), &["compact-2026-01-12"]);
+        check_edit(compact("summarize"), &["compact-2026-09-04"]);
+        let raw = |kind: &str| ContextEdit::Raw { json: json!({"type": kind}) };
+        check_edit(raw("compact_20260112"), &["compact-2026-01-12"]);
+        check_edit(raw("clear_tool_uses_20250919"), &["context-management-2025-06-27"]);
+        check_edit(raw("clear_thinking_20251015"), &["context-management-2025-06-27"]);
+        check_edit(raw("summarize"), &["compact-2026-09-04"]);
+        check_edit(ContextEdit::Raw { json: json!({}) }, &[]);
+    }
+
+    #[test]
+    fn fields_of_the_callers_own_have_theirs() {
+        check_extra(json!({}), &[]);
+        check_extra(json!({"metadata": {"user_id": "u"}, "thread": null}), &[]);
+        check_extra(json!({"mcp_servers": []}), &["mcp-client-2025-11-20"]);
+        check_extra(json!({"container": {"skills": []}}), &["skills-2025-10-02"]);
+        check_extra(json!({"container": "id"}), &[]);
+        check_extra(
+            json!({"context_management": {"edits": [{"type": "compact_20260112"}, {"type": "clear_thinking_20251015"}]}, "fallbacks": "default"}),
+            &[
+                "compact-2026-01-12",
+                "context-management-2025-06-27",
+                "server-side-fallback-2026-07-01",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_summary_in_the_conversation_needs_its_beta() {
+        let check = |block: ContentBlock, expected: &[&str]| {
+            let message = Message { role: Role::Assistant, content: vec![block] };
+            let request = CompletionRequest { messages: vec![message], ..Default::default() };
+            assert_eq!(of(&request), expected);
+        };
+        check(ContentBlock::Compaction { content: "s".into() }, &["compact-2026-01-12"]);
+        let raw = |provider: &str| ContentBlock::Raw {
+            provider: provider.into(),
+            json: json!({"type": "compaction", "content": null}),
+            portable: None,
+        };
+        check(raw("anthropic"), &["compact-2026-01-12"]);
+        check(raw("openai"), &[]);
+        check(ContentBlock::Text("s".into()), &[]);
+    }
+}
