@@ -54,7 +54,7 @@ async fn a_server_that_echoes_the_key() {
         check(&provider.complete_stream(ask("hi")).await.unwrap_err());
     }
     server.assert_complete();
-    assert!(!format!("{provider:?} {provider:#?}").contains("secret"));
+    assert!(!format!("{provider:?} {provider:#?}").contains("sk-ant"));
 }
 
 #[tokio::test]
