@@ -42,7 +42,7 @@ pub use framing::Framing;
 pub use headers::{header, header_value, retry_after};
 pub use json_body::{Fields, shortest, write_json};
 pub use lines::LineDecoder;
-pub use rejection::{Rejection, describe_in_stream};
+pub use rejection::{Rejection, describe_within};
 pub use reply::Reply;
 pub use reqwest;
 pub use secret::Secret;

@@ -85,10 +85,10 @@ impl Rejection {
     }
 }
 
-/// The text of an error within a stream, whose status was a success.
+/// The text of an error within `the stream` or `the answer`, whose status was a success.
 #[must_use]
-pub fn describe_in_stream(kind: &str, message: &str, request_id: Option<&str>) -> String {
-    describe("in the stream", kind, message, request_id)
+pub fn describe_within(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
+    describe(&format!("in {place}"), kind, message, request_id)
 }
 
 fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
@@ -147,6 +147,6 @@ mod tests {
             "418 teapot: why (request id r)"
         );
         assert_eq!(rejection.foreign(), "the response is not the API's: <html>");
-        assert_eq!(describe_in_stream("busy", "why", None), "in the stream busy: why");
+        assert_eq!(describe_within("the stream", "busy", "why", None), "in the stream busy: why");
     }
 }

@@ -1,6 +1,6 @@
 //! The API's errors as ours. <https://platform.claude.com/docs/en/api/errors>
 
-use neuron_http::{Rejection, describe_in_stream};
+use neuron_http::{Rejection, describe_within};
 use neuron_types::ProviderError;
 use serde::Deserialize;
 
@@ -49,7 +49,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
 
 /// Maps an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
-    let text = describe_in_stream(&error.kind, &error.message, request_id);
+    let text = describe_within("the stream", &error.kind, &error.message, request_id);
     match error.kind.as_str() {
         _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
         "overloaded_error" => ProviderError::ServiceUnavailable(text),

@@ -1,0 +1,219 @@
+//! Embeddings. <https://platform.openai.com/docs/api-reference/embeddings>
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use neuron_http::{Secret, write_json};
+use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::{self, ApiError};
+
+/// Writes the body of a request.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] when it cannot be written.
+pub(crate) fn write(
+    request: &EmbeddingRequest,
+    default_model: &str,
+) -> Result<Vec<u8>, ProviderError> {
+    let model = match request.model.as_str() {
+        "" => default_model,
+        model => model,
+    };
+    // Sorted, so that equal requests have equal bytes.
+    let mut extra: Vec<_> = request.extra.iter().collect();
+    extra.sort_unstable_by_key(|(key, _)| key.as_str());
+    let extra = extra.into_iter().map(|(key, value)| (key.clone(), value.clone()));
+    let extra = Value::Object(extra.collect());
+    write_json(Some(&extra), |fields| {
+        fields.entry("model", model)?;
+        fields.some("dimensions", request.dimensions)?;
+        fields.rest_but("input")?;
+        fields.entry("input", &request.input)
+    })
+}
+
+/// Reads an answer, with one vector for each of `count` texts.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when the body is no list of so many vectors.
+pub(crate) fn read(
+    body: &[u8],
+    count: usize,
+    secret: &Secret,
+) -> Result<EmbeddingResponse, ProviderError> {
+    let foreign = |why: &dyn std::fmt::Display| {
+        let shown = secret.excerpt(body);
+        let text = format!("the response holds no embeddings ({why}); it begins with: {shown}");
+        ProviderError::Other(text.into())
+    };
+    let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
+    if let Some(error) = wire.error.and_then(ApiError::read) {
+        return Err(error::from_answer(&error));
+    }
+    let mut data = wire.data.ok_or_else(|| foreign(&"missing field `data`"))?;
+    if data.len() != count {
+        let text = format!("{count} texts were sent, and {} vectors came back", data.len());
+        return Err(ProviderError::Other(text.into()));
+    }
+    // Servers without indices send them in order, which a stable sort keeps.
+    data.sort_by_key(|item| item.index);
+    let is_repeated = data.windows(2).any(|pair| match pair {
+        [first, second] => first.index.is_some() && first.index == second.index,
+        _ => false,
+    });
+    if is_repeated {
+        return Err(foreign(&"two vectors have the same index"));
+    }
+    let vectors = data.into_iter().map(|item| item.embedding.into_vector());
+    Ok(EmbeddingResponse {
+        embeddings: vectors.collect::<Result<_, _>>().map_err(|error| foreign(&error))?,
+        model: wire.model,
+        usage: EmbeddingUsage {
+            prompt_tokens: wire.usage.prompt_tokens,
+            total_tokens: wire.usage.total_tokens,
+        },
+    })
+}
+
+#[derive(Deserialize)]
+struct WireEmbeddings {
+    #[serde(default)]
+    data: Option<Vec<WireItem>>,
+    #[serde(default)]
+    model: String,
+    #[serde(default)]
+    usage: WireUsage,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct WireItem {
+    #[serde(default)]
+    index: Option<usize>,
+    embedding: WireVector,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireUsage {
+    prompt_tokens: usize,
+    total_tokens: usize,
+}
+
+/// A vector in either form; servers send the one or the other whatever was asked for.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WireVector {
+    Numbers(Vec<f32>),
+    /// Little-endian numbers of four bytes.
+    Base64(String),
+}
+
+impl WireVector {
+    fn into_vector(self) -> Result<Vec<f32>, String> {
+        let text = match self {
+            Self::Numbers(numbers) => return Ok(numbers),
+            Self::Base64(text) => text,
+        };
+        let bytes = STANDARD.decode(text).map_err(|error| format!("base64: {error}"))?;
+        let (numbers, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(format!("{} bytes are no list of numbers", bytes.len()));
+        }
+        Ok(numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(request: EmbeddingRequest, expected: &str) {
+        let body = write(&request, "default-model").unwrap();
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_request_says_what_is_set() {
+        let input = || vec!["a".to_owned(), "é".to_owned()];
+        check(
+            EmbeddingRequest { input: input(), ..Default::default() },
+            r#"{"model":"default-model","input":["a","é"]}"#,
+        );
+        check(
+            EmbeddingRequest {
+                model: "m".into(),
+                input: input(),
+                dimensions: Some(256),
+                extra: HashMap::from([
+                    ("user".to_owned(), json!("u")),
+                    ("encoding_format".to_owned(), json!("base64")),
+                ]),
+            },
+            r#"{"model":"m","dimensions":256,"encoding_format":"base64","user":"u","input":["a","é"]}"#,
+        );
+    }
+
+    fn vectors(json: Value, count: usize) -> Result<Vec<Vec<f32>>, String> {
+        let answer = read(json.to_string().as_bytes(), count, &Secret::default());
+        answer.map(|answer| answer.embeddings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn vectors_come_in_the_order_of_the_texts_and_in_either_form() {
+        let json = json!({"object": "list", "model": "m", "usage": {"prompt_tokens": 3, "total_tokens": 3}, "data": [
+            {"object": "embedding", "index": 1, "embedding": [0.5, -1]},
+            {"object": "embedding", "index": 0, "embedding": "AACAPwAAAMA="},
+        ]});
+        assert_eq!(vectors(json.clone(), 2).unwrap(), [[1.0, -2.0], [0.5, -1.0]]);
+        let answer = read(json.to_string().as_bytes(), 2, &Secret::default()).unwrap();
+        assert_eq!(answer.model, "m");
+        assert_eq!(answer.usage, EmbeddingUsage { prompt_tokens: 3, total_tokens: 3 });
+        let json = json!({"data": [{"embedding": [1]}, {"embedding": [2]}]});
+        assert_eq!(vectors(json, 2).unwrap(), [[1.0], [2.0]]);
+        assert_eq!(vectors(json!({"data": []}), 0).unwrap(), Vec::<Vec<f32>>::new());
+    }
+
+    #[test]
+    fn another_count_is_an_error() {
+        let json = json!({"data": [{"index": 0, "embedding": [1]}]});
+        for count in [0, 2] {
+            let text = format!("{count} texts were sent, and 1 vectors came back");
+            assert_eq!(vectors(json.clone(), count).unwrap_err(), text);
+        }
+        let json =
+            json!({"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [2]}]});
+        let error = vectors(json, 2).unwrap_err();
+        assert!(error.contains("(two vectors have the same index)"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_vector_is_an_error() {
+        for (embedding, why) in [
+            (json!("!"), "base64: "),
+            (json!("AAAA"), "3 bytes are no list of numbers"),
+            (json!(null), "data did not match any variant"),
+            (json!({}), "data did not match any variant"),
+        ] {
+            let error = vectors(json!({"data": [{"embedding": embedding}]}), 1).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let error = vectors(json!({"error": {"message": "no", "type": "insufficient_quota"}}), 1);
+        assert_eq!(
+            error.unwrap_err(),
+            "insufficient resources: in the answer insufficient_quota: no"
+        );
+        let error = read(b"<html>", 1, &Secret::default()).unwrap_err().to_string();
+        assert!(error.ends_with("it begins with: <html>"), "{error}");
+    }
+}

@@ -1,0 +1,330 @@
+//! The API's errors as ours. <https://platform.openai.com/docs/guides/error-codes>
+
+use std::time::Duration;
+
+use neuron_http::reqwest::header::HeaderMap;
+use neuron_http::{Rejection, describe_within};
+use neuron_types::ProviderError;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What is used up comes as a rate limit, but waiting does not help.
+const QUOTA: [&str; 2] = ["insufficient_quota", "billing_hard_limit_reached"];
+
+const RATE_LIMITS: [&str; 2] = ["rate_limit_exceeded", "rate_limit_error"];
+
+const OVERLOADED: [&str; 3] = ["server_is_overloaded", "slow_down", "overloaded_error"];
+
+/// The body of an error: nested as the vendor has it, or flat as some compatible servers do.
+#[derive(Debug, Deserialize)]
+struct ErrorBody {
+    #[serde(default)]
+    error: Option<Value>,
+    #[serde(flatten)]
+    flat: ApiError,
+}
+
+/// The `error` object of a body, and of an event in a stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ApiError {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// A text, or on compatible servers a number.
+    code: Option<Value>,
+    message: Option<String>,
+}
+
+/// Maps a response whose status is not a success.
+pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
+    let request_id = rejection.header("x-request-id");
+    let error = rejection.json::<ErrorBody>().and_then(|body| match body.error {
+        Some(error) => ApiError::read(error),
+        None => body.flat.message.is_some().then_some(body.flat),
+    });
+    let Some(error) = error else {
+        return rejection.classify(rejection.describe("", &rejection.foreign(), request_id));
+    };
+    let text = rejection.describe(error.name(), error.message(), request_id);
+    let missing_model = rejection.status() == 404 && error.message().contains("model");
+    match error.class() {
+        Some(Class::Quota) => ProviderError::InsufficientResources(text),
+        Some(Class::NoModel) => ProviderError::ModelNotFound(text),
+        _ if missing_model => ProviderError::ModelNotFound(text),
+        _ if rejection.status() == 503 && error.is_loading() => ProviderError::ModelLoading(text),
+        _ => rejection.classify(text),
+    }
+}
+
+/// Maps an error within a stream, whose status was a success.
+pub(crate) fn from_event(error: &ApiError) -> ProviderError {
+    error.classify("the stream")
+}
+
+/// Maps an error that came in place of an answer, whose status was a success.
+pub(crate) fn from_answer(error: &ApiError) -> ProviderError {
+    error.classify("the answer")
+}
+
+/// What the vendor's words for an error mean.
+enum Class {
+    Quota,
+    NoModel,
+    RateLimit,
+    Overloaded,
+    Key,
+    Request,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: Option<Value>, message: Option<String>) -> Self {
+        Self { kind: None, code, message }
+    }
+
+    /// Reads an `error`, which some servers give as a text.
+    pub(crate) fn read(json: Value) -> Option<Self> {
+        match json {
+            Value::Null => None,
+            Value::String(message) => Some(Self { message: Some(message), ..Self::default() }),
+            json => serde_json::from_value(json).ok(),
+        }
+    }
+
+    /// The word that says most.
+    fn name(&self) -> &str {
+        let code = self.code.as_ref().and_then(Value::as_str);
+        code.or(self.kind.as_deref()).unwrap_or_default()
+    }
+
+    fn message(&self) -> &str {
+        self.message.as_deref().unwrap_or("the server gives no reason")
+    }
+
+    /// Makes an error of one that came although the status was a success.
+    fn classify(&self, place: &str) -> ProviderError {
+        let text = describe_within(place, self.name(), self.message(), None);
+        match self.class() {
+            Some(Class::Quota) => ProviderError::InsufficientResources(text),
+            Some(Class::NoModel) => ProviderError::ModelNotFound(text),
+            Some(Class::RateLimit) => ProviderError::RateLimit { retry_after: None },
+            Some(Class::Overloaded) => ProviderError::ServiceUnavailable(text),
+            Some(Class::Key) => ProviderError::Authentication(text),
+            Some(Class::Request) => ProviderError::InvalidRequest(text),
+            // Proxies pass on the status that their own server had.
+            None => match self.code.as_ref().and_then(Value::as_u64).map(u16::try_from) {
+                Some(Ok(status @ 400..600)) => {
+                    Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
+                }
+                _ => ProviderError::StreamError(text),
+            },
+        }
+    }
+
+    fn class(&self) -> Option<Class> {
+        let code = self.code.as_ref().and_then(Value::as_str);
+        [code, self.kind.as_deref()].into_iter().flatten().find_map(|word| match word {
+            word if QUOTA.contains(&word) => Some(Class::Quota),
+            word if RATE_LIMITS.contains(&word) => Some(Class::RateLimit),
+            word if OVERLOADED.contains(&word) => Some(Class::Overloaded),
+            "model_not_found" => Some(Class::NoModel),
+            "invalid_api_key" | "authentication_error" | "permission_error" => Some(Class::Key),
+            "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" => {
+                Some(Class::Request)
+            }
+            _ => None,
+        })
+    }
+
+    /// llama.cpp answers so until its model is there.
+    fn is_loading(&self) -> bool {
+        self.message().to_ascii_lowercase().contains("loading model")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_http::reqwest::header::{HeaderName, HeaderValue};
+    use serde_json::json;
+
+    use super::*;
+
+    fn rejection(status: u16, body: &str) -> Rejection {
+        let id = (HeaderName::from_static("x-request-id"), HeaderValue::from_static("req_h"));
+        let headers = [id].into_iter().collect();
+        Rejection::new(status, headers, body.as_bytes(), Duration::from_secs(600))
+    }
+
+    #[track_caller]
+    fn check(status: u16, body: &Value, kind: &str, text: &str) {
+        let error = from_rejection(&rejection(status, &body.to_string()));
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+    }
+
+    fn body(kind: &str, code: Value) -> Value {
+        json!({"error": {"message": "why", "type": kind, "param": null, "code": code}})
+    }
+
+    #[test]
+    fn each_status_has_its_class_and_the_text_says_all() {
+        for (status, kind, code, class, text) in [
+            (
+                400,
+                "invalid_request_error",
+                json!(null),
+                "InvalidRequest",
+                "invalid request: 400 invalid_request_error: why (request id req_h)",
+            ),
+            (
+                400,
+                "invalid_request_error",
+                json!("context_length_exceeded"),
+                "InvalidRequest",
+                "invalid request: 400 context_length_exceeded: why (request id req_h)",
+            ),
+            (
+                401,
+                "invalid_request_error",
+                json!("invalid_api_key"),
+                "Authentication",
+                "authentication failed: 401 invalid_api_key: why (request id req_h)",
+            ),
+            (
+                403,
+                "invalid_request_error",
+                json!(null),
+                "Authentication",
+                "authentication failed: 403 invalid_request_error: why (request id req_h)",
+            ),
+            (
+                403,
+                "invalid_request_error",
+                json!("model_not_found"),
+                "ModelNotFound",
+                "model not found: 403 model_not_found: why (request id req_h)",
+            ),
+            (
+                404,
+                "invalid_request_error",
+                json!("model_not_found"),
+                "ModelNotFound",
+                "model not found: 404 model_not_found: why (request id req_h)",
+            ),
+            (
+                404,
+                "invalid_request_error",
+                json!(null),
+                "InvalidRequest",
+                "invalid request: 404 invalid_request_error: why (request id req_h)",
+            ),
+            (429, "requests", json!("rate_limit_exceeded"), "RateLimit", "rate limited"),
+            (
+                429,
+                "insufficient_quota",
+                json!("insufficient_quota"),
+                "InsufficientResources",
+                "insufficient resources: 429 insufficient_quota: why (request id req_h)",
+            ),
+            (
+                429,
+                "insufficient_quota",
+                json!(429),
+                "InsufficientResources",
+                "insufficient resources: 429 insufficient_quota: why (request id req_h)",
+            ),
+            (
+                500,
+                "server_error",
+                json!(null),
+                "ServiceUnavailable",
+                "service unavailable: 500 server_error: why (request id req_h)",
+            ),
+            (
+                503,
+                "server_error",
+                json!("slow_down"),
+                "ServiceUnavailable",
+                "service unavailable: 503 slow_down: why (request id req_h)",
+            ),
+            (504, "server_error", json!(null), "Timeout", "timeout after 600s"),
+        ] {
+            check(status, &body(kind, code), class, text);
+        }
+    }
+
+    #[test]
+    fn compatible_servers_have_other_forms() {
+        check(
+            404,
+            &json!({"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}),
+            "ModelNotFound",
+            "model not found: 404 NotFoundError: The model `x` does not exist. (request id req_h)",
+        );
+        check(
+            503,
+            &json!({"error": {"code": 503, "message": "Loading model", "type": "unavailable_error"}}),
+            "ModelLoading",
+            "model loading: 503 unavailable_error: Loading model (request id req_h)",
+        );
+        check(
+            400,
+            &json!({"error": "bad"}),
+            "InvalidRequest",
+            "invalid request: 400: bad (request id req_h)",
+        );
+        check(
+            400,
+            &json!({"error": {}}),
+            "InvalidRequest",
+            "invalid request: 400: the server gives no reason (request id req_h)",
+        );
+        check(
+            400,
+            &json!({"detail": "bad"}),
+            "InvalidRequest",
+            "invalid request: 400: the response is not the API's: {\"detail\":\"bad\"} (request id req_h)",
+        );
+    }
+
+    #[test]
+    fn a_body_that_is_not_json_is_shown() {
+        let error = from_rejection(&rejection(502, "<html>Bad gateway</html>\n"));
+        assert_eq!(
+            error.to_string(),
+            "service unavailable: 502: the response is not the API's: <html>Bad gateway</html> (request id req_h)"
+        );
+        let error = from_rejection(&rejection(404, ""));
+        assert_eq!(
+            error.to_string(),
+            "invalid request: 404: the response has no body (request id req_h)"
+        );
+    }
+
+    #[test]
+    fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
+        let body = body("server_error", json!("日本")).to_string();
+        for end in 0..=body.len() {
+            let rejection =
+                Rejection::new(500, HeaderMap::new(), &body.as_bytes()[..end], Duration::ZERO);
+            assert_eq!(from_rejection(&rejection).kind(), "ServiceUnavailable");
+        }
+    }
+
+    #[test]
+    fn an_error_within_a_stream_keeps_its_class() {
+        for (kind, code, class) in [
+            ("server_error", json!(null), "StreamError"),
+            ("server_error", json!("server_is_overloaded"), "ServiceUnavailable"),
+            ("tokens", json!("rate_limit_exceeded"), "RateLimit"),
+            ("insufficient_quota", json!(null), "InsufficientResources"),
+            ("invalid_request_error", json!("invalid_api_key"), "Authentication"),
+            ("invalid_request_error", json!(null), "InvalidRequest"),
+            ("upstream", json!(502), "ServiceUnavailable"),
+            ("upstream", json!(402), "InsufficientResources"),
+            ("upstream", json!(7), "StreamError"),
+            ("something_new", json!("new"), "StreamError"),
+        ] {
+            let error = ApiError::read(body(kind, code)["error"].take()).unwrap();
+            assert_eq!(from_event(&error).kind(), class, "{kind}");
+        }
+    }
+}

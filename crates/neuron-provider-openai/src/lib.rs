@@ -1,0 +1,84 @@
+//! OpenAI's Chat Completions, Responses and Embeddings APIs as a neuron
+//! [`Provider`](neuron_types::Provider) and
+//! [`EmbeddingProvider`](neuron_types::EmbeddingProvider), and those of compatible servers.
+//!
+//! ```no_run
+//! use neuron_provider_openai::OpenAi;
+//! use neuron_types::{CompletionRequest, Message, Provider};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = OpenAi::from_env()?;
+//! let request = CompletionRequest {
+//!     messages: vec![Message::user("What is Rust?")],
+//!     max_tokens: Some(256),
+//!     ..Default::default()
+//! };
+//! let response = provider.complete(request).await?;
+//! println!("{}", response.message.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Which API
+//!
+//! Chat Completions, which compatible servers speak too, unless
+//! [`OpenAi::responses_api`] is called. The Responses API gives a reasoning model its thoughts back
+//! from turn to turn, and has the vendor's own tools.
+//!
+//! # What comes and what goes
+//!
+//! - Chat Completions: fields of an answer's message that neuron does not model (a refusal, speech,
+//!   `reasoning_details`) are kept in one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and
+//!   go back in the message. Reasoning that compatible servers send is
+//!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
+//! - Responses: each item is kept as it came, with its meaning beside it.
+//! - Images in the results of tools follow in a user message in Chat Completions, which takes them
+//!   nowhere else. Errors of tools are marked by the word `Error:`, as the API has no mark for them.
+//! - A budget for thinking has no equal here: the model reasons by
+//!   [`reasoning_effort`](neuron_types::CompletionRequest::reasoning_effort), and
+//!   [`ThinkingConfig::Disabled`](neuron_types::ThinkingConfig::Disabled) means none. With the
+//!   Responses API, thinking that is on asks for its summary.
+//! - Cache breakpoints are not sent: the vendor caches prefixes by itself.
+//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
+//!   body, and its `tools` are appended: the way to the vendor's own tools.
+//! - A stream that ends without `[DONE]` or a reason why the model stopped is an error, never a short
+//!   answer.
+//! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
+//!   says what may be. A quota that is used up is
+//!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), though the vendor
+//!   gives it the status of a rate limit.
+//!
+//! # Where to look
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `client.rs` | [`OpenAi`]: settings, headers, the calls |
+//! | `request.rs`, `message.rs` | our request as the JSON of Chat Completions |
+//! | `response.rs` | its JSON as our response |
+//! | `stream.rs` | its chunks as our events |
+//! | `responses/` | the same three for the Responses API |
+//! | `embed.rs` | embeddings |
+//! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
+//! | [`models`] | the names of current models |
+//! | [`wire`] | all of these as plain functions, without HTTP |
+//!
+//! What lies below (the endpoint, server-sent events, keys that never show) is [`neuron_http`]'s.
+
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod client;
+mod error;
+mod message;
+mod request;
+mod response;
+mod stream;
+
+mod embed;
+mod responses;
+
+pub mod models;
+pub mod wire;
+
+pub use client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, OpenAi};
+pub use request::SystemRole;

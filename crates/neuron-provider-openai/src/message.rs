@@ -1,0 +1,400 @@
+//! One message of ours as the messages of Chat Completions.
+//!
+//! A message of ours that holds the results of tools becomes several of theirs.
+
+use std::fmt::Display;
+
+use neuron_types::{
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ProviderError, ToolCall,
+};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::request::PROVIDER;
+
+/// Finds what the API cannot express.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for a document at an address.
+pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
+    let is_address = |block: &ContentBlock| {
+        matches!(block, ContentBlock::Document { source: DocumentSource::Url { .. } })
+    };
+    if messages.iter().flat_map(|message| &message.content).any(is_address) {
+        return Err(ProviderError::InvalidRequest(
+            "Chat Completions fetches no documents: send the PDF itself, or use the Responses API"
+                .into(),
+        ));
+    }
+    Ok(())
+}
+
+/// The texts of a message, in order.
+pub(crate) fn texts(message: &Message) -> impl Iterator<Item = &str> {
+    message.content.iter().filter_map(block_text)
+}
+
+/// What a block says in words. A summary that another provider wrote is one.
+fn block_text(block: &ContentBlock) -> Option<&str> {
+    match block.portable()? {
+        ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => Some(text),
+        _ => None,
+    }
+}
+
+/// A part of a message's content.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Part<'a> {
+    Text { text: &'a str },
+    ImageUrl { image_url: ImageUrl<'a> },
+    File { file: File<'a> },
+}
+
+#[derive(Serialize)]
+pub(crate) struct ImageUrl<'a> {
+    url: DataUrl<'a>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct File<'a> {
+    filename: &'static str,
+    file_data: DataUrl<'a>,
+}
+
+/// An address, or data in the form of one.
+pub(crate) enum DataUrl<'a> {
+    Address(&'a str),
+    Data { media_type: &'a str, base64: &'a str },
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Address(url) => serializer.serialize_str(url),
+            Self::Data { media_type, base64 } => {
+                serializer.collect_str(&format_args!("data:{media_type};base64,{base64}"))
+            }
+        }
+    }
+}
+
+impl<'a> DataUrl<'a> {
+    pub(crate) fn image(source: &'a ImageSource) -> Option<Self> {
+        match source {
+            ImageSource::Base64 { media_type, data } => {
+                Some(Self::Data { media_type, base64: data })
+            }
+            ImageSource::Url { url } => Some(Self::Address(url)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn pdf(base64: &'a str) -> Self {
+        Self::Data { media_type: "application/pdf", base64 }
+    }
+}
+
+/// The name that the API demands for a document.
+pub(crate) const FILE_NAME: &str = "document.pdf";
+
+fn part(block: &ContentBlock) -> Option<Part<'_>> {
+    match block.portable()? {
+        ContentBlock::Image { source } => image(source),
+        ContentBlock::Document { source: DocumentSource::Base64Pdf { data } } => {
+            Some(Part::File { file: File { filename: FILE_NAME, file_data: DataUrl::pdf(data) } })
+        }
+        ContentBlock::Document { source: DocumentSource::PlainText { data } } => {
+            Some(Part::Text { text: data })
+        }
+        block => block_text(block).filter(|text| !text.is_empty()).map(|text| Part::Text { text }),
+    }
+}
+
+fn image(source: &ImageSource) -> Option<Part<'_>> {
+    Some(Part::ImageUrl { image_url: ImageUrl { url: DataUrl::image(source)? } })
+}
+
+/// What the user says: one text, or parts. The results of tools are not among them, but for their
+/// images: the API takes those from users alone.
+pub(crate) struct UserContent<'a>(pub(crate) &'a Message);
+
+impl<'a> UserContent<'a> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.parts().next().is_none()
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        self.0.content.iter().flat_map(|block| {
+            let images = match block.portable() {
+                Some(ContentBlock::ToolResult { content, .. }) => content.as_slice(),
+                _ => &[],
+            };
+            let images = images.iter().filter_map(|item| match item {
+                ContentItem::Image { source } => image(source),
+                _ => None,
+            });
+            part(block).into_iter().chain(images)
+        })
+    }
+}
+
+impl Serialize for UserContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parts = self.parts();
+        match (parts.next(), parts.next()) {
+            (Some(Part::Text { text }), None) => serializer.serialize_str(text),
+            _ => serializer.collect_seq(self.parts()),
+        }
+    }
+}
+
+/// The result of a tool.
+pub(crate) struct ToolMessage<'a> {
+    tool_call_id: &'a str,
+    content: ToolText<'a>,
+}
+
+impl<'a> ToolMessage<'a> {
+    pub(crate) fn all(message: &'a Message) -> impl Iterator<Item = Self> {
+        message.content.iter().filter_map(|block| match block.portable()? {
+            ContentBlock::ToolResult { tool_use_id, content, is_error } => Some(Self {
+                tool_call_id: tool_use_id,
+                content: ToolText { content, is_error: *is_error },
+            }),
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for ToolMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut message = serializer.serialize_map(Some(3))?;
+        message.serialize_entry("role", "tool")?;
+        message.serialize_entry("tool_call_id", self.tool_call_id)?;
+        message.serialize_entry("content", &self.content)?;
+        message.end()
+    }
+}
+
+/// A tool's result in words. The API has no mark for errors, so the words have it.
+pub(crate) struct ToolText<'a> {
+    pub(crate) content: &'a [ContentItem],
+    pub(crate) is_error: bool,
+}
+
+impl Serialize for ToolText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.content, self.is_error) {
+            ([ContentItem::Text(text)], false) => serializer.serialize_str(text),
+            _ => serializer.collect_str(self),
+        }
+    }
+}
+
+impl Display for ToolText<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.is_error {
+            f.write_str("Error: ")?;
+        }
+        for (position, item) in self.content.iter().enumerate() {
+            if position > 0 {
+                f.write_str("\n")?;
+            }
+            match item {
+                ContentItem::Image { .. } => f.write_str("[the image follows]")?,
+                item => item.fmt(f)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the model said.
+pub(crate) struct AssistantMessage<'a> {
+    message: &'a Message,
+    echo_reasoning: bool,
+}
+
+impl<'a> AssistantMessage<'a> {
+    pub(crate) fn new(message: &'a Message, echo_reasoning: bool) -> Self {
+        Self { message, echo_reasoning }
+    }
+
+    /// Whether there is nothing that the API takes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.texts().all(str::is_empty)
+            && self.calls().next().is_none()
+            && self.more().next().is_none()
+            && self.reasoning().next().is_none()
+    }
+
+    /// The texts, but for those that the message's own fields hold.
+    fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let blocks = self.message.content.iter();
+        blocks.filter(|block| own_fields(block).is_none()).filter_map(block_text)
+    }
+
+    fn calls(&self) -> impl Iterator<Item = Call<'a>> + use<'a> {
+        self.message.content.iter().filter_map(|block| match block {
+            ContentBlock::Raw { provider, json, portable: Some(portable) }
+                if provider == PROVIDER && json.get("custom").is_some() =>
+            {
+                portable.as_tool_use().map(|_| Call::Raw(json))
+            }
+            block => block.as_tool_use().map(|call| Call::Function {
+                id: call.id,
+                name: call.name,
+                arguments: Arguments(call.input),
+            }),
+        })
+    }
+
+    /// The fields of the message that we do not model.
+    fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
+        let fields = self.message.content.iter().filter_map(own_fields).flatten();
+        fields.filter(|(key, _)| !NOT_SENT.contains(&key.as_str()))
+    }
+
+    fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        let blocks = if self.echo_reasoning { self.message.content.as_slice() } else { &[] };
+        blocks.iter().filter_map(|block| match block {
+            ContentBlock::Thinking { thinking, signature } if signature.is_empty() => {
+                Some(thinking.as_str())
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for AssistantMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("role", "assistant")?;
+        let mut texts = self.texts().filter(|text| !text.is_empty());
+        match (texts.next(), texts.next()) {
+            (None, _) => {}
+            (Some(text), None) => map.serialize_entry("content", text)?,
+            _ => map.serialize_entry("content", &self.texts().collect::<String>())?,
+        }
+        if self.reasoning().next().is_some() {
+            let reasoning = self.reasoning().collect::<String>();
+            map.serialize_entry("reasoning_content", &reasoning)?;
+        }
+        if self.calls().next().is_some() {
+            map.serialize_entry("tool_calls", &Calls(self))?;
+        }
+        for (key, value) in self.more() {
+            match value.get("id") {
+                // Speech goes back by its name alone.
+                Some(id) if key == "audio" => map.serialize_entry(key, &json!({"id": id}))?,
+                _ => map.serialize_entry(key, value)?,
+            }
+        }
+        map.end()
+    }
+}
+
+struct Calls<'a>(&'a AssistantMessage<'a>);
+
+impl Serialize for Calls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.calls())
+    }
+}
+
+/// What is ours, and what is for readers: the API takes none of it.
+const NOT_SENT: [&str; 3] = ["type", "annotations", "content_parts"];
+
+/// The fields of an answer's message that we do not model, if this is the block that keeps them.
+pub(crate) fn own_fields(block: &ContentBlock) -> Option<&Map<String, Value>> {
+    match block {
+        ContentBlock::Raw { provider, json: Value::Object(fields), .. }
+            if provider == PROVIDER && is_own_fields(fields) =>
+        {
+            Some(fields)
+        }
+        _ => None,
+    }
+}
+
+/// Items of the Responses API are called messages too, but they have content.
+pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
+    fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
+}
+
+enum Call<'a> {
+    Function {
+        id: &'a str,
+        name: &'a str,
+        arguments: Arguments<'a>,
+    },
+    /// A call in the vendor's own words.
+    Raw(&'a Value),
+}
+
+impl Serialize for Call<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            id: &'a str,
+            r#type: &'static str,
+            function: Function<'a>,
+        }
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            arguments: &'a Arguments<'a>,
+        }
+        match self {
+            Self::Raw(json) => json.serialize(serializer),
+            Self::Function { id, name, arguments } => {
+                Wire { id, r#type: "function", function: Function { name, arguments } }
+                    .serialize(serializer)
+            }
+        }
+    }
+}
+
+/// A tool's arguments: JSON inside a text.
+pub(crate) struct Arguments<'a>(pub(crate) &'a Value);
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match ToolCall::invalid_json(self.0) {
+            Some(raw) => serializer.serialize_str(raw),
+            None => serializer.collect_str(self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::Role;
+
+    use super::*;
+
+    #[test]
+    fn a_result_says_that_it_is_an_error_and_where_its_image_is() {
+        let text = |content: &[ContentItem], is_error| ToolText { content, is_error }.to_string();
+        let words = |text: &str| ContentItem::Text(text.into());
+        let picture = ContentItem::Image { source: ImageSource::Url { url: "u".into() } };
+        assert_eq!(text(&[], false), "");
+        assert_eq!(text(&[words("a"), words("b")], false), "a\nb");
+        assert_eq!(text(&[words("a")], true), "Error: a");
+        assert_eq!(text(&[words("a"), picture], false), "a\n[the image follows]");
+    }
+
+    #[test]
+    fn a_document_at_an_address_is_refused() {
+        let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
+        let content = vec![ContentBlock::Document { source }];
+        let error = check(&[Message { role: Role::User, content }]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid request: Chat Completions fetches no documents: send the PDF itself, or use the Responses API"
+        );
+    }
+}

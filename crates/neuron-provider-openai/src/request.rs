@@ -1,0 +1,277 @@
+//! Our request as the JSON of Chat Completions, written straight from the borrow.
+//! <https://platform.openai.com/docs/api-reference/chat/create>
+//!
+//! The same request always gives the same bytes, and `messages` comes last: the body of a turn begins
+//! as that of the turn before, which is what prompt caches need.
+
+use neuron_http::{Fields, shortest, write_json};
+use neuron_types::{
+    CompletionRequest, Message, ProviderError, ReasoningEffort, ResponseFormat, Role, SystemPrompt,
+    ThinkingConfig, ToolChoice, ToolDefinition,
+};
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
+
+/// The provider's name in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and in telemetry.
+pub(crate) const PROVIDER: &str = "openai";
+
+/// The role of system prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SystemRole {
+    /// `developer`, OpenAI's own.
+    #[default]
+    Developer,
+    /// `system`, for compatible servers that know no other.
+    System,
+}
+
+impl SystemRole {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Developer => "developer",
+            Self::System => "system",
+        }
+    }
+}
+
+/// What the client knows beside the request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings {
+    pub(crate) system_role: SystemRole,
+    pub(crate) one_call_at_a_time: bool,
+    pub(crate) echo_reasoning: bool,
+}
+
+/// Writes the body of a request.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+pub(crate) fn write(
+    request: &CompletionRequest,
+    model: &str,
+    settings: Settings,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    let management = request.context_management.as_ref();
+    if management.is_some_and(|management| !management.edits.is_empty()) {
+        return Err(ProviderError::InvalidRequest(
+            "Chat Completions manages no context: use the Responses API, or a ContextStrategy"
+                .into(),
+        ));
+    }
+    message::check(&request.messages)?;
+    write_json(request.extra.as_ref(), |fields| {
+        write_fields(fields, request, model, settings, stream)
+    })
+}
+
+fn write_fields(
+    fields: &mut Fields<'_>,
+    request: &CompletionRequest,
+    model: &str,
+    settings: Settings,
+    stream: bool,
+) -> serde_json::Result<()> {
+    fields.entry("model", model)?;
+    if stream {
+        fields.entry("stream", &true)?;
+        fields.entry("stream_options", &StreamOptions { include_usage: true })?;
+    }
+    fields.some("max_completion_tokens", request.max_tokens)?;
+    fields.some("temperature", request.temperature.map(shortest))?;
+    fields.some("top_p", request.top_p.map(shortest))?;
+    let stops = &request.stop_sequences;
+    fields.some("stop", (!stops.is_empty()).then_some(stops))?;
+    fields.some("reasoning_effort", effort(request))?;
+    fields.some("response_format", format(request))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tool_choice", tool_choice(request))?;
+    let one_call = settings.one_call_at_a_time && has_tools(request);
+    fields.some("parallel_tool_calls", one_call.then_some(false))?;
+    fields.rest_but("messages")?;
+    fields.entry("messages", &Messages { request, settings })
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+/// The effort that is asked for; no thinking means none.
+pub(crate) fn effort(request: &CompletionRequest) -> Option<&'static str> {
+    match (request.reasoning_effort, request.thinking) {
+        (Some(ReasoningEffort::None), _) | (None, Some(ThinkingConfig::Disabled)) => Some("none"),
+        (Some(ReasoningEffort::Low), _) => Some("low"),
+        (Some(ReasoningEffort::Medium), _) => Some("medium"),
+        (Some(ReasoningEffort::High), _) => Some("high"),
+        // The API has no budget in tokens, and thinks where the model can.
+        _ => None,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonObject,
+    JsonSchema { json_schema: Schema<'a> },
+}
+
+#[derive(Serialize)]
+struct Schema<'a> {
+    name: &'a str,
+    schema: &'a Value,
+    strict: bool,
+}
+
+fn format(request: &CompletionRequest) -> Option<Format<'_>> {
+    match request.response_format.as_ref()? {
+        ResponseFormat::JsonObject => Some(Format::JsonObject),
+        ResponseFormat::JsonSchema { name, schema, strict } => {
+            Some(Format::JsonSchema { json_schema: Schema { name, schema, strict: *strict } })
+        }
+        _ => None,
+    }
+}
+
+/// Whether there are tools, the caller's own included.
+pub(crate) fn has_tools(request: &CompletionRequest) -> bool {
+    let more = request.extra.as_ref().and_then(|extra| extra.get("tools"));
+    !request.tools.is_empty() || more.is_some()
+}
+
+struct Tools<'a>(&'a [ToolDefinition]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Tool<'a> {
+            r#type: &'static str,
+            function: Function<'a>,
+        }
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+        }
+        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+            r#type: "function",
+            function: Function {
+                name: &tool.name,
+                description: &tool.description,
+                parameters: &tool.input_schema,
+            },
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(&'static str),
+    Function { r#type: &'static str, function: Name<'a> },
+}
+
+#[derive(Serialize)]
+struct Name<'a> {
+    name: &'a str,
+}
+
+fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
+    Some(match request.tool_choice.as_ref()? {
+        // Without tools the API takes no choice, and these two mean what leaving it out means.
+        ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
+        ToolChoice::Auto => Choice::Word("auto"),
+        ToolChoice::None => Choice::Word("none"),
+        ToolChoice::Required => Choice::Word("required"),
+        ToolChoice::Specific { name } => {
+            Choice::Function { r#type: "function", function: Name { name } }
+        }
+    })
+}
+
+struct Messages<'a> {
+    request: &'a CompletionRequest,
+    settings: Settings,
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut messages = serializer.serialize_seq(None)?;
+        let role = self.settings.system_role.name();
+        if let Some(prompt) = &self.request.system {
+            let content = SystemContent(prompt);
+            if !content.is_empty() {
+                messages.serialize_element(&Plain { role, content })?;
+            }
+        }
+        for message in &self.request.messages {
+            match message.role {
+                Role::System => {
+                    let content = message::texts(message).collect::<String>();
+                    if !content.is_empty() {
+                        messages.serialize_element(&Plain { role, content })?;
+                    }
+                }
+                Role::Assistant => {
+                    let message = AssistantMessage::new(message, self.settings.echo_reasoning);
+                    if !message.is_empty() {
+                        messages.serialize_element(&message)?;
+                    }
+                }
+                Role::User => write_user(&mut messages, message)?,
+            }
+        }
+        messages.end()
+    }
+}
+
+/// The results of tools are messages of their own, and answer the calls before anything else does.
+fn write_user<S: SerializeSeq>(messages: &mut S, message: &Message) -> Result<(), S::Error> {
+    for result in ToolMessage::all(message) {
+        messages.serialize_element(&result)?;
+    }
+    let content = UserContent(message);
+    if content.is_empty() {
+        return Ok(());
+    }
+    messages.serialize_element(&Plain { role: "user", content })
+}
+
+#[derive(Serialize)]
+struct Plain<C> {
+    role: &'static str,
+    content: C,
+}
+
+struct SystemContent<'a>(&'a SystemPrompt);
+
+impl SystemContent<'_> {
+    fn is_empty(&self) -> bool {
+        match self.0 {
+            SystemPrompt::Text(text) => text.trim().is_empty(),
+            SystemPrompt::Blocks(blocks) => blocks.iter().all(|block| block.text.trim().is_empty()),
+        }
+    }
+}
+
+impl Serialize for SystemContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            SystemPrompt::Text(text) => serializer.serialize_str(text),
+            SystemPrompt::Blocks(blocks) => serializer.collect_seq(
+                blocks
+                    .iter()
+                    .filter(|block| !block.text.trim().is_empty())
+                    .map(|block| message::Part::Text { text: &block.text }),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+//! Our request as the JSON of the Responses API, written straight from the borrow.
+//! <https://platform.openai.com/docs/api-reference/responses/create>
+//!
+//! `input` comes last: the body of a turn begins as that of the turn before.
+
+use neuron_http::{Fields, shortest, write_json};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextEdit, DocumentSource, Message,
+    ProviderError, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+};
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+
+use crate::message::{self, Arguments, DataUrl, FILE_NAME, ToolText, is_own_fields};
+use crate::request::{PROVIDER, Settings, effort, has_tools};
+
+/// Writes the body of a request.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+pub(crate) fn write(
+    request: &CompletionRequest,
+    model: &str,
+    settings: Settings,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    if !request.stop_sequences.is_empty() {
+        return Err(ProviderError::InvalidRequest(
+            "the Responses API takes no stop sequences: use Chat Completions".into(),
+        ));
+    }
+    write_json(request.extra.as_ref(), |fields| {
+        write_fields(fields, request, model, settings, stream)
+    })
+}
+
+fn write_fields(
+    fields: &mut Fields<'_>,
+    request: &CompletionRequest,
+    model: &str,
+    settings: Settings,
+    stream: bool,
+) -> serde_json::Result<()> {
+    fields.entry("model", model)?;
+    fields.some("stream", stream.then_some(true))?;
+    // The history is the caller's, so the vendor need not keep it; reasoning then comes encrypted.
+    fields.entry("store", &false)?;
+    fields.entry("include", &["reasoning.encrypted_content"])?;
+    fields.some("max_output_tokens", request.max_tokens)?;
+    fields.some("temperature", request.temperature.map(shortest))?;
+    fields.some("top_p", request.top_p.map(shortest))?;
+    fields.some("reasoning", reasoning(request))?;
+    fields.some("text", format(request).map(|format| TextConfig { format }))?;
+    let edits = request.context_management.iter().flat_map(|management| &management.edits);
+    let edits: Vec<_> = edits.map(Edit).collect();
+    fields.some("context_management", (!edits.is_empty()).then_some(edits))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tool_choice", tool_choice(request))?;
+    let one_call = settings.one_call_at_a_time && has_tools(request);
+    fields.some("parallel_tool_calls", one_call.then_some(false))?;
+    fields.some("instructions", request.system.as_ref().and_then(instructions))?;
+    fields.rest_but("input")?;
+    fields.entry("input", &Input { messages: &request.messages, settings })
+}
+
+#[derive(Serialize)]
+struct Reasoning {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    effort: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    summary: Option<&'static str>,
+}
+
+/// Whoever turns thinking on wants to read it.
+fn reasoning(request: &CompletionRequest) -> Option<Reasoning> {
+    let is_on =
+        matches!(request.thinking, Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive));
+    let (effort, summary) = (effort(request), is_on.then_some("auto"));
+    (effort.is_some() || summary.is_some()).then_some(Reasoning { effort, summary })
+}
+
+#[derive(Serialize)]
+struct TextConfig<'a> {
+    format: Format<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Format<'a> {
+    JsonObject,
+    JsonSchema { name: &'a str, schema: &'a Value, strict: bool },
+}
+
+fn format(request: &CompletionRequest) -> Option<Format<'_>> {
+    match request.response_format.as_ref()? {
+        ResponseFormat::JsonObject => Some(Format::JsonObject),
+        ResponseFormat::JsonSchema { name, schema, strict } => {
+            Some(Format::JsonSchema { name, schema, strict: *strict })
+        }
+        _ => None,
+    }
+}
+
+struct Edit<'a>(&'a ContextEdit);
+
+impl Serialize for Edit<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            ContextEdit::Compact { strategy } => serializer.collect_map([("type", strategy)]),
+            ContextEdit::Raw { json } => json.serialize(serializer),
+            _ => Err(S::Error::custom("a context edit that is not known")),
+        }
+    }
+}
+
+struct Tools<'a>(&'a [ToolDefinition]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Tool<'a> {
+            r#type: &'static str,
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+            /// Left out it means true, and then most schemas are refused.
+            strict: bool,
+        }
+        serializer.collect_seq(self.0.iter().map(|tool| Tool {
+            r#type: "function",
+            name: &tool.name,
+            description: &tool.description,
+            parameters: &tool.input_schema,
+            strict: false,
+        }))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(&'static str),
+    Function { r#type: &'static str, name: &'a str },
+}
+
+fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
+    Some(match request.tool_choice.as_ref()? {
+        // Without tools the API takes no choice, and these two mean what leaving it out means.
+        ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
+        ToolChoice::Auto => Choice::Word("auto"),
+        ToolChoice::None => Choice::Word("none"),
+        ToolChoice::Required => Choice::Word("required"),
+        ToolChoice::Specific { name } => Choice::Function { r#type: "function", name },
+    })
+}
+
+/// The system prompt as one text.
+fn instructions(prompt: &SystemPrompt) -> Option<String> {
+    let text = match prompt {
+        SystemPrompt::Text(text) => text.clone(),
+        SystemPrompt::Blocks(blocks) => {
+            let texts = blocks.iter().map(|block| block.text.as_str());
+            texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n\n")
+        }
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+struct Input<'a> {
+    messages: &'a [Message],
+    settings: Settings,
+}
+
+impl Serialize for Input<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut items = serializer.serialize_seq(None)?;
+        for message in self.messages {
+            match message.role {
+                Role::System => {
+                    let content = message::texts(message).collect::<String>();
+                    if !content.is_empty() {
+                        let role = self.settings.system_role.name();
+                        items.serialize_element(&Said { role, content })?;
+                    }
+                }
+                Role::Assistant => {
+                    for block in &message.content {
+                        if let Some(item) = assistant_item(block) {
+                            items.serialize_element(&item)?;
+                        }
+                    }
+                }
+                Role::User => write_user(&mut items, message)?,
+            }
+        }
+        items.end()
+    }
+}
+
+#[derive(Serialize)]
+struct Said<C> {
+    role: &'static str,
+    content: C,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Item<'a> {
+    /// An item as the API sent it.
+    Own(&'a Value),
+    Text {
+        role: &'static str,
+        content: &'a str,
+    },
+    Call {
+        r#type: &'static str,
+        call_id: &'a str,
+        name: &'a str,
+        arguments: Arguments<'a>,
+    },
+}
+
+fn assistant_item(block: &ContentBlock) -> Option<Item<'_>> {
+    if let ContentBlock::Raw { provider, json, .. } = block
+        && provider == PROVIDER
+        && is_item(json)
+    {
+        return Some(Item::Own(json));
+    }
+    match block.portable()? {
+        ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => {
+            (!text.is_empty()).then_some(Item::Text { role: "assistant", content: text })
+        }
+        ContentBlock::ToolUse { id, name, input } => Some(Item::Call {
+            r#type: "function_call",
+            call_id: id,
+            name,
+            arguments: Arguments(input),
+        }),
+        // Reasoning of others.
+        _ => None,
+    }
+}
+
+/// Whether this is an item of this API, and no part of a message of Chat Completions.
+fn is_item(json: &Value) -> bool {
+    json.as_object().is_some_and(|fields| {
+        fields.contains_key("type") && !is_own_fields(fields) && !fields.contains_key("custom")
+    })
+}
+
+/// The results of tools are items of their own.
+fn write_user<S: SerializeSeq>(items: &mut S, message: &Message) -> Result<(), S::Error> {
+    for block in &message.content {
+        if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
+        {
+            items.serialize_element(&CallOutput {
+                r#type: "function_call_output",
+                call_id: tool_use_id,
+                output: Output { content, is_error: *is_error },
+            })?;
+        }
+    }
+    let parts: Vec<_> = message.content.iter().filter_map(part).collect();
+    match parts.as_slice() {
+        [] => Ok(()),
+        [Part::Text { text }] => items.serialize_element(&Said { role: "user", content: text }),
+        parts => items.serialize_element(&Said { role: "user", content: parts }),
+    }
+}
+
+#[derive(Serialize)]
+struct CallOutput<'a> {
+    r#type: &'static str,
+    call_id: &'a str,
+    output: Output<'a>,
+}
+
+/// What a tool returned: a text, or parts where there are images.
+struct Output<'a> {
+    content: &'a [ContentItem],
+    is_error: bool,
+}
+
+impl Serialize for Output<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { content, is_error } = *self;
+        if !content.iter().any(|item| matches!(item, ContentItem::Image { .. })) {
+            return ToolText { content, is_error }.serialize(serializer);
+        }
+        let mark = is_error.then_some(Part::Text { text: "Error:" });
+        let parts = content.iter().filter_map(|item| match item {
+            ContentItem::Text(text) => Some(Part::Text { text }),
+            ContentItem::Image { source } => {
+                Some(Part::Image { image_url: DataUrl::image(source)?, detail: "auto" })
+            }
+            _ => None,
+        });
+        serializer.collect_seq(mark.into_iter().chain(parts))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type")]
+enum Part<'a> {
+    #[serde(rename = "input_text")]
+    Text { text: &'a str },
+    #[serde(rename = "input_image")]
+    Image { image_url: DataUrl<'a>, detail: &'static str },
+    #[serde(rename = "input_file")]
+    File {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        filename: Option<&'static str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_data: Option<DataUrl<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        file_url: Option<&'a str>,
+    },
+}
+
+fn part(block: &ContentBlock) -> Option<Part<'_>> {
+    Some(match block.portable()? {
+        ContentBlock::Text(text) | ContentBlock::Compaction { content: text }
+            if text.is_empty() =>
+        {
+            return None;
+        }
+        ContentBlock::Text(text)
+        | ContentBlock::Compaction { content: text }
+        | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
+            Part::Text { text }
+        }
+        ContentBlock::Image { source } => {
+            Part::Image { image_url: DataUrl::image(source)?, detail: "auto" }
+        }
+        ContentBlock::Document { source: DocumentSource::Base64Pdf { data } } => Part::File {
+            filename: Some(FILE_NAME),
+            file_data: Some(DataUrl::pdf(data)),
+            file_url: None,
+        },
+        ContentBlock::Document { source: DocumentSource::Url { url } } => {
+            Part::File { filename: None, file_data: None, file_url: Some(url) }
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

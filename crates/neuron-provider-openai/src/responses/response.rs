@@ -1,0 +1,176 @@
+//! The JSON of the Responses API as our response.
+
+use neuron_http::Secret;
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
+    ToolCall,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::error::{self, ApiError};
+use crate::request::PROVIDER;
+use crate::response::{CompletionDetails, PromptDetails};
+
+/// Reads a whole answer. What an error shows of it is without the secret.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when the body is not a response; the vendor's error for one that failed.
+pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+    let wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
+        let shown = secret.excerpt(body);
+        let text = format!("the response is not a response ({error}); it begins with: {shown}");
+        ProviderError::Other(text.into())
+    })?;
+    if let Some(error) = wire.error() {
+        return Err(error::from_answer(&error));
+    }
+    if wire.output.is_none() {
+        let shown = secret.excerpt(body);
+        let text = format!("the response has no output; it begins with: {shown}");
+        return Err(ProviderError::Other(text.into()));
+    }
+    Ok(wire.into_response(Vec::new()))
+}
+
+/// A response: the whole answer, or that of an event at the beginning or end of a stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireResponse {
+    pub(crate) id: String,
+    pub(crate) model: String,
+    status: Option<String>,
+    error: Option<Value>,
+    incomplete_details: Option<Incomplete>,
+    output: Option<Vec<Value>>,
+    usage: Option<WireUsage>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Incomplete {
+    reason: Option<String>,
+}
+
+impl WireResponse {
+    /// The error of a response that failed.
+    pub(crate) fn error(&self) -> Option<ApiError> {
+        let error = self.error.clone().and_then(ApiError::read);
+        let has_failed = self.status.as_deref() == Some("failed");
+        error.or_else(|| has_failed.then(ApiError::default))
+    }
+
+    /// Takes over the items that came one by one where the response itself has none.
+    pub(crate) fn into_response(self, streamed: Vec<Value>) -> CompletionResponse {
+        let items = self.output.filter(|items| !items.is_empty()).unwrap_or(streamed);
+        let has_refused = items.iter().any(has_refused);
+        let message =
+            Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
+        let calls_tools = message.tool_uses().next().is_some();
+        let stop_reason = match self.status.as_deref() {
+            _ if has_refused => StopReason::Refusal,
+            Some("incomplete") => {
+                let reason = self.incomplete_details.and_then(|details| details.reason);
+                match reason.as_deref() {
+                    Some("max_output_tokens") => StopReason::MaxTokens,
+                    Some("content_filter") => StopReason::ContentFilter,
+                    reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
+                }
+            }
+            Some("completed") | None if calls_tools => StopReason::ToolUse,
+            Some("completed") | None => StopReason::EndTurn,
+            Some(other) => StopReason::Other(other.to_owned()),
+        };
+        CompletionResponse {
+            id: self.id,
+            model: self.model,
+            message,
+            usage: self.usage.unwrap_or_default().into(),
+            stop_reason,
+        }
+    }
+}
+
+fn has_refused(item: &Value) -> bool {
+    let parts = item.get("content").and_then(Value::as_array);
+    parts.into_iter().flatten().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
+}
+
+/// Keeps an item as it came, with its meaning beside it.
+pub(crate) fn item(json: Value) -> ContentBlock {
+    let portable = meaning(&json).map(Box::new);
+    ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
+}
+
+fn meaning(item: &Value) -> Option<ContentBlock> {
+    let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    match item.get("type").and_then(Value::as_str)? {
+        "message" => {
+            let said = texts(item, "content", &["text", "refusal"]).concat();
+            (!said.is_empty()).then_some(ContentBlock::Text(said))
+        }
+        "function_call" => Some(ContentBlock::ToolUse {
+            id: text("call_id"),
+            name: text("name"),
+            input: match item.get("arguments") {
+                Some(Value::String(arguments)) => ToolCall::parse_input(arguments),
+                None | Some(Value::Null) => ToolCall::parse_input(""),
+                Some(arguments) => arguments.clone(),
+            },
+        }),
+        // Its input is free text: what our tools take is JSON, so they get a JSON string.
+        "custom_tool_call" => Some(ContentBlock::ToolUse {
+            id: text("call_id"),
+            name: text("name"),
+            input: Value::String(text("input")),
+        }),
+        "reasoning" => {
+            let summary = texts(item, "summary", &["text"]);
+            let thought =
+                if summary.is_empty() { texts(item, "content", &["text"]) } else { summary };
+            let thinking = thought.join(PARAGRAPH);
+            let signature = String::new();
+            (!thinking.is_empty()).then_some(ContentBlock::Thinking { thinking, signature })
+        }
+        _ => None,
+    }
+}
+
+/// What separates the parts of a summary, which are paragraphs with headings.
+pub(crate) const PARAGRAPH: &str = "\n\n";
+
+/// The texts of an item's parts.
+fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
+    let parts = item.get(list).and_then(Value::as_array);
+    let text = |part: &'i Value| keys.iter().find_map(|key| part.get(*key)?.as_str());
+    parts.into_iter().flatten().filter_map(text).collect()
+}
+
+/// The API's counts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct WireUsage {
+    input_tokens: Option<usize>,
+    output_tokens: Option<usize>,
+    input_tokens_details: Option<PromptDetails>,
+    output_tokens_details: Option<CompletionDetails>,
+}
+
+impl From<WireUsage> for TokenUsage {
+    fn from(wire: WireUsage) -> Self {
+        let input = wire.input_tokens_details.unwrap_or_default();
+        let output = wire.output_tokens_details.unwrap_or_default();
+        Self {
+            input_tokens: wire.input_tokens.unwrap_or_default(),
+            output_tokens: wire.output_tokens.unwrap_or_default(),
+            cache_read_tokens: input.cached_tokens,
+            cache_creation_tokens: input.cache_write_tokens,
+            reasoning_tokens: output.reasoning_tokens,
+            iterations: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
