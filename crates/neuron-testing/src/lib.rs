@@ -50,6 +50,8 @@ mod loopback;
 
 pub mod anthropic;
 
+pub mod vendor;
+
 mod chunks;
 mod events;
 mod queue;

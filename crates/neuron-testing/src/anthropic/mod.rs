@@ -6,7 +6,6 @@
 mod block;
 mod check;
 mod error;
-mod plan;
 mod response;
 mod server;
 mod stop_reason;
@@ -16,6 +15,6 @@ mod usage;
 pub use check::{check_request, check_version};
 pub use error::ApiError;
 pub use response::json_body;
-pub use server::{AnthropicServer, AnthropicServerBuilder};
+pub use server::{AnthropicApi, AnthropicServer, AnthropicServerBuilder};
 pub use stop_reason::{stop_reason_from_wire, stop_reason_to_wire};
 pub use stream::sse_bytes;

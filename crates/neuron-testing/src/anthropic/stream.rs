@@ -9,7 +9,6 @@ use super::stop_reason::stop_reason_to_wire;
 use super::usage::{final_usage, start_usage};
 use crate::Wire;
 use crate::chunks::chunks;
-use crate::loopback::sse_event;
 
 /// Returns the whole event stream that the vendor sends for this response, as bytes.
 ///
@@ -42,7 +41,7 @@ pub fn sse_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire)
 /// Writes an event whose name is its `type`, as all of the vendor's are.
 pub(super) fn event_bytes(event: &Value, wire: &Wire) -> Vec<u8> {
     let name = event.get("type").and_then(Value::as_str);
-    sse_event(name.unwrap_or_default(), &event.to_string(), wire)
+    wire.event(name.unwrap_or_default(), event)
 }
 
 /// Returns the data of every event, `message_stop` being the last.

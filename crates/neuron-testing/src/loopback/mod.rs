@@ -11,7 +11,6 @@ mod wire;
 
 pub(crate) use plan::{Plan, Step};
 pub(crate) use server::LoopbackServer;
-pub(crate) use sse::sse_event;
 
 pub(crate) use reply::Source;
 

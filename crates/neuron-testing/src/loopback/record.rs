@@ -34,6 +34,12 @@ impl RecordedRequest {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the key of an `Authorization: Bearer` header.
+    #[must_use]
+    pub fn bearer(&self) -> Option<&str> {
+        self.header("authorization")?.strip_prefix("Bearer ")
+    }
+
     pub(super) fn new(head: &http::request::Parts, body: &Bytes) -> Self {
         let headers = head.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();

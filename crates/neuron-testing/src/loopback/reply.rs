@@ -1,13 +1,13 @@
 //! One answer of a loopback server: a reply, or any bytes, and how they are sent.
 
-use neuron_types::{CompletionResponse, ProviderError};
+use neuron_types::{CompletionResponse, EmbeddingResponse, ProviderError};
 
 use super::Wire;
 use crate::Reply;
 
 /// One answer of a loopback server.
 ///
-/// Servers take anything that becomes one: a [`Reply`], a text, a response, an error.
+/// Servers take anything that becomes one: a [`Reply`], a text, a response, embeddings, an error.
 ///
 /// # Example
 ///
@@ -33,6 +33,7 @@ pub struct ServerReply {
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     Reply(Box<Reply>),
+    Embeddings(Box<EmbeddingResponse>),
     Raw { status: u16, body: Vec<u8> },
 }
 
@@ -88,6 +89,13 @@ impl From<Reply> for ServerReply {
 impl From<CompletionResponse> for ServerReply {
     fn from(response: CompletionResponse) -> Self {
         Reply::from(response).into()
+    }
+}
+
+/// For requests of embeddings. The model in it is sent as it is, or the request's if it is empty.
+impl From<EmbeddingResponse> for ServerReply {
+    fn from(response: EmbeddingResponse) -> Self {
+        Self::new(Source::Embeddings(Box::new(response)))
     }
 }
 

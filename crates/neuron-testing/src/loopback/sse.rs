@@ -1,38 +1,89 @@
-//! Server-sent events as bytes.
+//! Events of a stream as bytes: server-sent events, and lines of JSON.
+
+use serde_json::Value;
 
 use super::Wire;
 
-/// Writes one event, with the comment before it if there is to be one.
-pub(crate) fn sse_event(name: &str, json: &str, wire: &Wire) -> Vec<u8> {
-    let end = if wire.crlf { "\r\n" } else { "\n" };
-    let space = if wire.no_space { "" } else { " " };
-    let comment = if wire.comments { format!(": keep-alive{end}{end}") } else { String::new() };
-    let json = match json.strip_suffix('}') {
-        Some(open) if wire.padded => format!("{open}{PADDING}}}"),
-        _ => json.to_owned(),
-    };
-    format!("{comment}event:{space}{name}{end}data:{space}{json}{end}{end}").into_bytes()
+impl Wire {
+    /// Writes a server-sent event with a name, with the comment before it if there is to be one.
+    #[must_use]
+    pub fn event(&self, name: &str, json: &Value) -> Vec<u8> {
+        let (end, space) = (self.line_end(), self.space());
+        let (comment, json) = (self.comment(), self.padded_json(json));
+        format!("{comment}event:{space}{name}{end}data:{space}{json}{end}{end}").into_bytes()
+    }
+
+    /// Writes a server-sent event without a name, with the comment before it if there is to be one.
+    #[must_use]
+    pub fn data(&self, json: &Value) -> Vec<u8> {
+        self.data_text(&self.padded_json(json))
+    }
+
+    /// As [`data`](Self::data), for data that is no JSON, as OpenAI's `[DONE]`.
+    #[must_use]
+    pub fn data_text(&self, text: &str) -> Vec<u8> {
+        let (end, space, comment) = (self.line_end(), self.space(), self.comment());
+        format!("{comment}data:{space}{text}{end}{end}").into_bytes()
+    }
+
+    /// Writes a line of JSON. Comments and the space after a colon are for events alone.
+    #[must_use]
+    pub fn json_line(&self, json: &Value) -> Vec<u8> {
+        format!("{}{}", self.padded_json(json), self.line_end()).into_bytes()
+    }
+
+    fn line_end(&self) -> &'static str {
+        if self.crlf { "\r\n" } else { "\n" }
+    }
+
+    fn space(&self) -> &'static str {
+        if self.no_space { "" } else { " " }
+    }
+
+    fn comment(&self) -> String {
+        match self.comments {
+            true => format!(": keep-alive{end}{end}", end = self.line_end()),
+            false => String::new(),
+        }
+    }
+
+    fn padded_json(&self, json: &Value) -> String {
+        let json = json.to_string();
+        match json.strip_suffix('}') {
+            Some(open) if self.padded => format!("{open}{PADDING}}}"),
+            _ => json,
+        }
+    }
 }
 
 const PADDING: &str = "       ";
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[track_caller]
-    fn check(wire: Wire, expected: &str) {
-        let bytes = sse_event("ping", r#"{"a":{}}"#, &wire);
+    fn check(bytes: Vec<u8>, expected: &str) {
         assert_eq!(String::from_utf8(bytes).unwrap(), expected);
     }
 
     #[test]
     fn writes_every_form() {
+        let json = json!({"a": {}});
+        let event = |wire: Wire| wire.event("ping", &json);
         let wire = Wire::default;
-        check(wire(), "event: ping\ndata: {\"a\":{}}\n\n");
-        check(wire().crlf(), "event: ping\r\ndata: {\"a\":{}}\r\n\r\n");
-        check(wire().no_space(), "event:ping\ndata:{\"a\":{}}\n\n");
-        check(wire().comments(), ": keep-alive\n\nevent: ping\ndata: {\"a\":{}}\n\n");
-        check(wire().padded(), "event: ping\ndata: {\"a\":{}       }\n\n");
+        check(event(wire()), "event: ping\ndata: {\"a\":{}}\n\n");
+        check(event(wire().crlf()), "event: ping\r\ndata: {\"a\":{}}\r\n\r\n");
+        check(event(wire().no_space()), "event:ping\ndata:{\"a\":{}}\n\n");
+        check(event(wire().comments()), ": keep-alive\n\nevent: ping\ndata: {\"a\":{}}\n\n");
+        check(event(wire().padded()), "event: ping\ndata: {\"a\":{}       }\n\n");
+
+        let all = wire().crlf().no_space().comments().padded();
+        check(all.data(&json), ": keep-alive\r\n\r\ndata:{\"a\":{}       }\r\n\r\n");
+        check(wire().data_text("[DONE]"), "data: [DONE]\n\n");
+        check(all.json_line(&json), "{\"a\":{}       }\r\n");
+        check(wire().json_line(&json), "{\"a\":{}}\n");
     }
 }

@@ -1,0 +1,68 @@
+//! What a request asks for, the answer to it, and the answer to one that is refused.
+
+use neuron_types::CompletionResponse;
+use serde_json::Value;
+
+use crate::Wire;
+
+/// What a request asks for that passed every check.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Call<D> {
+    /// The model.
+    pub model: String,
+    /// Whether the answer is to be a stream.
+    pub stream: bool,
+    /// What else the answer follows from.
+    pub detail: D,
+}
+
+impl<D> Call<D> {
+    /// Describes a call.
+    pub fn new(model: impl Into<String>, stream: bool, detail: D) -> Self {
+        Self { model: model.into(), stream, detail }
+    }
+}
+
+/// An answer that is to be written in a vendor's form.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Answer<'a, D> {
+    /// The call that it answers.
+    pub call: &'a Call<D>,
+    /// What it says.
+    pub response: &'a CompletionResponse,
+    /// How many characters a delta of a stream has.
+    pub chunk_chars: usize,
+    /// The request's id, `req_1` for the first.
+    pub request_id: &'a str,
+    /// How the lines of a stream are written.
+    pub wire: &'a Wire,
+}
+
+/// How an error is answered.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct ErrorReply {
+    /// The HTTP status.
+    pub status: u16,
+    /// Headers besides those of every answer.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Value,
+}
+
+impl ErrorReply {
+    /// Builds one without headers of its own.
+    #[must_use]
+    pub fn new(status: u16, body: Value) -> Self {
+        Self { status, headers: Vec::new(), body }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+}
