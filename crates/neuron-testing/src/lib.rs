@@ -49,14 +49,17 @@ mod scripted_provider;
 mod loopback;
 
 pub mod anthropic;
+pub mod openai;
 
 pub mod vendor;
 
+mod base64;
 mod chunks;
 mod events;
 mod queue;
 
 pub use anthropic::AnthropicServer;
 pub use loopback::{RecordedRequest, ServerReply, Wire};
+pub use openai::OpenAiServer;
 pub use script::Reply;
 pub use scripted_provider::ScriptedProvider;

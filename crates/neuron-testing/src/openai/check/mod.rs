@@ -1,0 +1,70 @@
+//! What the vendor refuses: the rules for a request's body, an endpoint a file.
+//!
+//! The texts are the vendor's where they are known. A rule that no documentation, no type of the
+//! vendor's clients and no error that somebody reported shows is not here.
+
+mod chat;
+mod embeddings;
+mod items;
+mod messages;
+mod models;
+mod object;
+mod parts;
+mod responses;
+mod schema;
+mod tools;
+
+use serde_json::Value;
+
+use super::ApiError;
+
+pub(super) use chat::check_chat;
+pub(super) use embeddings::check_embeddings;
+pub(super) use responses::check_responses;
+
+/// Checks the body of a request to Chat Completions as the vendor does.
+///
+/// # Errors
+///
+/// A 400 for the first rule that is broken.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::openai::check_chat_request;
+/// use serde_json::json;
+///
+/// let mut body = json!({
+///     "model": "gpt-5.4-mini",
+///     "messages": [{"role": "user", "content": "hi"}],
+/// });
+/// assert!(check_chat_request(&body).is_ok());
+///
+/// body["max_token"] = json!(256);
+/// let error = check_chat_request(&body).unwrap_err();
+/// assert_eq!(error.message, "Unknown parameter: 'max_token'.");
+/// ```
+pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
+    check_chat(body, false)
+}
+
+/// Checks the body of a request to the Responses API as the vendor does.
+///
+/// # Errors
+///
+/// A 400 for the first rule that is broken; a 404 for reasoning that the vendor did not keep.
+pub fn check_responses_request(body: &Value) -> Result<(), ApiError> {
+    check_responses(body, false)
+}
+
+/// Checks the body of a request for embeddings as the vendor does.
+///
+/// # Errors
+///
+/// A 400 for the first rule that is broken.
+pub fn check_embeddings_request(body: &Value) -> Result<(), ApiError> {
+    check_embeddings(body, false)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! What some models refuse that others take.
+
+use super::ApiError;
+use super::object::Object;
+
+/// Whether a model reasons, by its name.
+fn reasons(model: &str) -> bool {
+    let versions = ["gpt-5", "gpt-6"];
+    is_o_series(model)
+        || (versions.iter().any(|version| model.starts_with(version))
+            && !model.starts_with("gpt-5-chat"))
+}
+
+fn is_o_series(model: &str) -> bool {
+    ["o1", "o3", "o4"].iter().any(|version| model.starts_with(version))
+}
+
+/// Checks the parameters that reasoning models do not take, whatever the endpoint.
+pub(super) fn check_sampling(
+    body: &Object<'_>,
+    model: &str,
+    effort: Option<&str>,
+) -> Result<(), ApiError> {
+    if !reasons(model) || effort == Some("none") || body.lenient() {
+        return Ok(());
+    }
+    for key in ["temperature", "top_p"] {
+        if let Some(value) = body.number(key, 0.0, 2.0)?
+            && value != 1.0
+        {
+            return Err(no_sampling(body, model, key, value));
+        }
+    }
+    Ok(())
+}
+
+fn no_sampling(body: &Object<'_>, model: &str, key: &str, value: f64) -> ApiError {
+    let responses = body.has("input");
+    if responses || is_o_series(model) {
+        let error = unsupported(key);
+        // The Responses API says no code here.
+        return if responses { ApiError { code: None, ..error } } else { error };
+    }
+    ApiError::invalid_request(format!(
+        "Unsupported value: '{key}' does not support {value} with this model. Only the default \
+         (1) value is supported."
+    ))
+    .param(key)
+    .code("unsupported_value")
+}
+
+/// Checks what Chat Completions refuses from reasoning models.
+pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
+    if !reasons(model) || body.lenient() {
+        return Ok(());
+    }
+    if body.get("max_tokens").is_some() {
+        return Err(ApiError::invalid_request(
+            "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+             'max_completion_tokens' instead.",
+        )
+        .param("max_tokens")
+        .code("unsupported_parameter"));
+    }
+    if body.get("stop").is_some() {
+        return Err(unsupported("stop"));
+    }
+    let effort = body.optional_text("reasoning_effort")?;
+    check_sampling(body, model, effort)?;
+    check_tools_while_reasoning(body, model, effort)
+}
+
+/// The models of 2026 reason with function tools in the Responses API alone: gpt-5.4 unless it is
+/// told to reason, its successors unless they are told not to.
+fn check_tools_while_reasoning(
+    body: &Object<'_>,
+    model: &str,
+    effort: Option<&str>,
+) -> Result<(), ApiError> {
+    let reasons_here = match effort {
+        Some("none") => false,
+        Some(_) => ["gpt-5.4", "gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
+        None => ["gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
+    };
+    let has_functions = body.objects("tools")?.iter().any(|tool| tool.get("function").is_some());
+    if !reasons_here || !has_functions {
+        return Ok(());
+    }
+    Err(ApiError::invalid_request(format!(
+        "Function tools with reasoning_effort are not supported for {model} in \
+         /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort \
+         to 'none'."
+    ))
+    .param("reasoning_effort"))
+}
+
+fn unsupported(key: &str) -> ApiError {
+    let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
+    ApiError::invalid_request(message).param(key).code("unsupported_parameter")
+}

@@ -1,0 +1,119 @@
+//! The output items of an answer of the Responses API.
+
+use neuron_types::{CompletionResponse, ContentBlock, StopReason};
+use serde_json::{Value, json};
+
+use super::message::arguments;
+
+/// Whether reasoning comes with its encrypted form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encrypted {
+    /// The signature, where there is one.
+    Known,
+    /// The signature, or some text where there is none: the vendor always has one when asked.
+    Always,
+    Never,
+}
+
+/// Returns the items that the vendor would send. Blocks that it has no form for are left out.
+pub(super) fn output_items(response: &CompletionResponse, encrypted: Encrypted) -> Vec<Value> {
+    let content = response.message.content.iter().enumerate();
+    let mut items: Vec<Value> =
+        content.filter_map(|(index, block)| item(response, index, block, encrypted)).collect();
+    if incomplete_reason(&response.stop_reason).is_some()
+        && let Some(status) = items.last_mut().and_then(|item| item.get_mut("status"))
+    {
+        *status = "incomplete".into();
+    }
+    items
+}
+
+fn item(
+    response: &CompletionResponse,
+    index: usize,
+    block: &ContentBlock,
+    encrypted: Encrypted,
+) -> Option<Value> {
+    let id = |prefix: &str| format!("{prefix}_{}_{index}", response.id);
+    Some(match block {
+        ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
+            match (json.get("type").and_then(Value::as_str)?, json.get("refusal")) {
+                // Fields of a chat's message.
+                ("message", Some(Value::String(refusal))) => {
+                    message(&id("msg"), refusal_part(refusal))
+                }
+                ("message", _) if json.get("content").is_none() => {
+                    return item(response, index, portable.as_deref()?, encrypted);
+                }
+                ("custom" | "function", _) => {
+                    return item(response, index, portable.as_deref()?, encrypted);
+                }
+                _ => json.clone(),
+            }
+        }
+        ContentBlock::Text(text) => {
+            let part = match response.stop_reason {
+                StopReason::Refusal => refusal_part(text),
+                _ => json!({
+                    "type": "output_text",
+                    "annotations": [],
+                    "logprobs": [],
+                    "text": text,
+                }),
+            };
+            message(&id("msg"), part)
+        }
+        ContentBlock::Thinking { thinking, signature } => {
+            let summary = match thinking.as_str() {
+                "" => json!([]),
+                text => json!([{"type": "summary_text", "text": text}]),
+            };
+            let mut item = json!({"id": id("rs"), "type": "reasoning", "summary": summary});
+            let content = match (encrypted, signature.as_str()) {
+                (Encrypted::Never, _) | (Encrypted::Known, "") => None,
+                (Encrypted::Always, "") => Some("encrypted"),
+                (_, signature) => Some(signature),
+            };
+            if let (Some(content), Some(fields)) = (content, item.as_object_mut()) {
+                fields.insert("encrypted_content".into(), content.into());
+            }
+            item
+        }
+        ContentBlock::ToolUse { id: call_id, name, input } => json!({
+            "id": id("fc"),
+            "type": "function_call",
+            "status": "completed",
+            "arguments": arguments(input),
+            "call_id": call_id,
+            "name": name,
+        }),
+        ContentBlock::Raw { portable: Some(block), .. } => {
+            return item(response, index, block, encrypted);
+        }
+        _ => return None,
+    })
+}
+
+fn message(id: &str, part: Value) -> Value {
+    json!({
+        "id": id,
+        "type": "message",
+        "status": "completed",
+        "content": [part],
+        "role": "assistant",
+    })
+}
+
+fn refusal_part(text: &str) -> Value {
+    json!({"type": "refusal", "refusal": text})
+}
+
+/// Why an answer is incomplete, in the vendor's words; nothing for one that is complete.
+pub(super) fn incomplete_reason(reason: &StopReason) -> Option<&str> {
+    match reason {
+        StopReason::MaxTokens | StopReason::ContextWindowExceeded => Some("max_output_tokens"),
+        StopReason::ContentFilter => Some("content_filter"),
+        StopReason::Other(reason) => Some(reason),
+        _ => None,
+    }
+}

@@ -1,0 +1,91 @@
+//! The message of a chat's answer, from the blocks of a response.
+
+use neuron_types::{CompletionResponse, ContentBlock, StopReason, ToolCall};
+use serde_json::{Map, Value, json};
+
+/// What a message of Chat Completions holds. The order among the kinds is not on the wire.
+#[derive(Default)]
+pub(super) struct ChatMessage<'a> {
+    pub(super) reasoning: String,
+    pub(super) text: Option<String>,
+    pub(super) refusal: Option<String>,
+    pub(super) calls: Vec<Call<'a>>,
+    /// Fields that are none of these.
+    pub(super) others: Map<String, Value>,
+}
+
+/// A tool call.
+pub(super) enum Call<'a> {
+    Function {
+        id: &'a str,
+        name: &'a str,
+        arguments: String,
+    },
+    /// Of a kind that is not modelled, as it is.
+    Raw(&'a Value),
+}
+
+impl<'a> ChatMessage<'a> {
+    /// Reads a response. Blocks that the vendor has no form for are left out.
+    pub(super) fn new(response: &'a CompletionResponse) -> Self {
+        let mut message = Self::default();
+        for block in &response.message.content {
+            message.add(block);
+        }
+        if response.stop_reason == StopReason::Refusal && message.refusal.is_none() {
+            message.refusal = message.text.take();
+        }
+        message
+    }
+
+    fn add(&mut self, block: &'a ContentBlock) {
+        match block {
+            ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
+                match json.get("type").and_then(Value::as_str) {
+                    // An item of the Responses API has content.
+                    Some("message") if json.get("content").is_none() => self.add_fields(json),
+                    Some("custom" | "function") => self.calls.push(Call::Raw(json)),
+                    _ => portable.iter().for_each(|block| self.add(block)),
+                }
+            }
+            ContentBlock::Text(text) => {
+                self.text.get_or_insert_default().push_str(text);
+            }
+            ContentBlock::Thinking { thinking, .. } => self.reasoning.push_str(thinking),
+            ContentBlock::ToolUse { id, name, input } => {
+                let arguments = arguments(input);
+                self.calls.push(Call::Function { id, name, arguments });
+            }
+            ContentBlock::Raw { portable: Some(block), .. } => self.add(block),
+            _ => {}
+        }
+    }
+
+    fn add_fields(&mut self, json: &Value) {
+        for (key, value) in json.as_object().into_iter().flatten() {
+            match (key.as_str(), value) {
+                ("type", _) => {}
+                ("refusal", Value::String(refusal)) => self.refusal = Some(refusal.clone()),
+                _ => drop(self.others.insert(key.clone(), value.clone())),
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    pub(super) fn whole(&self) -> Value {
+        match self {
+            Self::Function { id, name, arguments } => json!({
+                "id": id,
+                "type": "function",
+                "function": {"name": name, "arguments": arguments},
+            }),
+            Self::Raw(json) => (*json).clone(),
+        }
+    }
+}
+
+/// The text of a call's arguments, which the vendor sends as the model wrote it.
+pub(super) fn arguments(input: &Value) -> String {
+    ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
+}

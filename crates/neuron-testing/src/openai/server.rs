@@ -1,0 +1,272 @@
+//! The vendor: which requests it takes, and the form of its answers.
+
+use neuron_types::{EmbeddingResponse, ProviderError};
+use serde_json::{Value, json};
+
+use super::chat::{ChatOptions, chat_body, chat_frames};
+use super::check::{check_chat, check_embeddings, check_responses};
+use super::dialect::Dialect;
+use super::embeddings::embeddings_body;
+use super::error::ApiError;
+use super::item::Encrypted;
+use super::responses::Writer;
+use crate::loopback::RecordedRequest;
+use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder};
+
+/// OpenAI on the loopback interface: `POST {url}/v1/chat/completions`, `/v1/responses` and
+/// `/v1/embeddings`, answered from one script.
+///
+/// A request that the vendor would refuse is refused in the vendor's form and uses up no reply: a
+/// wrong key, an unknown parameter, a tool call without a result
+/// ([`check_chat_request`](super::check_chat_request) and its siblings have the rules). Every other
+/// request gets the next reply. A request for embeddings wants an
+/// [`EmbeddingResponse`](neuron_types::EmbeddingResponse) there, and gets a 400 if there is
+/// something else, as does the opposite.
+///
+/// A [`Reply`](crate::Reply) that breaks after so many events counts those on the wire, `[DONE]`
+/// included. Thinking is `reasoning_content` in a chat, as compatible servers have it, and an item
+/// of its own in the Responses API, where its signature is the encrypted content of a request that
+/// includes `reasoning.encrypted_content`.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::{OpenAiServer, Reply, ServerReply};
+/// use neuron_types::{EmbeddingResponse, EmbeddingUsage};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let embeddings = EmbeddingResponse {
+///     embeddings: vec![vec![0.1, 0.2]],
+///     model: "text-embedding-3-small".into(),
+///     usage: EmbeddingUsage { prompt_tokens: 2, total_tokens: 2 },
+/// };
+/// let server =
+///     OpenAiServer::start([ServerReply::from("hello"), ServerReply::from(embeddings)]).await?;
+///
+/// // Give `server.url()` and `OpenAiServer::API_KEY` to a provider.
+/// assert_eq!(server.remaining(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub type OpenAiServer = VendorServer<OpenAiApi>;
+
+/// Sets an [`OpenAiServer`] up.
+pub type OpenAiServerBuilder = VendorServerBuilder<OpenAiApi>;
+
+impl VendorServerBuilder<OpenAiApi> {
+    /// Makes it a server that is compatible with OpenAI, but not quite.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.vendor.dialect = dialect;
+        self
+    }
+}
+
+/// OpenAI's rules and forms.
+#[derive(Debug, Clone, Default)]
+pub struct OpenAiApi {
+    dialect: Dialect,
+}
+
+/// What an answer of OpenAI's follows from: the endpoint, and options of the request.
+#[derive(Debug)]
+pub struct OpenAiCall {
+    endpoint: Endpoint,
+    include_obfuscation: bool,
+}
+
+#[derive(Debug)]
+enum Endpoint {
+    Chat {
+        include_usage: bool,
+    },
+    /// The request's body, parts of which the answer repeats.
+    Responses(Value),
+    Embeddings {
+        as_base64: bool,
+    },
+}
+
+impl Vendor for OpenAiApi {
+    type Detail = OpenAiCall;
+    type Error = ApiError;
+
+    /// Refuses what the vendor refuses, in the vendor's order.
+    fn check(
+        &self,
+        request: &RecordedRequest,
+        rules: &Rules,
+    ) -> Result<Call<OpenAiCall>, ApiError> {
+        check_key(request, rules)?;
+        let check: fn(&Value, bool) -> Result<(), ApiError> =
+            match (request.method.as_str(), request.path.as_str()) {
+                ("POST", "/v1/chat/completions") => check_chat,
+                ("POST", "/v1/responses") => check_responses,
+                ("POST", "/v1/embeddings") => check_embeddings,
+                (method, path) => {
+                    let message = format!("Invalid URL ({method} {path})");
+                    return Err(ApiError::new(404, "invalid_request_error", message));
+                }
+            };
+        let Some(body) = &request.json else {
+            return Err(ApiError::invalid_request(
+                "We could not parse the JSON body of your request. (HINT: This likely means you \
+                 aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, \
+                 but what was sent was not valid JSON.)",
+            ));
+        };
+        check(body, self.dialect.lenient)?;
+        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+        if !rules.has_model(model) {
+            return Err(ApiError::model_not_found(model));
+        }
+        let flag = |pointer: &str| body.pointer(pointer).and_then(Value::as_bool);
+        let endpoint = match request.path.as_str() {
+            "/v1/responses" => Endpoint::Responses(body.clone()),
+            "/v1/embeddings" => Endpoint::Embeddings {
+                as_base64: body.get("encoding_format").is_some_and(|format| format == "base64"),
+            },
+            _ => Endpoint::Chat {
+                include_usage: flag("/stream_options/include_usage") == Some(true),
+            },
+        };
+        let include_obfuscation = flag("/stream_options/include_obfuscation") != Some(false);
+        let stream = flag("/stream") == Some(true);
+        Ok(Call::new(model, stream, OpenAiCall { endpoint, include_obfuscation }))
+    }
+
+    fn error(&self, error: &ProviderError) -> ApiError {
+        ApiError::from(error)
+    }
+
+    fn body(&self, answer: &Answer<'_, OpenAiCall>) -> Result<Value, ApiError> {
+        match &answer.call.detail.endpoint {
+            Endpoint::Chat { .. } => Ok(chat_body(answer.response, &self.dialect)),
+            Endpoint::Responses(request) => Ok(writer(answer, request).finished()),
+            Endpoint::Embeddings { .. } => Err(ApiError::invalid_request(
+                "the script's reply holds a message, and this request asks for embeddings",
+            )),
+        }
+    }
+
+    fn frames(&self, answer: &Answer<'_, OpenAiCall>) -> Vec<Vec<u8>> {
+        let OpenAiCall { endpoint, include_obfuscation } = &answer.call.detail;
+        let include_obfuscation = *include_obfuscation;
+        let Answer { response, chunk_chars, wire, .. } = *answer;
+        match endpoint {
+            Endpoint::Chat { include_usage } => {
+                let options = ChatOptions { include_usage: *include_usage, include_obfuscation };
+                chat_frames(response, chunk_chars, wire, &self.dialect, options)
+            }
+            Endpoint::Responses(request) => {
+                writer(answer, request).frames(chunk_chars, include_obfuscation, wire)
+            }
+            Endpoint::Embeddings { .. } => Vec::new(),
+        }
+    }
+
+    fn embeddings(
+        &self,
+        call: &Call<OpenAiCall>,
+        response: &EmbeddingResponse,
+    ) -> Result<Value, ApiError> {
+        let Endpoint::Embeddings { as_base64 } = call.detail.endpoint else {
+            return Err(ApiError::invalid_request(
+                "the script's reply holds embeddings, and this request asks for a message",
+            ));
+        };
+        let mut body = embeddings_body(response, as_base64 && !self.dialect.floats_only);
+        if response.model.is_empty()
+            && let Some(fields) = body.as_object_mut()
+        {
+            fields.insert("model".into(), call.model.clone().into());
+        }
+        if self.dialect.shuffled_embeddings
+            && let Some(Value::Array(data)) = body.get_mut("data")
+        {
+            data.reverse();
+        }
+        Ok(body)
+    }
+
+    fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
+        let reply = ErrorReply::new(error.status, self.error_body(error));
+        match error.retry_after_header() {
+            Some(delay) => reply.header("retry-after", delay),
+            None => reply,
+        }
+    }
+
+    fn error_frames(
+        &self,
+        answer: &Answer<'_, OpenAiCall>,
+        sent: usize,
+        error: &ApiError,
+    ) -> Vec<Vec<u8>> {
+        match &answer.call.detail.endpoint {
+            Endpoint::Responses(request) => {
+                writer(answer, request).error_frames(error, sent, &self.dialect, answer.wire)
+            }
+            _ => vec![answer.wire.data(&self.error_body(error))],
+        }
+    }
+
+    fn headers(&self, request_id: &str) -> Vec<(String, String)> {
+        let headers = [
+            ("x-request-id", request_id),
+            ("openai-processing-ms", "12"),
+            ("openai-version", "2020-10-01"),
+        ];
+        headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+}
+
+impl OpenAiApi {
+    fn error_body(&self, error: &ApiError) -> Value {
+        let mut body = error.body();
+        if self.dialect.numeric_codes
+            && let Some(code) = body.pointer_mut("/error/code")
+        {
+            *code = json!(error.status);
+        }
+        body
+    }
+}
+
+fn writer<'a>(answer: &Answer<'a, OpenAiCall>, request: &'a Value) -> Writer<'a> {
+    let included = request.get("include").and_then(Value::as_array);
+    let encrypted = match included {
+        Some(included) if included.iter().any(|name| name == "reasoning.encrypted_content") => {
+            Encrypted::Always
+        }
+        _ => Encrypted::Never,
+    };
+    Writer { response: answer.response, request, encrypted }
+}
+
+fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
+    let refused = |message: String| ApiError::new(401, "invalid_request_error", message);
+    match request.bearer() {
+        key if rules.accepts_key(key) => Ok(()),
+        Some(key) => {
+            let message = format!(
+                "Incorrect API key provided: {}. You can find your API key at \
+                 https://platform.openai.com/account/api-keys.",
+                masked(key)
+            );
+            Err(refused(message).code("invalid_api_key"))
+        }
+        None => Err(refused(
+            "You didn't provide an API key. You need to provide your API key in an Authorization \
+             header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
+                .into(),
+        )),
+    }
+}
+
+/// A key as the vendor repeats it: a long one with its first and last four characters.
+fn masked(key: &str) -> String {
+    let length = key.chars().count();
+    let hidden = |index: usize| length < 16 || (4..length - 4).contains(&index);
+    key.chars().enumerate().map(|(index, c)| if hidden(index) { '*' } else { c }).collect()
+}

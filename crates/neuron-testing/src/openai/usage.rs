@@ -1,0 +1,92 @@
+//! Token counts under the vendor's names, which differ between its APIs. Its prompt tokens include
+//! the cached ones, as ours do.
+
+use neuron_types::TokenUsage;
+use serde_json::{Map, Value, json};
+
+/// The counts of Chat Completions. Those that are not known are left out.
+pub(super) fn chat_usage(usage: &TokenUsage) -> Value {
+    let mut json = json!({
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens(),
+    });
+    let prompt = [
+        ("cached_tokens", usage.cache_read_tokens),
+        ("cache_write_tokens", usage.cache_creation_tokens),
+    ];
+    let completion = [("reasoning_tokens", usage.reasoning_tokens)];
+    for (key, counts) in
+        [("prompt_tokens_details", &prompt[..]), ("completion_tokens_details", &completion[..])]
+    {
+        let known: Map<String, Value> = counts
+            .iter()
+            .filter_map(|(name, count)| Some(((*name).to_owned(), (*count)?.into())))
+            .collect();
+        if let (false, Some(fields)) = (known.is_empty(), json.as_object_mut()) {
+            fields.insert(key.to_owned(), known.into());
+        }
+    }
+    json
+}
+
+/// The counts of the Responses API, which has no way to leave one out.
+pub(super) fn responses_usage(usage: &TokenUsage) -> Value {
+    json!({
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read_tokens.unwrap_or(0),
+            "cache_write_tokens": usage.cache_creation_tokens.unwrap_or(0),
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens.unwrap_or(0)},
+        "total_tokens": usage.total_tokens(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_their_places() {
+        let usage = TokenUsage {
+            input_tokens: 100,
+            output_tokens: 20,
+            cache_read_tokens: Some(60),
+            cache_creation_tokens: Some(30),
+            reasoning_tokens: Some(5),
+            iterations: None,
+        };
+        assert_eq!(
+            chat_usage(&usage),
+            json!({
+                "prompt_tokens": 100,
+                "completion_tokens": 20,
+                "total_tokens": 120,
+                "prompt_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+                "completion_tokens_details": {"reasoning_tokens": 5},
+            })
+        );
+        assert_eq!(
+            responses_usage(&usage),
+            json!({
+                "input_tokens": 100,
+                "input_tokens_details": {"cached_tokens": 60, "cache_write_tokens": 30},
+                "output_tokens": 20,
+                "output_tokens_details": {"reasoning_tokens": 5},
+                "total_tokens": 120,
+            })
+        );
+    }
+
+    #[test]
+    fn counts_that_are_not_known_are_left_out_where_they_can_be() {
+        let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
+        assert_eq!(
+            chat_usage(&usage),
+            json!({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10})
+        );
+        assert_eq!(responses_usage(&usage)["input_tokens_details"]["cached_tokens"], 0);
+    }
+}
