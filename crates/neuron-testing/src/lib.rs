@@ -27,9 +27,9 @@
 //! # }
 //! ```
 //!
-//! An [`AnthropicServer`] answers from the same script over HTTP, on the loopback interface, and
-//! refuses what the vendor refuses. It is for tests of a provider, and for tests and examples that
-//! go through one.
+//! An [`AnthropicServer`], an [`OpenAiServer`] and an [`OllamaServer`] answer from the same script
+//! over HTTP, on the loopback interface, and refuse what the vendor refuses. They are for tests of a
+//! provider, and for tests and examples that go through one.
 //!
 //! # Where to look
 //!
@@ -38,8 +38,12 @@
 //! | one scripted answer, its delays and its failures | [`Reply`] |
 //! | a provider for tests of whatever calls a model | [`ScriptedProvider`] |
 //! | a server for tests of whatever speaks HTTP to Anthropic | [`AnthropicServer`] |
+//! | one for OpenAI, or for a server that is compatible with it | [`OpenAiServer`], [`openai::Dialect`] |
+//! | one for Ollama | [`OllamaServer`], [`ollama::Dialect`] |
+//! | one for a vendor of your own | [`vendor`] |
+//! | what servers do besides answering: records, connections, waiting | [`vendor::VendorServer`] |
 //! | any status and bytes, split and cut anywhere | [`ServerReply`], [`Wire`] |
-//! | the vendor's rules and formats without HTTP | [`anthropic`] |
+//! | a vendor's rules and formats without HTTP | [`anthropic`], [`openai`], [`ollama`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -49,6 +53,7 @@ mod scripted_provider;
 mod loopback;
 
 pub mod anthropic;
+pub mod ollama;
 pub mod openai;
 
 pub mod vendor;
@@ -60,6 +65,7 @@ mod queue;
 
 pub use anthropic::AnthropicServer;
 pub use loopback::{RecordedRequest, ServerReply, Wire};
+pub use ollama::OllamaServer;
 pub use openai::OpenAiServer;
 pub use script::Reply;
 pub use scripted_provider::ScriptedProvider;

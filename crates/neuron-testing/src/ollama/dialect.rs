@@ -1,0 +1,68 @@
+//! What older versions, and other servers of this API, do otherwise.
+
+/// What older versions of Ollama, and other servers of its API, do otherwise.
+///
+/// The default is a server of today. Each method adds one quirk.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::OllamaServer;
+/// use neuron_testing::ollama::Dialect;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = OllamaServer::builder()
+///     .dialect(Dialect::default().without_call_ids().calls_in_last_line())
+///     .start(["hello"])
+///     .await?;
+/// # drop(server);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dialect {
+    pub(super) no_call_ids: bool,
+    pub(super) calls: CallLines,
+    pub(super) no_prompt_count: bool,
+}
+
+/// In which lines of a stream tool calls are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum CallLines {
+    /// All in one line, before the last.
+    #[default]
+    Together,
+    Apart,
+    Last,
+}
+
+impl Dialect {
+    /// Leaves out the ids and the indexes of tool calls.
+    #[must_use]
+    pub fn without_call_ids(mut self) -> Self {
+        self.no_call_ids = true;
+        self
+    }
+
+    /// Streams each tool call in a line of its own.
+    #[must_use]
+    pub fn calls_apart(mut self) -> Self {
+        self.calls = CallLines::Apart;
+        self
+    }
+
+    /// Streams tool calls in the last line, which says that the answer is done.
+    #[must_use]
+    pub fn calls_in_last_line(mut self) -> Self {
+        self.calls = CallLines::Last;
+        self
+    }
+
+    /// Leaves out how many tokens the prompt has, as when all of it was cached.
+    #[must_use]
+    pub fn without_prompt_count(mut self) -> Self {
+        self.no_prompt_count = true;
+        self
+    }
+}

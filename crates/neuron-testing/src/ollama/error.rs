@@ -1,0 +1,103 @@
+//! Errors as Ollama sends them: a status and a text.
+
+use std::fmt;
+use std::time::Duration;
+
+use neuron_types::ProviderError;
+use serde_json::{Value, json};
+
+/// An error of Ollama's: an HTTP status and a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// The HTTP status. Within a stream it does not show.
+    pub status: u16,
+    /// The text.
+    pub message: String,
+    /// What the `retry-after` header says.
+    pub retry_after: Option<Duration>,
+}
+
+impl ApiError {
+    /// Builds an error without a `retry-after` header.
+    pub fn new(status: u16, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), retry_after: None }
+    }
+
+    /// Builds a 400.
+    pub fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(400, message)
+    }
+
+    /// Returns the JSON body, also the line that breaks a stream.
+    #[must_use]
+    pub fn body(&self) -> Value {
+        json!({"error": self.message})
+    }
+
+    /// Returns the value of the `retry-after` header, in seconds.
+    #[must_use]
+    pub fn retry_after_header(&self) -> Option<String> {
+        self.retry_after.map(|delay| delay.as_secs_f64().to_string())
+    }
+
+    pub(super) fn model_not_found(model: &str) -> Self {
+        Self::new(404, format!("model '{model}' not found"))
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// The error from which a provider makes this one again, as far as Ollama has one.
+impl From<&ProviderError> for ApiError {
+    fn from(error: &ProviderError) -> Self {
+        match error {
+            ProviderError::RateLimit { retry_after } => {
+                Self { retry_after: *retry_after, ..Self::new(429, "too many requests") }
+            }
+            ProviderError::InsufficientResources(text) => Self::new(402, text),
+            ProviderError::ModelLoading(text) | ProviderError::ServiceUnavailable(text) => {
+                Self::new(503, text)
+            }
+            ProviderError::Timeout(after) => {
+                Self::new(504, format!("the request timed out after {after:?}"))
+            }
+            ProviderError::Authentication(text) => Self::new(401, text),
+            ProviderError::InvalidRequest(text) => Self::invalid_request(text),
+            ProviderError::ModelNotFound(model) => Self::model_not_found(model),
+            // Within a stream there is nothing but the text.
+            ProviderError::StreamError(text) => Self::new(500, text),
+            other => Self::new(500, other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: ProviderError, expected: &str) {
+        assert_eq!(ApiError::from(&error).to_string(), expected);
+    }
+
+    #[test]
+    fn every_provider_error_has_its_status() {
+        use ProviderError as E;
+        check(E::RateLimit { retry_after: None }, "429: too many requests");
+        check(E::InsufficientResources("pay".into()), "402: pay");
+        check(E::ModelLoading("m".into()), "503: m");
+        check(E::ServiceUnavailable("busy".into()), "503: busy");
+        check(E::Timeout(Duration::from_secs(3)), "504: the request timed out after 3s");
+        check(E::Authentication("no".into()), "401: no");
+        check(E::InvalidRequest("bad".into()), "400: bad");
+        check(E::ModelNotFound("m".into()), "404: model 'm' not found");
+        check(E::StreamError("cut".into()), "500: cut");
+        check(E::Other("odd".into()), "500: odd");
+    }
+}

@@ -1,0 +1,29 @@
+//! Ollama's own API on the loopback interface, and its parts for tests without HTTP.
+//!
+//! [`OllamaServer`] refuses what Ollama refuses, with its words. That is less than others do: Ollama
+//! takes unknown fields and options, conversations that make no sense, and any tool.
+
+mod chat;
+mod check;
+mod dialect;
+mod done_reason;
+mod embeddings;
+mod error;
+mod server;
+
+pub use chat::{chat_body, chat_bytes};
+pub use check::{check_chat_request, check_embed_request};
+pub use dialect::Dialect;
+pub use done_reason::{done_reason_from_wire, done_reason_to_wire};
+pub use embeddings::embeddings_body;
+pub use error::ApiError;
+pub use server::{OllamaApi, OllamaCall, OllamaServer, OllamaServerBuilder};
+
+/// When everything happens: answers are the same in every run.
+const CREATED_AT: &str = "2025-11-20T12:00:00.123456789Z";
+
+/// How long everything takes, in nanoseconds.
+const TOTAL_DURATION: u64 = 5_000_000_000;
+const LOAD_DURATION: u64 = 1_000_000_000;
+const PROMPT_EVAL_DURATION: u64 = 500_000_000;
+const EVAL_DURATION: u64 = 3_000_000_000;

@@ -1,0 +1,174 @@
+//! The vendor: which requests it takes, and the form of its answers.
+
+use neuron_types::{EmbeddingResponse, ProviderError};
+use serde_json::Value;
+
+use super::chat::{chat_body, chat_frames};
+use super::check::{check_chat_request, check_embed_request};
+use super::dialect::Dialect;
+use super::embeddings::embeddings_body;
+use super::error::ApiError;
+use crate::loopback::RecordedRequest;
+use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder};
+
+/// Ollama on the loopback interface: `POST {url}/api/chat` and `/api/embed`, answered from one
+/// script.
+///
+/// A request that Ollama would refuse is refused in its form and uses up no reply
+/// ([`check_chat_request`] has the rules). Every other request gets the next reply: as lines of JSON
+/// unless it has `"stream": false`. A request for embeddings wants an
+/// [`EmbeddingResponse`](neuron_types::EmbeddingResponse) there, and gets a 400 if there is
+/// something else, as does the opposite.
+///
+/// No key is needed unless the builder sets one. A [`Reply`](crate::Reply) that breaks after so many
+/// events counts lines; an error within a stream is a line that has nothing but its text.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::{OllamaServer, Reply};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = OllamaServer::start([
+///     Reply::tool_call("call_a1b2c3d4", "add", serde_json::json!({"a": 2, "b": 2})),
+///     Reply::text("It is 4."),
+/// ])
+/// .await?;
+///
+/// // Give `server.url()` to a provider.
+/// assert_eq!(server.remaining(), 2);
+/// # Ok(())
+/// # }
+/// ```
+pub type OllamaServer = VendorServer<OllamaApi>;
+
+/// Sets an [`OllamaServer`] up.
+pub type OllamaServerBuilder = VendorServerBuilder<OllamaApi>;
+
+impl VendorServerBuilder<OllamaApi> {
+    /// Makes it an older server, or another one of the same API.
+    pub fn dialect(mut self, dialect: Dialect) -> Self {
+        self.vendor.dialect = dialect;
+        self
+    }
+}
+
+/// Ollama's rules and forms.
+#[derive(Debug, Clone, Default)]
+pub struct OllamaApi {
+    dialect: Dialect,
+}
+
+/// What an answer of Ollama's follows from: the endpoint.
+#[derive(Debug)]
+pub struct OllamaCall {
+    endpoint: Endpoint,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Endpoint {
+    Chat,
+    Embed,
+}
+
+impl Vendor for OllamaApi {
+    type Detail = OllamaCall;
+    type Error = ApiError;
+
+    const NEEDS_KEY: bool = false;
+
+    /// Refuses what Ollama refuses, in its order.
+    fn check(
+        &self,
+        request: &RecordedRequest,
+        rules: &Rules,
+    ) -> Result<Call<OllamaCall>, ApiError> {
+        let endpoint = match (request.method.as_str(), request.path.as_str()) {
+            ("POST", "/api/chat") => Endpoint::Chat,
+            ("POST", "/api/embed") => Endpoint::Embed,
+            (_, "/api/chat" | "/api/embed") => {
+                return Err(ApiError::new(405, "405 method not allowed"));
+            }
+            _ => return Err(ApiError::new(404, "404 page not found")),
+        };
+        if !rules.accepts_key(request.bearer()) {
+            return Err(ApiError::new(401, "unauthorized"));
+        }
+        let Some(body) = &request.json else {
+            let message = match request.body.as_slice() {
+                [] => "missing request body",
+                _ => "the request body is no JSON",
+            };
+            return Err(ApiError::invalid_request(message));
+        };
+        match endpoint {
+            Endpoint::Chat => check_chat_request(body)?,
+            Endpoint::Embed => check_embed_request(body)?,
+        }
+        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+        if !rules.has_model(model) {
+            return Err(ApiError::model_not_found(model));
+        }
+        let stream = endpoint == Endpoint::Chat
+            && body.get("stream").and_then(Value::as_bool) != Some(false);
+        Ok(Call::new(model, stream, OllamaCall { endpoint }))
+    }
+
+    fn error(&self, error: &ProviderError) -> ApiError {
+        ApiError::from(error)
+    }
+
+    fn body(&self, answer: &Answer<'_, OllamaCall>) -> Result<Value, ApiError> {
+        match answer.call.detail.endpoint {
+            Endpoint::Chat => Ok(chat_body(answer.response, &self.dialect)),
+            Endpoint::Embed => Err(ApiError::invalid_request(
+                "the script's reply holds a message, and this request asks for embeddings",
+            )),
+        }
+    }
+
+    fn frames(&self, answer: &Answer<'_, OllamaCall>) -> Vec<Vec<u8>> {
+        chat_frames(answer.response, answer.chunk_chars, answer.wire, &self.dialect)
+    }
+
+    fn embeddings(
+        &self,
+        call: &Call<OllamaCall>,
+        response: &EmbeddingResponse,
+    ) -> Result<Value, ApiError> {
+        if call.detail.endpoint != Endpoint::Embed {
+            return Err(ApiError::invalid_request(
+                "the script's reply holds embeddings, and this request asks for a message",
+            ));
+        }
+        let mut body = embeddings_body(response);
+        if response.model.is_empty()
+            && let Some(fields) = body.as_object_mut()
+        {
+            fields.insert("model".into(), call.model.clone().into());
+        }
+        Ok(body)
+    }
+
+    fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
+        let reply = ErrorReply::new(error.status, error.body());
+        match error.retry_after_header() {
+            Some(delay) => reply.header("retry-after", delay),
+            None => reply,
+        }
+    }
+
+    fn error_frames(
+        &self,
+        answer: &Answer<'_, OllamaCall>,
+        _sent: usize,
+        error: &ApiError,
+    ) -> Vec<Vec<u8>> {
+        vec![answer.wire.json_line(&error.body())]
+    }
+
+    fn stream_type(&self) -> &'static str {
+        "application/x-ndjson"
+    }
+}
