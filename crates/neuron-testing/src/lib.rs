@@ -44,6 +44,7 @@
 //! | what servers do besides answering: records, connections, waiting | [`vendor::VendorServer`] |
 //! | any status and bytes, split and cut anywhere | [`ServerReply`], [`Wire`] |
 //! | a vendor's rules and formats without HTTP | [`anthropic`], [`openai`], [`ollama`] |
+//! | whether a provider of yours holds the contract | [`conformance`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -57,6 +58,8 @@ pub mod ollama;
 pub mod openai;
 
 pub mod vendor;
+
+pub mod conformance;
 
 mod base64;
 mod chunks;

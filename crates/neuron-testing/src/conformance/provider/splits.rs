@@ -1,0 +1,65 @@
+//! Bytes that are split anywhere.
+
+use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage};
+use serde_json::json;
+
+use super::bench::Bench;
+use super::events::check_events;
+use super::tools::ask_with_tools;
+use super::{Capabilities, ProviderHarness};
+use crate::{Reply, Wire};
+
+/// Checks that an answer is the same however its bytes are split and written: streams at every
+/// byte, and in single bytes.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn splits<H: ProviderHarness>(harness: &H) {
+    let bench = Bench::start(harness, "splits").await;
+    let (request, answer) = (ask_with_tools(), small_answer(&bench.can));
+    let case = bench.case("the answer");
+    let length = bench.frames(&case, &request, &answer).await.concat().len();
+    let expected = case.ok(bench.whole(&case, &request, answer.clone()).await);
+    let expected = bench.meaning(&expected);
+
+    let wire = Wire::default;
+    let every = [1, 2, 3, 7].map(|bytes| wire().split_every(bytes));
+    let forms = [wire().crlf(), wire().no_space(), wire().comments(), wire().padded()];
+    let single = forms.clone().map(|wire| wire.split_every(1));
+    let two = (1..length).map(|bytes| wire().split_at(bytes));
+    for wire in every.iter().cloned().chain(forms).chain(single).chain(two) {
+        let case = bench.case(format_args!("a stream over {wire:?}"));
+        let reply = Reply::from(answer.clone()).over(wire);
+        let events = case.ok(bench.streamed(&case, &request, reply).await);
+        let response = check_events(&case, events);
+        case.equal("the answer", bench.meaning(&response), expected.clone());
+    }
+    for wire in every {
+        let case = bench.case(format_args!("a whole answer over {wire:?}"));
+        let reply = Reply::from(answer.clone()).over(wire);
+        let response = case.ok(bench.whole(&case, &request, reply).await);
+        case.equal("the answer", bench.meaning(&response), expected.clone());
+    }
+}
+
+/// An answer of everything, and small: every byte of it costs a call.
+pub(super) fn small_answer(can: &Capabilities) -> CompletionResponse {
+    let signature = if can.signatures { "c2ln" } else { "" };
+    let thinking = ContentBlock::Thinking { thinking: "hm é".into(), signature: signature.into() };
+    let content = can.thinking.then_some(thinking).into_iter().chain([
+        ContentBlock::Text("añ🦀".into()),
+        ContentBlock::ToolUse {
+            id: "call_1".into(),
+            name: "look".into(),
+            input: json!({"é": ["\"\n"]}),
+        },
+    ]);
+    CompletionResponse {
+        id: "answer_1".into(),
+        model: "m".into(),
+        message: Message { role: Role::Assistant, content: content.collect() },
+        usage: TokenUsage { input_tokens: 50, output_tokens: 9, ..TokenUsage::default() },
+        stop_reason: StopReason::ToolUse,
+    }
+}

@@ -1,0 +1,90 @@
+//! Reasoning: it arrives, and goes back as it came.
+
+use serde_json::json;
+
+use super::ProviderHarness;
+use super::bench::{Bench, ask};
+use super::case::Case;
+use super::json::has_text;
+use super::meaning;
+use super::tools::{answer_calls, ask_with_tools};
+use crate::Reply;
+use neuron_types::{CompletionResponse, Message};
+
+const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
+const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
+
+/// Checks reasoning before a text and before a tool call, on both ways.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn thinking<H: ProviderHarness>(harness: &H) {
+    let bench = Bench::start(harness, "thinking").await;
+    if !bench.can.thinking {
+        return;
+    }
+    let signature = if bench.can.signatures { SIGNATURE } else { "" };
+
+    let case = bench.case("before a text");
+    let mut request = ask();
+    let reply = Reply::text("It is 4.").thinking(THOUGHT, signature).chunk_chars(5);
+    let response = bench.both(&case, &request, reply).await;
+    check(&bench, &case, &response, THOUGHT);
+    case.equal("the text", response.message.text(), "It is 4.");
+    request.messages.extend([response.message, Message::user("and then?")]);
+    for body in bench.sent(&case, &request).await {
+        check_returned(&bench, &case, &body, THOUGHT);
+    }
+
+    let case = bench.case("before a tool call");
+    let mut request = ask_with_tools();
+    let reply = Reply::tool_call("call_1", "look", json!({"a": 1})).thinking(THOUGHT, signature);
+    let response = bench.both(&case, &request, reply).await;
+    check(&bench, &case, &response, THOUGHT);
+    case.equal("the number of tool calls", response.message.tool_uses().count(), 1);
+    request.messages.push(response.message);
+    answer_calls(&mut request, false);
+    for body in bench.sent(&case, &request).await {
+        check_returned(&bench, &case, &body, THOUGHT);
+    }
+
+    if bench.can.signatures {
+        let case = bench.case("a signature without a text");
+        let mut request = ask();
+        let reply = Reply::text("It is 4.").thinking("", signature);
+        let response = bench.both(&case, &request, reply).await;
+        check(&bench, &case, &response, "");
+        request.messages.extend([response.message, Message::user("and then?")]);
+        for body in bench.sent(&case, &request).await {
+            check_returned(&bench, &case, &body, "");
+        }
+    }
+}
+
+fn check<H: ProviderHarness>(
+    bench: &Bench<H>,
+    case: &Case,
+    response: &CompletionResponse,
+    thought: &str,
+) {
+    case.equal("the reasoning", meaning::thinking(&response.message), thought);
+    // A raw block may keep it where only its own provider looks.
+    if let Some(signature) = meaning::signature(&response.message) {
+        case.holds(bench.can.signatures, "a signature came from nowhere");
+        case.equal("the signature", signature, SIGNATURE);
+    }
+}
+
+fn check_returned<H: ProviderHarness>(
+    bench: &Bench<H>,
+    case: &Case,
+    body: &serde_json::Value,
+    thought: &str,
+) {
+    if bench.can.thinking_returns {
+        case.holds(has_text(body, thought), "the reasoning is not in the next request");
+        let signed = !bench.can.signatures || has_text(body, SIGNATURE);
+        case.holds(signed, "the signature is not in the next request");
+    }
+}
