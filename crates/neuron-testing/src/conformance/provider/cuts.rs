@@ -23,9 +23,9 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     streams(&bench, &answer).await;
 }
 
-/// Both ways to cut at a byte.
-fn cuts_at(bytes: usize) -> [Wire; 2] {
-    [Wire::default().cut_at(bytes), Wire::default().end_at(bytes)]
+/// Both ways to cut at a byte, and what to call them.
+fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
+    [("broken off", Wire::default().cut_at(bytes)), ("ended", Wire::default().end_at(bytes))]
 }
 
 async fn whole_answers<H: ProviderHarness>(bench: &Bench<H>, answer: &CompletionResponse) {
@@ -35,8 +35,9 @@ async fn whole_answers<H: ProviderHarness>(bench: &Bench<H>, answer: &Completion
     // White space at the end means nothing.
     let needed = body.trim_ascii_end().len();
     for bytes in 0..needed {
-        for wire in cuts_at(bytes) {
-            let case = bench.case(format_args!("a whole answer over {wire:?} of {needed}"));
+        for (how, wire) in cuts_at(bytes) {
+            let case =
+                bench.case(format_args!("a whole answer {how} after {bytes} of {needed} bytes"));
             let reply = Reply::from(answer.clone()).over(wire);
             case.err(bench.whole(&case, &request, reply).await);
         }
@@ -58,8 +59,8 @@ async fn streams<H: ProviderHarness>(bench: &Bench<H>, answer: &CompletionRespon
     let expected = case.ok(bench.whole(&case, &request, answer.clone()).await);
     let expected = bench.meaning(&expected);
     for bytes in 0..length {
-        for wire in cuts_at(bytes) {
-            let case = bench.case(format_args!("a stream over {wire:?} of {length}"));
+        for (how, wire) in cuts_at(bytes) {
+            let case = bench.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
             let reply = Reply::from(answer.clone()).over(wire);
             let events = match bench.streamed(&case, &request, reply).await {
                 Ok(events) => events,

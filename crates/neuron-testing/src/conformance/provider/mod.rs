@@ -26,7 +26,8 @@
 //! calls, the portable form of raw blocks), so that a provider may keep what it likes in
 //! [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
 //!
-//! What the vendor cannot express is said in [`Capabilities`]. The default demands everything.
+//! What the vendor cannot express is said in [`Capabilities`]. The default demands everything. A part
+//! needs a tokio runtime of any flavour, with a clock that is not paused.
 //!
 //! # Example: a provider of your own
 //!
@@ -77,7 +78,7 @@
 //!     fn capabilities(&self) -> Capabilities {
 //!         Capabilities {
 //!             request_id_header: Some("request-id"),
-//!             // This vendor has no words for two reasons and one error.
+//!             // This vendor has no word for one reason and one error.
 //!             ..Capabilities::default()
 //!                 .without_stop_reasons(&[StopReason::ContentFilter])
 //!                 .without_errors(&["ModelLoading"])
@@ -137,7 +138,7 @@ pub use usage::usage;
 
 /// Checks every part, one after the other.
 ///
-/// It needs a tokio runtime whose clock runs, and takes some seconds.
+/// It takes some seconds: bytes are split and cut at every position.
 ///
 /// # Panics
 ///

@@ -24,19 +24,32 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
     let expected = bench.meaning(&expected);
 
     let wire = Wire::default;
-    let every = [1, 2, 3, 7].map(|bytes| wire().split_every(bytes));
-    let forms = [wire().crlf(), wire().no_space(), wire().comments(), wire().padded()];
-    let single = forms.clone().map(|wire| wire.split_every(1));
-    let two = (1..length).map(|bytes| wire().split_at(bytes));
-    for wire in every.iter().cloned().chain(forms).chain(single).chain(two) {
-        let case = bench.case(format_args!("a stream over {wire:?}"));
+    let forms = [
+        ("with CR LF", wire().crlf()),
+        ("without spaces", wire().no_space()),
+        ("with comments", wire().comments()),
+        ("with padding", wire().padded()),
+    ];
+    let every = |(name, wire): (&str, Wire)| {
+        [1, 2, 3, 7].map(|bytes| {
+            (format!("split every {bytes} bytes, {name}"), wire.clone().split_every(bytes))
+        })
+    };
+    let pieces = every(("as usual", wire()));
+    let streams = (1..length)
+        .map(|bytes| (format!("split after {bytes} of {length} bytes"), wire().split_at(bytes)))
+        .chain(pieces.clone())
+        .chain(forms.clone().map(|(name, wire)| (name.to_owned(), wire)))
+        .chain(forms.into_iter().flat_map(every));
+    for (how, wire) in streams {
+        let case = bench.case(format_args!("a stream {how}"));
         let reply = Reply::from(answer.clone()).over(wire);
         let events = case.ok(bench.streamed(&case, &request, reply).await);
         let response = check_events(&case, events);
         case.equal("the answer", bench.meaning(&response), expected.clone());
     }
-    for wire in every {
-        let case = bench.case(format_args!("a whole answer over {wire:?}"));
+    for (how, wire) in pieces {
+        let case = bench.case(format_args!("a whole answer {how}"));
         let reply = Reply::from(answer.clone()).over(wire);
         let response = case.ok(bench.whole(&case, &request, reply).await);
         case.equal("the answer", bench.meaning(&response), expected.clone());
