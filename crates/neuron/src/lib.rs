@@ -33,12 +33,17 @@
     feature = "anthropic",
     doc = "| [`anthropic`] | `neuron-provider-anthropic` | Anthropic's Messages API |"
 )]
+#![cfg_attr(
+    feature = "tower",
+    doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
+)]
 //!
 //! # Features
 //!
 //! | feature | enables | default |
 //! |---|---|---|
 //! | `anthropic` | `neuron-provider-anthropic` | yes |
+//! | `tower` | `neuron-tower` | no |
 //! | `full` | all of them, except the Temporal adapter | no |
 
 pub use neuron_context as context;
@@ -46,6 +51,8 @@ pub use neuron_loop as agent;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
 pub use neuron_tool as tool;
+#[cfg(feature = "tower")]
+pub use neuron_tower as tower;
 pub use neuron_types as types;
 
 pub mod prelude;

@@ -1,0 +1,56 @@
+//! An agent whose calls of the model are limited, retried and timed by tower.
+//!
+//! A server in this process plays a model on a bad day, in Anthropic's wire format: overloaded at
+//! first, then over its rate, then slow, and well at last. The agent notices nothing of it.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_provider_anthropic::Anthropic;
+use neuron_testing::{AnthropicServer, Reply, ServerReply};
+use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_types::{ProviderError, ToolContext};
+use tower::{BoxError, ServiceBuilder};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let server = AnthropicServer::start(script()).await?;
+    let provider = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+
+    let start = Instant::now();
+    let say = move |text: String| println!("{:>5} ms  {text}", start.elapsed().as_millis());
+
+    // From the outside in. A call has a place among four while it waits for its retries, each
+    // attempt counts against the rate and has a time limit of its own.
+    let layers = ServiceBuilder::new()
+        .layer(CallLimitLayer::new(4))
+        .retry(RetryTransient::new().max_retries(3).base_delay(Duration::from_millis(100)))
+        .layer(ShareLayer)
+        .rate_limit(50, Duration::from_secs(60))
+        .map_err(move |error: BoxError| {
+            say(format!("attempt failed: {error}"));
+            error
+        })
+        .timeout(Duration::from_millis(400));
+    let provider = ServiceProvider::layered(layers, provider);
+
+    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000)).build();
+    let ctx = ToolContext::default();
+    let result = agent.run_text("Are you well?", &ctx).await?;
+    say(format!("the agent got its answer: {}", result.response));
+
+    println!("\n{} requests reached the server, {} turn", server.requests().len(), result.turns);
+    Ok(())
+}
+
+fn script() -> Vec<ServerReply> {
+    vec![
+        ProviderError::ServiceUnavailable("Overloaded".into()).into(),
+        ServerReply::from(ProviderError::RateLimit { retry_after: None })
+            .header("retry-after-ms", "250"),
+        Reply::text("I am slow today.").delay(Duration::from_secs(5)).into(),
+        "I am well again, thank you.".into(),
+    ]
+}

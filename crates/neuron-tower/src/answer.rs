@@ -1,0 +1,70 @@
+//! What a model service answers.
+
+use std::future::Future;
+
+use futures_util::stream;
+use neuron_types::{
+    CompletionResponse, ProviderError, StreamEvent, StreamHandle, StreamReceiver, WasmCompatSend,
+    message_events,
+};
+
+/// The answer to a [`ModelCall`](crate::ModelCall): whole, or as a stream.
+///
+/// A service should answer as the call asks. One that cannot, such as a cache of whole answers, may
+/// answer otherwise: [`ServiceProvider`](crate::ServiceProvider) converts.
+#[derive(Debug)]
+pub enum ModelAnswer {
+    /// The whole answer.
+    Whole(Box<CompletionResponse>),
+    /// The answer as it comes. Errors after its beginning are events in it: no layer sees them.
+    Stream(StreamHandle),
+}
+
+impl ModelAnswer {
+    /// Returns the whole answer, reading a stream to its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`StreamHandle::into_response`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the call.
+    pub fn into_response(
+        self,
+    ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
+        async move {
+            match self {
+                Self::Whole(response) => Ok(*response),
+                Self::Stream(handle) => handle.into_response().await,
+            }
+        }
+    }
+
+    /// Returns the answer as a stream; that of a whole answer has one delta for each block.
+    #[must_use]
+    pub fn into_stream(self) -> StreamHandle {
+        match self {
+            Self::Whole(response) => {
+                let mut events: Vec<StreamEvent> = message_events(&response.message).collect();
+                events.push(StreamEvent::Usage(response.usage.clone()));
+                events.push(StreamEvent::MessageComplete(response.message.clone()));
+                events.push(StreamEvent::ResponseComplete(response));
+                StreamReceiver::new(stream::iter(events)).into()
+            }
+            Self::Stream(handle) => handle,
+        }
+    }
+}
+
+impl From<CompletionResponse> for ModelAnswer {
+    fn from(response: CompletionResponse) -> Self {
+        Self::Whole(Box::new(response))
+    }
+}
+
+impl From<StreamHandle> for ModelAnswer {
+    fn from(handle: StreamHandle) -> Self {
+        Self::Stream(handle)
+    }
+}

@@ -1,0 +1,105 @@
+//! An embedding provider as a tower service, and back.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use neuron_types::{
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, WasmBoxedFuture,
+    WasmCompatSend,
+};
+use tower::{BoxError, Service};
+
+use crate::ServiceProvider;
+use crate::error::embedding_error;
+use crate::service_provider::begin;
+
+/// An [`EmbeddingProvider`] as a tower service.
+///
+/// It is always ready, and its clones share the provider. Requests are shared, so that a clone is
+/// cheap. The provider takes a request of its own: where a layer such as `retry` still holds the
+/// shared one, each attempt copies it.
+///
+/// A [`ServiceProvider`] around it is an embedding provider again.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider};
+/// use neuron_types::*;
+/// use tower::ServiceBuilder;
+///
+/// # struct Length;
+/// # impl EmbeddingProvider for Length {
+/// #     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
+/// #         let embeddings = request.input.iter().map(|text| vec![text.len() as f32]).collect();
+/// #         Ok(EmbeddingResponse { embeddings, ..Default::default() })
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), EmbeddingError> {
+/// let service = ServiceBuilder::new()
+///     .retry(RetryTransient::new())
+///     .service(EmbeddingService::new(Length));
+/// let provider = ServiceProvider::new(service);
+///
+/// let request = EmbeddingRequest { input: vec!["four".into()], ..Default::default() };
+/// assert_eq!(provider.embed(request).await?.embeddings, vec![vec![4.0]]);
+/// # Ok(())
+/// # }
+/// ```
+pub struct EmbeddingService<P> {
+    provider: Arc<P>,
+}
+
+impl<P> EmbeddingService<P> {
+    /// Makes a service of an embedding provider.
+    pub fn new(provider: P) -> Self {
+        Self { provider: Arc::new(provider) }
+    }
+}
+
+impl<P: EmbeddingProvider + 'static> Service<Arc<EmbeddingRequest>> for EmbeddingService<P> {
+    type Response = EmbeddingResponse;
+    type Error = EmbeddingError;
+    type Future = WasmBoxedFuture<'static, Result<EmbeddingResponse, EmbeddingError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), EmbeddingError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Arc<EmbeddingRequest>) -> Self::Future {
+        let provider = Arc::clone(&self.provider);
+        Box::pin(async move { provider.embed(Arc::unwrap_or_clone(request)).await })
+    }
+}
+
+impl<P> Clone for EmbeddingService<P> {
+    fn clone(&self) -> Self {
+        Self { provider: Arc::clone(&self.provider) }
+    }
+}
+
+impl<P> fmt::Debug for EmbeddingService<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddingService").finish_non_exhaustive()
+    }
+}
+
+impl<S> EmbeddingProvider for ServiceProvider<S>
+where
+    S: Service<Arc<EmbeddingRequest>, Response = EmbeddingResponse> + Clone + Send + Sync,
+    S::Future: Send,
+    S::Error: Into<BoxError>,
+{
+    fn embed(
+        &self,
+        request: EmbeddingRequest,
+    ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
+        async move {
+            let answer = begin(self.service(), Arc::new(request)).await.map_err(embedding_error)?;
+            answer.await.map_err(|error| embedding_error(error.into()))
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Errors of a stack of layers: which of them may pass, and what they are to neuron.
+
+use std::fmt;
+use std::time::Duration;
+
+use neuron_types::{EmbeddingError, ProviderError};
+use tower::BoxError;
+use tower::load_shed::error::Overloaded;
+use tower::timeout::error::Elapsed;
+
+/// An error that says whether the same call may succeed later: what
+/// [`RetryTransient`](crate::RetryTransient) asks.
+///
+/// Implemented for the errors of neuron and for [`tower::BoxError`], behind which layers hide
+/// them. Implement it for an error type of your own, if a layer of yours has one.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use neuron_tower::RetryableError;
+/// use neuron_types::ProviderError;
+///
+/// let limited = ProviderError::RateLimit { retry_after: Some(Duration::from_secs(3)) };
+/// let boxed = tower::BoxError::from(limited);
+/// assert!(boxed.is_retryable());
+/// assert_eq!(boxed.retry_after(), Some(Duration::from_secs(3)));
+///
+/// let elapsed = tower::BoxError::from(tower::timeout::error::Elapsed::new());
+/// assert!(elapsed.is_retryable());
+/// ```
+pub trait RetryableError: fmt::Display {
+    /// Whether the same call may succeed later.
+    fn is_retryable(&self) -> bool;
+
+    /// Returns how long to wait at least, if the error says so.
+    fn retry_after(&self) -> Option<Duration>;
+}
+
+impl RetryableError for ProviderError {
+    fn is_retryable(&self) -> bool {
+        ProviderError::is_retryable(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        ProviderError::retry_after(self)
+    }
+}
+
+impl RetryableError for EmbeddingError {
+    fn is_retryable(&self) -> bool {
+        EmbeddingError::is_retryable(self)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimit { retry_after } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+/// Whatever neuron's error in the box says; tower's own "timed out" and "overloaded" are retryable,
+/// and nothing else is.
+impl RetryableError for BoxError {
+    fn is_retryable(&self) -> bool {
+        match inner(self) {
+            Some(error) => error.is_retryable(),
+            None => self.is::<Elapsed>() || self.is::<Overloaded>(),
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        inner(self)?.retry_after()
+    }
+}
+
+/// Neuron's error in the box.
+fn inner(error: &BoxError) -> Option<&dyn RetryableError> {
+    if let Some(error) = error.downcast_ref::<ProviderError>() {
+        return Some(error);
+    }
+    Some(error.downcast_ref::<EmbeddingError>()?)
+}
+
+/// Makes a provider's error of a stack's; `waited` is how long the call has taken.
+pub(crate) fn provider_error(error: BoxError, waited: Duration) -> ProviderError {
+    match error.downcast::<ProviderError>() {
+        Ok(error) => *error,
+        Err(error) if error.is::<Elapsed>() => ProviderError::Timeout(waited),
+        Err(error) if error.is::<Overloaded>() => {
+            ProviderError::ServiceUnavailable("the load-shed layer turned the call away".into())
+        }
+        Err(error) => ProviderError::Other(error),
+    }
+}
+
+/// Makes an embedding provider's error of a stack's.
+pub(crate) fn embedding_error(error: BoxError) -> EmbeddingError {
+    match error.downcast::<EmbeddingError>() {
+        Ok(error) => *error,
+        // It has no variant for a timeout; this one is retryable, and its text says what it was.
+        Err(error) if error.is::<Elapsed>() => EmbeddingError::Network(error),
+        Err(error) if error.is::<Overloaded>() => EmbeddingError::RateLimit { retry_after: None },
+        Err(error) => EmbeddingError::Other(error),
+    }
+}

@@ -1,0 +1,103 @@
+//! Stacks with a buffer, whose requests must be owned.
+
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
+
+use futures_util::future::join_all;
+use neuron_testing::Reply;
+use neuron_tower::{ModelAnswer, ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
+use neuron_types::{Provider, ProviderError};
+use tokio::time::Instant;
+use tower::{Service, ServiceBuilder};
+
+use crate::support::{
+    Watched, ask, ask_streamed, limited, poll_once, request, script, seconds, unavailable,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_buffer_shares_a_rate_limit() {
+    let inner = Watched::new((0..5).map(|_| Reply::text("yes").delay(seconds(1))));
+    let layers = ServiceBuilder::new()
+        .layer(OwnRequestLayer)
+        .retry(RetryTransient::new())
+        .buffer::<ModelCall<'static>>(16)
+        .rate_limit(2, seconds(10))
+        .timeout(seconds(60));
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let start = Instant::now();
+    let answers = join_all((0..5).map(|_| ask(&provider))).await;
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(inner.begun(start), [0, 0, 10, 10, 20]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_come_through_a_buffer_with_their_class_and_are_retried() {
+    let inner = script([
+        Reply::error(limited(seconds(3))),
+        Reply::error(unavailable()),
+        Reply::text("yes"),
+        Reply::error(ProviderError::Authentication("no".into())),
+    ]);
+    let layers = ServiceBuilder::new()
+        .layer(OwnRequestLayer)
+        .retry(RetryTransient::new())
+        .buffer::<ModelCall<'static>>(1);
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    assert_eq!(ask_streamed(&provider).await.unwrap(), "yes");
+    let error = ask(&provider).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Authentication(_)), "{error}");
+    inner.assert_complete();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_call_is_dropped_behind_a_buffer() {
+    let inner = script([Reply::hang(), Reply::text("second")]);
+    let layers = ServiceBuilder::new()
+        .layer(OwnRequestLayer)
+        .buffer::<ModelCall<'static>>(1)
+        .concurrency_limit(1);
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let request = request();
+    let mut hanging = Box::pin(provider.complete_ref(&request));
+    while inner.calls() == 0 {
+        assert!(poll_once(&mut hanging).await.is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(inner.open_streams(), 1);
+    drop(hanging);
+    assert_eq!(inner.open_streams(), 0);
+    assert_eq!(ask(&provider).await.unwrap(), "second");
+}
+
+#[tokio::test]
+async fn a_buffer_whose_service_is_gone_is_an_error_that_is_not_retried() {
+    let service = ServiceBuilder::new()
+        .layer(OwnRequestLayer)
+        .retry(RetryTransient::new())
+        .buffer::<ModelCall<'static>>(4)
+        .service(Broken);
+    let provider = ServiceProvider::new(service);
+    // The second call meets a buffer that has closed already.
+    for _ in 0..2 {
+        let error = ask(&provider).await.unwrap_err();
+        let ProviderError::Other(source) = error else { panic!("{error}") };
+        assert!(source.is::<tower::buffer::error::ServiceError>(), "{source}");
+    }
+}
+
+/// Never becomes ready, for a reason that a retry would wait for elsewhere.
+struct Broken;
+
+impl Service<ModelCall<'static>> for Broken {
+    type Response = ModelAnswer;
+    type Error = ProviderError;
+    type Future = Ready<Result<ModelAnswer, ProviderError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ProviderError>> {
+        Poll::Ready(Err(unavailable()))
+    }
+
+    fn call(&mut self, _: ModelCall<'static>) -> Self::Future {
+        ready(Err(unavailable()))
+    }
+}

@@ -1,0 +1,171 @@
+//! What arrives at the provider, and what of its answer arrives at the caller.
+
+use std::future::ready;
+
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tower::{ModelAnswer, ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
+use neuron_types::{
+    BoxedProvider, CompletionRequest, Provider, ProviderError, ProviderInfo, StreamEvent,
+    StreamHandle, StreamReceiver,
+};
+use tower::{ServiceBuilder, service_fn};
+
+use crate::support::{
+    Watched, address, ask, ask_streamed, history, millis, request, rest, seconds, unavailable,
+};
+
+fn failing_twice() -> Watched {
+    Watched::new([
+        Reply::error(unavailable()),
+        Reply::error(unavailable()),
+        Reply::text("yes"),
+        Reply::error(unavailable()),
+        Reply::error(unavailable()),
+        Reply::text("yes"),
+    ])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callers_request_reaches_the_provider_uncopied_in_every_attempt() {
+    let inner = failing_twice();
+    let layers = ServiceBuilder::new()
+        .concurrency_limit(4)
+        .retry(RetryTransient::new())
+        .timeout(seconds(60));
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let request = request();
+    provider.complete_ref(&request).await.unwrap();
+    provider.complete_stream_ref(&request).await.unwrap();
+    assert_eq!(inner.addresses(), [address(&request); 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_history_that_is_given_away_is_not_copied_either() {
+    let inner = failing_twice();
+    let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    for streamed in [false, true] {
+        let request = request();
+        let expected = history(&request);
+        match streamed {
+            false => assert!(provider.complete(request).await.is_ok()),
+            true => assert!(provider.complete_stream(request).await.is_ok()),
+        }
+        let seen = inner.histories();
+        assert_eq!(seen[seen.len() - 3..], [expected; 3]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owned_request_is_copied_once_for_all_attempts() {
+    let inner = failing_twice();
+    let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let request = request();
+    provider.complete_ref(&request).await.unwrap();
+    let addresses = inner.addresses();
+    assert_ne!(addresses[0], address(&request));
+    assert_eq!(addresses, [addresses[0]; 3]);
+    assert_eq!(inner.script().requests()[2], request);
+}
+
+#[test]
+fn a_shared_request_stays_shared() {
+    let request = request();
+    let owned = ModelCall::streamed(&request).into_owned();
+    assert_ne!(address(owned.request()), address(&request));
+    assert_eq!(owned.request(), &request);
+    let again = owned.clone().into_owned();
+    assert_eq!(address(again.request()), address(owned.request()));
+    assert!(again.wants_stream());
+    assert!(!ModelCall::whole(&request).into_owned().wants_stream());
+}
+
+#[tokio::test]
+async fn a_layer_can_replace_the_request() {
+    fn ask_small_model(call: ModelCall<'_>) -> ModelCall<'_> {
+        let request = CompletionRequest { model: "small".into(), ..call.request().clone() };
+        call.with_request(request)
+    }
+    let inner = ScriptedProvider::new(["one", "two"]);
+    let layers = ServiceBuilder::new().map_request(ask_small_model);
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    assert_eq!(ask(&provider).await.unwrap(), "one");
+    assert_eq!(ask_streamed(&provider).await.unwrap(), "two");
+    assert!(inner.requests().iter().all(|request| request.model == "small"));
+}
+
+#[tokio::test]
+async fn streams_come_through_unchanged() {
+    let reply = || Reply::text("a longer text").thinking("hm", "signature").chunk_chars(3);
+    let (bare, inner) = (ScriptedProvider::new([reply()]), ScriptedProvider::new([reply()]));
+    let layers = ServiceBuilder::new().concurrency_limit(1).timeout(seconds(60));
+    let layered = ServiceProvider::layered(layers, inner.clone());
+    let expected = rest(bare.complete_stream_ref(&request()).await.unwrap()).await;
+    let handle = layered.complete_stream_ref(&request()).await.unwrap();
+    assert_eq!(inner.open_streams(), 1);
+    let events = rest(handle).await;
+    assert_eq!(format!("{events:?}"), format!("{expected:?}"));
+    assert_eq!(inner.open_streams(), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_stream_is_dropped_in_the_provider() {
+    let inner = ScriptedProvider::new([Reply::text("abc").chunk_chars(1).hang_after(1)]);
+    let layers = ServiceBuilder::new().retry(RetryTransient::new()).timeout(seconds(60));
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let mut handle = provider.complete_stream_ref(&request()).await.unwrap();
+    assert!(handle.receiver.recv().await.is_some());
+    assert_eq!(inner.open_streams(), 1);
+    drop(handle);
+    assert_eq!(inner.open_streams(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_of_the_other_form_is_converted() {
+    let whole = ScriptedProvider::new([Reply::text("cached").thinking("hm", "signature")]);
+    let whole = whole.complete_ref(&request()).await.unwrap();
+    let answer = whole.clone();
+    let cache = ServiceProvider::new(service_fn(move |_: ModelCall<'_>| {
+        ready(Ok::<_, ProviderError>(ModelAnswer::from(answer.clone())))
+    }));
+    assert_eq!(cache.complete_ref(&request()).await.unwrap(), whole);
+    let events = rest(cache.complete_stream_ref(&request()).await.unwrap()).await;
+    let deltas = events.iter().filter(|event| event.is_delta()).count();
+    assert_eq!(deltas, 2, "{events:?}");
+    assert!(matches!(events.last(), Some(StreamEvent::ResponseComplete(last)) if **last == whole));
+    let handle = cache.complete_stream_ref(&request()).await.unwrap();
+    assert_eq!(handle.into_response().await.unwrap(), whole);
+
+    let answer = whole.clone();
+    let streams = ServiceProvider::new(service_fn(move |_: ModelCall<'_>| {
+        let events = [StreamEvent::ResponseComplete(Box::new(answer.clone()))];
+        let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
+        ready(Ok::<_, ProviderError>(ModelAnswer::from(handle)))
+    }));
+    assert_eq!(streams.complete_ref(&request()).await.unwrap(), whole);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_while_it_is_read_for_a_whole_answer_is_an_error() {
+    let cut = ServiceProvider::new(service_fn(|_: ModelCall<'_>| {
+        let events = [StreamEvent::TextDelta("half".into())];
+        let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
+        ready(Ok::<_, ProviderError>(ModelAnswer::from(handle)))
+    }));
+    let error = ask(&cut).await.unwrap_err();
+    assert!(matches!(error, ProviderError::StreamError(_)), "{error}");
+}
+
+#[tokio::test]
+async fn telemetry_sees_the_provider_behind_the_layers() {
+    let layers = ServiceBuilder::new().timeout(millis(1));
+    let provider = ServiceProvider::layered(layers, ScriptedProvider::default());
+    assert_eq!(provider.info(), ProviderInfo::new("scripted", "scripted-model"));
+    assert_eq!(BoxedProvider::new(provider.clone()).info(), provider.info());
+    assert_eq!(ServiceProvider::new(provider.service().clone()).info(), ProviderInfo::default());
+    assert_eq!(
+        format!("{provider:?}"),
+        r#"ServiceProvider { name: "scripted", default_model: "scripted-model", .. }"#
+    );
+}

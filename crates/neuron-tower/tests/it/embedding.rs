@@ -1,0 +1,126 @@
+//! Embeddings through the same layers; on a paused clock.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+
+use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, ShareLayer};
+use neuron_types::{
+    BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
+};
+use tokio::time::Instant;
+use tower::timeout::error::Elapsed;
+use tower::{BoxError, ServiceBuilder};
+
+use crate::support::{millis, poll_once, seconds};
+
+/// Gives these answers; hangs where there is none. Embeds a text as its length.
+#[derive(Clone, Default)]
+struct Lengths {
+    errors: Arc<Mutex<VecDeque<Option<EmbeddingError>>>>,
+    requests: Arc<Mutex<Vec<EmbeddingRequest>>>,
+}
+
+impl Lengths {
+    fn new(answers: impl IntoIterator<Item = Option<EmbeddingError>>) -> Self {
+        let errors = Arc::new(Mutex::new(answers.into_iter().collect()));
+        Self { errors, ..Self::default() }
+    }
+
+    fn calls(&self) -> usize {
+        self.requests.lock().unwrap().len()
+    }
+}
+
+impl EmbeddingProvider for Lengths {
+    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
+        self.requests.lock().unwrap().push(request.clone());
+        let answer = self.errors.lock().unwrap().pop_front();
+        match answer {
+            Some(Some(error)) => Err(error),
+            Some(None) => {
+                let embeddings = request.input.iter().map(|text| vec![text.len() as f32]).collect();
+                Ok(EmbeddingResponse { embeddings, ..Default::default() })
+            }
+            None => pending().await,
+        }
+    }
+}
+
+fn request() -> EmbeddingRequest {
+    EmbeddingRequest { input: vec!["four".into(), "a".into()], ..Default::default() }
+}
+
+fn limited() -> EmbeddingError {
+    EmbeddingError::RateLimit { retry_after: Some(seconds(7)) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn embeddings_are_retried_after_what_the_provider_asks_for() {
+    let inner =
+        Lengths::new([Some(limited()), Some(EmbeddingError::Network("reset".into())), None]);
+    let service = ServiceBuilder::new()
+        .concurrency_limit(2)
+        .retry(RetryTransient::new().without_jitter())
+        .layer(ShareLayer)
+        .rate_limit(10, seconds(60))
+        .timeout(seconds(60))
+        .service(EmbeddingService::new(inner.clone()));
+    let provider = BoxedEmbeddingProvider::new(ServiceProvider::new(service));
+    let start = Instant::now();
+    let response = provider.embed(request()).await.unwrap();
+    assert_eq!(response.embeddings, [[4.0], [1.0]]);
+    assert_eq!(start.elapsed(), millis(7_000 + 1_000));
+    assert_eq!(*inner.requests.lock().unwrap(), [request(), request(), request()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_keep_their_class_and_only_those_that_may_pass_are_retried() {
+    use EmbeddingError as E;
+    type Make = fn() -> E;
+    let cases: [(Make, usize); 5] = [
+        (limited, 3),
+        (|| E::Network("reset".into()), 3),
+        (|| E::Authentication("no".into()), 1),
+        (|| E::InvalidRequest("no".into()), 1),
+        (|| E::Other("odd".into()), 1),
+    ];
+    for (make, calls) in cases {
+        let inner = Lengths::new((0..3).map(|_| Some(make())));
+        let service = ServiceBuilder::new()
+            .retry(RetryTransient::new())
+            .timeout(seconds(60))
+            .service(EmbeddingService::new(inner.clone()));
+        let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (make().kind(), make().to_string()));
+        assert_eq!(inner.calls(), calls, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_layers_say_what_they_are() {
+    let service = ServiceBuilder::new()
+        .timeout(seconds(2))
+        .service(EmbeddingService::new(Lengths::default()));
+    let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+    assert_eq!(error.to_string(), "network error: request timed out");
+    assert!(error.is_retryable() && error.source().unwrap().is::<Elapsed>());
+
+    let service = ServiceBuilder::new()
+        .load_shed()
+        .concurrency_limit(1)
+        .service(EmbeddingService::new(Lengths::default()));
+    let provider = ServiceProvider::new(service);
+    let mut hanging = Box::pin(provider.embed(request()));
+    assert!(poll_once(&mut hanging).await.is_pending());
+    let error = provider.embed(request()).await.unwrap_err();
+    assert!(matches!(error, EmbeddingError::RateLimit { retry_after: None }), "{error}");
+
+    let service = ServiceBuilder::new()
+        .map_err(|_: EmbeddingError| BoxError::from("a layer's own"))
+        .service(EmbeddingService::new(Lengths::new([Some(limited())])));
+    let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+    assert!(matches!(error, EmbeddingError::Other(_)) && !error.is_retryable());
+    assert_eq!(error.to_string(), "a layer's own");
+}

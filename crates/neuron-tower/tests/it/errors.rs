@@ -1,0 +1,120 @@
+//! What errors of layers become.
+
+use std::error::Error;
+use std::fmt;
+use std::future::{Ready, ready};
+use std::task::{Context, Poll};
+
+use neuron_testing::Reply;
+use neuron_tower::{ModelAnswer, ModelCall, RetryTransient, ServiceProvider};
+use neuron_types::{Provider, ProviderError};
+use tokio::time::Instant;
+use tower::{BoxError, Service, ServiceBuilder};
+
+use crate::support::{
+    ask, ask_streamed, limited, millis, poll_once, request, script, seconds, unavailable,
+};
+
+#[tokio::test(start_paused = true)]
+async fn an_elapsed_time_limit_is_a_timeout_with_its_duration() {
+    let inner = script([Reply::hang(), Reply::hang()]);
+    let layers = ServiceBuilder::new().timeout(millis(1_500));
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    for streamed in [false, true] {
+        let error = match streamed {
+            true => ask_streamed(&provider).await.unwrap_err(),
+            false => ask(&provider).await.unwrap_err(),
+        };
+        assert!(matches!(error, ProviderError::Timeout(after) if after == millis(1_500)));
+        assert!(error.is_retryable());
+    }
+    assert_eq!(inner.open_streams(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_turned_away_may_be_tried_again() {
+    let inner = script([Reply::hang()]);
+    let layers = ServiceBuilder::new().load_shed().concurrency_limit(1);
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let request = request();
+    let mut first = Box::pin(provider.complete_ref(&request));
+    assert!(poll_once(&mut first).await.is_pending());
+    let error = ask(&provider).await.unwrap_err();
+    assert!(matches!(error, ProviderError::ServiceUnavailable(_)), "{error}");
+    assert!(error.is_retryable());
+    assert_eq!(inner.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_turned_away_are_retried() {
+    let inner = script([Reply::text("slow").delay(seconds(1)), Reply::text("second")]);
+    let layers = ServiceBuilder::new()
+        .retry(RetryTransient::new().without_jitter())
+        .load_shed()
+        .concurrency_limit(1);
+    let provider = ServiceProvider::layered(layers, inner.clone());
+    let start = Instant::now();
+    let (first, second) = tokio::join!(ask(&provider), ask(&provider));
+    assert_eq!((first.unwrap().as_str(), second.unwrap().as_str()), ("slow", "second"));
+    assert_eq!(start.elapsed(), millis(1_500), "turned away at 0 s and at 0.5 s");
+}
+
+#[tokio::test]
+async fn a_providers_error_keeps_its_class_and_source_through_boxes() {
+    let source: BoxError = Box::new(Odd);
+    let inner =
+        script([Reply::error(limited(seconds(7))), Reply::error(ProviderError::Network(source))]);
+    let layers = ServiceBuilder::new().load_shed().timeout(seconds(60)).concurrency_limit(2);
+    let provider = ServiceProvider::layered(layers, inner);
+    assert_eq!(ask(&provider).await.unwrap_err().retry_after(), Some(seconds(7)));
+    let error = ask(&provider).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Network(_)), "{error}");
+    assert_eq!(error.source().unwrap().to_string(), "odd");
+}
+
+#[tokio::test]
+async fn a_layers_own_error_is_kept_as_it_is() {
+    let layers = ServiceBuilder::new().map_err(|_: ProviderError| BoxError::from(Odd));
+    let inner = script([Reply::error(unavailable())]);
+    let error = ask(&ServiceProvider::layered(layers, inner)).await.unwrap_err();
+    assert!(!error.is_retryable());
+    let ProviderError::Other(source) = error else { panic!("{error}") };
+    assert!(source.is::<Odd>());
+}
+
+#[tokio::test]
+async fn a_service_that_cannot_become_ready_fails_the_call() {
+    let inner = ServiceProvider::new(NeverReady);
+    for error in [ask(&inner).await.unwrap_err(), ask_streamed(&inner).await.unwrap_err()] {
+        assert!(matches!(error, ProviderError::ServiceUnavailable(_)), "{error}");
+    }
+}
+
+/// Fails before it is called.
+#[derive(Clone)]
+struct NeverReady;
+
+impl Service<ModelCall<'_>> for NeverReady {
+    type Response = ModelAnswer;
+    type Error = ProviderError;
+    type Future = Ready<Result<ModelAnswer, ProviderError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ProviderError>> {
+        Poll::Ready(Err(unavailable()))
+    }
+
+    fn call(&mut self, _: ModelCall<'_>) -> Self::Future {
+        ready(Err(ProviderError::InvalidRequest("called without being ready".into())))
+    }
+}
+
+#[derive(Debug)]
+struct Odd;
+
+impl fmt::Display for Odd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("odd")
+    }
+}
+
+impl Error for Odd {}

@@ -1,0 +1,98 @@
+//! Stacks are providers whose futures can be sent, also where the provider is generic.
+
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_testing::ScriptedProvider;
+use neuron_tower::{
+    CallLimit, CallLimitLayer, EmbeddingService, ModelAnswer, ModelCall, OwnRequest,
+    OwnRequestLayer, ProviderService, RetryTransient, ServiceProvider, Share, ShareLayer,
+};
+use neuron_types::{BoxedProvider, Message, Provider, StreamEvent, ToolContext};
+use tower::limit::{ConcurrencyLimit, RateLimit};
+use tower::retry::Retry;
+use tower::timeout::Timeout;
+use tower::{BoxError, ServiceBuilder};
+
+use crate::support::ask;
+
+/// A stack whose type is written out.
+type Typed<P> = ServiceProvider<
+    ConcurrencyLimit<Retry<RetryTransient, Share<RateLimit<Timeout<ProviderService<P>>>>>>,
+>;
+
+fn typed<P: Provider + 'static>(provider: P) -> Typed<P> {
+    let layers = ServiceBuilder::new()
+        .concurrency_limit(4)
+        .retry(RetryTransient::new())
+        .layer(ShareLayer)
+        .rate_limit(100, Duration::from_secs(60))
+        .timeout(Duration::from_secs(60));
+    ServiceProvider::layered(layers, provider)
+}
+
+/// A stack around any provider, in a function that knows nothing of either.
+fn generic<P: Provider + 'static>(provider: P) -> impl Provider + 'static {
+    typed(typed(provider))
+}
+
+fn is_send<T: Send>(value: T) -> T {
+    value
+}
+
+#[tokio::test]
+async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
+    let provider = generic(ScriptedProvider::new(["one", "two"]));
+    let context = SlidingWindowStrategy::new(20, 100_000);
+    let mut agent = AgentLoop::builder(provider, context).build();
+    let ctx = ToolContext::default();
+    let run = is_send(agent.run_text("hello", &ctx));
+    assert_eq!(run.await.unwrap().response, "one");
+    let last = tokio::spawn(async move {
+        let mut events = agent.into_stream(Message::user("again"), ctx);
+        let mut last = None;
+        while let Some(event) = events.recv().await {
+            last = Some(event);
+        }
+        last
+    });
+    assert!(matches!(last.await.unwrap(), Some(StreamEvent::RunComplete(_))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_from_many_threads_share_one_stack() {
+    let provider = typed(ScriptedProvider::new((0..200).map(|n| n.to_string())));
+    let owned = ServiceProvider::layered(
+        ServiceBuilder::new()
+            .layer(OwnRequestLayer)
+            .buffer::<ModelCall<'static>>(8)
+            .layer(CallLimitLayer::new(3)),
+        provider,
+    );
+    let provider = BoxedProvider::new(owned);
+    let calls: Vec<_> = (0..100)
+        .map(|_| {
+            let provider = provider.clone();
+            tokio::spawn(async move { ask(&provider).await.unwrap().parse::<usize>().unwrap() })
+        })
+        .collect();
+    let mut answers = Vec::new();
+    for call in calls {
+        answers.push(call.await.unwrap());
+    }
+    answers.sort_unstable();
+    assert_eq!(answers, (0..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn types_can_be_sent_and_shared() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<Typed<ScriptedProvider>>();
+    check::<ServiceProvider<OwnRequest<CallLimit<ProviderService<ScriptedProvider>>>>>();
+    check::<EmbeddingService<()>>();
+    check::<ModelCall<'static>>();
+    check::<ModelAnswer>();
+    check::<RetryTransient>();
+    check::<BoxError>();
+}

@@ -1,0 +1,162 @@
+//! Providers and helpers that the tests share.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
+use std::time::Duration;
+
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
+    StreamHandle,
+};
+use tokio::time::Instant;
+
+pub(crate) const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn unavailable() -> ProviderError {
+    ProviderError::ServiceUnavailable("529 busy".into())
+}
+
+pub(crate) fn limited(retry_after: Duration) -> ProviderError {
+    ProviderError::RateLimit { retry_after: Some(retry_after) }
+}
+
+pub(crate) fn script(replies: impl IntoIterator<Item = Reply>) -> ScriptedProvider {
+    ScriptedProvider::new(replies)
+}
+
+pub(crate) fn request() -> CompletionRequest {
+    CompletionRequest { messages: vec![Message::user("hello")], ..Default::default() }
+}
+
+/// Calls a provider and returns its answer's text.
+pub(crate) async fn ask(provider: &impl Provider) -> Result<String, ProviderError> {
+    Ok(provider.complete_ref(&request()).await?.message.text())
+}
+
+/// Calls a provider for a stream and reads it to its end.
+pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, ProviderError> {
+    let handle = provider.complete_stream_ref(&request()).await?;
+    Ok(handle.into_response().await?.message.text())
+}
+
+/// Polls a pinned future once.
+pub(crate) async fn poll_once<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
+    poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await
+}
+
+/// Reads the rest of a stream.
+pub(crate) async fn rest(mut handle: StreamHandle) -> Vec<StreamEvent> {
+    let mut events = Vec::new();
+    while let Some(event) = handle.receiver.recv().await {
+        events.push(event);
+    }
+    events
+}
+
+/// Asks another provider, and notes how many calls were open at once and when each began. Its
+/// forms that own the request fail: layers must lend it.
+#[derive(Clone, Default)]
+pub(crate) struct Watched {
+    inner: ScriptedProvider,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: AtomicUsize,
+    most: AtomicUsize,
+    begun: Mutex<Vec<Instant>>,
+    addresses: Mutex<Vec<usize>>,
+    histories: Mutex<Vec<usize>>,
+}
+
+impl Watched {
+    pub(crate) fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self { inner: script(replies), state: Arc::default() }
+    }
+
+    /// How many calls were open at once, at the most. A stream counts until it begins.
+    pub(crate) fn most_open(&self) -> usize {
+        self.state.most.load(Ordering::SeqCst)
+    }
+
+    /// When each call began, in seconds since `start`.
+    pub(crate) fn begun(&self, start: Instant) -> Vec<u64> {
+        self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
+    }
+
+    /// Where in memory the request of each call was.
+    pub(crate) fn addresses(&self) -> Vec<usize> {
+        self.state.addresses.lock().unwrap().clone()
+    }
+
+    /// Where in memory the messages of each call were: a request may move, its history not.
+    pub(crate) fn histories(&self) -> Vec<usize> {
+        self.state.histories.lock().unwrap().clone()
+    }
+
+    pub(crate) fn script(&self) -> &ScriptedProvider {
+        &self.inner
+    }
+
+    fn begin(&self, request: &CompletionRequest) -> Open<'_> {
+        self.state.addresses.lock().unwrap().push(address(request));
+        self.state.histories.lock().unwrap().push(history(request));
+        self.state.begun.lock().unwrap().push(Instant::now());
+        let open = self.state.open.fetch_add(1, Ordering::SeqCst) + 1;
+        self.state.most.fetch_max(open, Ordering::SeqCst);
+        Open(&self.state)
+    }
+}
+
+pub(crate) fn address(request: &CompletionRequest) -> usize {
+    std::ptr::from_ref(request).addr()
+}
+
+pub(crate) fn history(request: &CompletionRequest) -> usize {
+    request.messages.as_ptr().addr()
+}
+
+struct Open<'a>(&'a State);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Provider for Watched {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("the request was copied".into()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("the request was copied".into()))
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let _open = self.begin(request);
+        self.inner.complete_ref(request).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        let _open = self.begin(request);
+        self.inner.complete_stream_ref(request).await
+    }
+}
