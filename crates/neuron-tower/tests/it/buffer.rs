@@ -69,7 +69,7 @@ async fn a_dropped_call_is_dropped_behind_a_buffer() {
     assert_eq!(ask(&provider).await.unwrap(), "second");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_buffer_whose_service_is_gone_is_an_error_that_is_not_retried() {
     let service = ServiceBuilder::new()
         .layer(OwnRequestLayer)

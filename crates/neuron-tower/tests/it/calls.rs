@@ -81,7 +81,7 @@ fn a_shared_request_stays_shared() {
     assert!(!ModelCall::whole(&request).into_owned().wants_stream());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_layer_can_replace_the_request() {
     fn ask_small_model(call: ModelCall<'_>) -> ModelCall<'_> {
         let request = CompletionRequest { model: "small".into(), ..call.request().clone() };
@@ -95,7 +95,7 @@ async fn a_layer_can_replace_the_request() {
     assert!(inner.requests().iter().all(|request| request.model == "small"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn streams_come_through_unchanged() {
     let reply = || Reply::text("a longer text").thinking("hm", "signature").chunk_chars(3);
     let (bare, inner) = (ScriptedProvider::new([reply()]), ScriptedProvider::new([reply()]));
@@ -109,7 +109,7 @@ async fn streams_come_through_unchanged() {
     assert_eq!(inner.open_streams(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_stream_is_dropped_in_the_provider() {
     let inner = ScriptedProvider::new([Reply::text("abc").chunk_chars(1).hang_after(1)]);
     let layers = ServiceBuilder::new().retry(RetryTransient::new()).timeout(seconds(60));
@@ -121,7 +121,7 @@ async fn a_dropped_stream_is_dropped_in_the_provider() {
     assert_eq!(inner.open_streams(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_of_the_other_form_is_converted() {
     let whole = ScriptedProvider::new([Reply::text("cached").thinking("hm", "signature")]);
     let whole = whole.complete_ref(&request()).await.unwrap();
@@ -146,7 +146,7 @@ async fn an_answer_of_the_other_form_is_converted() {
     assert_eq!(streams.complete_ref(&request()).await.unwrap(), whole);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stream_that_breaks_while_it_is_read_for_a_whole_answer_is_an_error() {
     let cut = ServiceProvider::new(service_fn(|_: ModelCall<'_>| {
         let events = [StreamEvent::TextDelta("half".into())];
@@ -157,7 +157,7 @@ async fn a_stream_that_breaks_while_it_is_read_for_a_whole_answer_is_an_error() 
     assert!(matches!(error, ProviderError::StreamError(_)), "{error}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn telemetry_sees_the_provider_behind_the_layers() {
     let layers = ServiceBuilder::new().timeout(millis(1));
     let provider = ServiceProvider::layered(layers, ScriptedProvider::default());

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tower::timeout::error::Elapsed;
 use tower::{BoxError, ServiceBuilder};
 
-use crate::support::{millis, poll_once, seconds};
+use crate::support::{in_time, millis, poll_once, seconds};
 
 /// Gives these answers; hangs where there is none. Embeds a text as its length.
 #[derive(Clone, Default)]
@@ -69,7 +69,7 @@ async fn embeddings_are_retried_after_what_the_provider_asks_for() {
         .service(EmbeddingService::new(inner.clone()));
     let provider = BoxedEmbeddingProvider::new(ServiceProvider::new(service));
     let start = Instant::now();
-    let response = provider.embed(request()).await.unwrap();
+    let response = in_time(provider.embed(request())).await.unwrap();
     assert_eq!(response.embeddings, [[4.0], [1.0]]);
     assert_eq!(start.elapsed(), millis(7_000 + 1_000));
     assert_eq!(*inner.requests.lock().unwrap(), [request(), request(), request()]);
@@ -92,7 +92,7 @@ async fn errors_keep_their_class_and_only_those_that_may_pass_are_retried() {
             .retry(RetryTransient::new())
             .timeout(seconds(60))
             .service(EmbeddingService::new(inner.clone()));
-        let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+        let error = in_time(ServiceProvider::new(service).embed(request())).await.unwrap_err();
         assert_eq!((error.kind(), error.to_string()), (make().kind(), make().to_string()));
         assert_eq!(inner.calls(), calls, "{error}");
     }
@@ -103,7 +103,7 @@ async fn errors_of_layers_say_what_they_are() {
     let service = ServiceBuilder::new()
         .timeout(seconds(2))
         .service(EmbeddingService::new(Lengths::default()));
-    let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+    let error = in_time(ServiceProvider::new(service).embed(request())).await.unwrap_err();
     assert_eq!(error.to_string(), "network error: request timed out");
     assert!(error.is_retryable() && error.source().unwrap().is::<Elapsed>());
 
@@ -114,13 +114,13 @@ async fn errors_of_layers_say_what_they_are() {
     let provider = ServiceProvider::new(service);
     let mut hanging = Box::pin(provider.embed(request()));
     assert!(poll_once(&mut hanging).await.is_pending());
-    let error = provider.embed(request()).await.unwrap_err();
+    let error = in_time(provider.embed(request())).await.unwrap_err();
     assert!(matches!(error, EmbeddingError::RateLimit { retry_after: None }), "{error}");
 
     let service = ServiceBuilder::new()
         .map_err(|_: EmbeddingError| BoxError::from("a layer's own"))
         .service(EmbeddingService::new(Lengths::new([Some(limited())])));
-    let error = ServiceProvider::new(service).embed(request()).await.unwrap_err();
+    let error = in_time(ServiceProvider::new(service).embed(request())).await.unwrap_err();
     assert!(matches!(error, EmbeddingError::Other(_)) && !error.is_retryable());
     assert_eq!(error.to_string(), "a layer's own");
 }

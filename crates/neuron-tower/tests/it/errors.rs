@@ -59,7 +59,7 @@ async fn calls_that_are_turned_away_are_retried() {
     assert_eq!(start.elapsed(), millis(1_500), "turned away at 0 s and at 0.5 s");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_providers_error_keeps_its_class_and_source_through_boxes() {
     let source: BoxError = Box::new(Odd);
     let inner =
@@ -72,7 +72,7 @@ async fn a_providers_error_keeps_its_class_and_source_through_boxes() {
     assert_eq!(error.source().unwrap().to_string(), "odd");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_layers_own_error_is_kept_as_it_is() {
     let layers = ServiceBuilder::new().map_err(|_: ProviderError| BoxError::from(Odd));
     let inner = script([Reply::error(unavailable())]);
@@ -82,7 +82,7 @@ async fn a_layers_own_error_is_kept_as_it_is() {
     assert!(source.is::<Odd>());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_service_that_cannot_become_ready_fails_the_call() {
     let inner = ServiceProvider::new(NeverReady);
     for error in [ask(&inner).await.unwrap_err(), ask_streamed(&inner).await.unwrap_err()] {

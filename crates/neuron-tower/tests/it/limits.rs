@@ -133,7 +133,7 @@ async fn the_call_limit_counts_a_stream_until_it_ends() {
     assert_eq!(ask(&provider).await.unwrap(), "third");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_call_limit_is_free_when_a_stream_is_dropped_breaks_or_ends_early() {
     let text = || Reply::text("abc").chunk_chars(1);
     let inner = script([

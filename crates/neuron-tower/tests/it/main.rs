@@ -9,4 +9,5 @@ mod errors;
 mod limits;
 mod retry;
 mod send;
+mod share;
 mod support;

@@ -41,7 +41,7 @@ fn is_send<T: Send>(value: T) -> T {
     value
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
     let provider = generic(ScriptedProvider::new(["one", "two"]));
     let context = SlidingWindowStrategy::new(20, 100_000);

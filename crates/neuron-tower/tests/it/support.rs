@@ -40,13 +40,20 @@ pub(crate) fn request() -> CompletionRequest {
 
 /// Calls a provider and returns its answer's text.
 pub(crate) async fn ask(provider: &impl Provider) -> Result<String, ProviderError> {
-    Ok(provider.complete_ref(&request()).await?.message.text())
+    let request = request();
+    Ok(in_time(provider.complete_ref(&request)).await?.message.text())
 }
 
 /// Calls a provider for a stream and reads it to its end.
 pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, ProviderError> {
-    let handle = provider.complete_stream_ref(&request()).await?;
-    Ok(handle.into_response().await?.message.text())
+    let request = request();
+    let handle = in_time(provider.complete_stream_ref(&request)).await?;
+    Ok(in_time(handle.into_response()).await?.message.text())
+}
+
+/// Fails a test that would hang, once nothing but this timer of a paused clock is left.
+pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(seconds(1_000_000), future).await.expect("it hangs")
 }
 
 /// Polls a pinned future once.
