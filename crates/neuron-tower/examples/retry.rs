@@ -26,14 +26,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // attempt counts against the rate and has a time limit of its own.
     let layers = ServiceBuilder::new()
         .layer(CallLimitLayer::new(4))
-        .retry(RetryTransient::new().max_retries(3).base_delay(Duration::from_millis(100)))
+        .retry(RetryTransient::new().max_retries(4).base_delay(Duration::from_millis(100)))
         .layer(ShareLayer)
         .rate_limit(50, Duration::from_secs(60))
         .map_err(move |error: BoxError| {
             say(format!("attempt failed: {error}"));
             error
         })
-        .timeout(Duration::from_millis(400));
+        .timeout(Duration::from_secs(2));
     let provider = ServiceProvider::layered(layers, provider);
 
     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000)).build();
@@ -50,7 +50,7 @@ fn script() -> Vec<ServerReply> {
         ProviderError::ServiceUnavailable("Overloaded".into()).into(),
         ServerReply::from(ProviderError::RateLimit { retry_after: None })
             .header("retry-after-ms", "250"),
-        Reply::text("I am slow today.").delay(Duration::from_secs(5)).into(),
+        Reply::text("I am slow today.").delay(Duration::from_secs(60)).into(),
         "I am well again, thank you.".into(),
     ]
 }
