@@ -9,6 +9,7 @@ use neuron_types::{
     EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, WasmBoxedFuture,
     WasmCompatSend,
 };
+use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use crate::ServiceProvider;
@@ -98,8 +99,12 @@ where
         request: EmbeddingRequest,
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend {
         async move {
-            let answer = begin(self.service(), Arc::new(request)).await.map_err(embedding_error)?;
-            answer.await.map_err(|error| embedding_error(error.into()))
+            let start = Instant::now();
+            let answer = begin(self.service(), Arc::new(request)).await;
+            let answer = answer.map_err(|error| embedding_error(error, start.elapsed()))?;
+            // Anew: tower's time limits begin with the call, too.
+            let start = Instant::now();
+            answer.await.map_err(|error| embedding_error(error.into(), start.elapsed()))
         }
     }
 }

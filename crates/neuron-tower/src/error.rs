@@ -54,10 +54,7 @@ impl RetryableError for EmbeddingError {
     }
 
     fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::RateLimit { retry_after } => *retry_after,
-            _ => None,
-        }
+        EmbeddingError::retry_after(self)
     }
 }
 
@@ -96,13 +93,10 @@ pub(crate) fn provider_error(error: BoxError, waited: Duration) -> ProviderError
     }
 }
 
-/// Makes an embedding provider's error of a stack's.
-pub(crate) fn embedding_error(error: BoxError) -> EmbeddingError {
+/// Makes an embedding provider's error of a stack's; `waited` is how long the call has taken.
+pub(crate) fn embedding_error(error: BoxError, waited: Duration) -> EmbeddingError {
     match error.downcast::<EmbeddingError>() {
         Ok(error) => *error,
-        // It has no variant for a timeout; this one is retryable, and its text says what it was.
-        Err(error) if error.is::<Elapsed>() => EmbeddingError::Network(error),
-        Err(error) if error.is::<Overloaded>() => EmbeddingError::RateLimit { retry_after: None },
-        Err(error) => EmbeddingError::Other(error),
+        Err(error) => provider_error(error, waited).into(),
     }
 }
