@@ -34,6 +34,10 @@
     doc = "| [`anthropic`] | `neuron-provider-anthropic` | Anthropic's Messages API |"
 )]
 #![cfg_attr(
+    feature = "openai",
+    doc = "| [`openai`] | `neuron-provider-openai` | OpenAI's APIs, and those of compatible servers |"
+)]
+#![cfg_attr(
     feature = "tower",
     doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
 )]
@@ -43,6 +47,7 @@
 //! | feature | enables | default |
 //! |---|---|---|
 //! | `anthropic` | `neuron-provider-anthropic` | yes |
+//! | `openai` | `neuron-provider-openai` | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `full` | all of them, except the Temporal adapter | no |
 
@@ -50,6 +55,8 @@ pub use neuron_context as context;
 pub use neuron_loop as agent;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
+#[cfg(feature = "openai")]
+pub use neuron_provider_openai as openai;
 pub use neuron_tool as tool;
 #[cfg(feature = "tower")]
 pub use neuron_tower as tower;

@@ -101,6 +101,50 @@ async fn a_provider_of_ones_own_embeds() {
     assert_eq!(response.model, "text-embedding-3-large");
 }
 
+/// "OpenAI Implementation": the same client for both.
+#[tokio::test]
+async fn one_client_completes_and_embeds() {
+    use neuron_provider_openai::OpenAi;
+    use neuron_testing::{OpenAiServer, ServerReply};
+    use neuron_types::{CompletionRequest, Message, Provider};
+
+    let vectors = |count| EmbeddingResponse {
+        embeddings: vec![vec![0.5; 256]; count],
+        model: "text-embedding-3-small".into(),
+        usage: EmbeddingUsage { prompt_tokens: 3, total_tokens: 3 },
+    };
+    let replies = [ServerReply::from("Hi!"), vectors(1).into(), vectors(2).into()];
+    let server = OpenAiServer::start(replies).await.unwrap();
+    let client = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
+    let completion_request =
+        CompletionRequest { messages: vec![Message::user("Hello")], ..Default::default() };
+
+    // Chat completion
+    let chat_response = client.complete(completion_request).await.unwrap();
+    assert_eq!(chat_response.message.text(), "Hi!");
+
+    // Embedding
+    let embed_response = client
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-small".to_string(),
+            input: vec!["Hello world".to_string()],
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(embed_response.embeddings[0].len(), 256);
+
+    quick_example(client).await.unwrap();
+    server.assert_complete();
+}
+
+/// "When EmbeddingRequest.model is empty, the OpenAI implementation defaults to
+/// text-embedding-3-small."
+#[test]
+fn the_default_model_is_the_small_one() {
+    assert_eq!(neuron_provider_openai::DEFAULT_EMBEDDING_MODEL, "text-embedding-3-small");
+}
+
 #[test]
 fn the_data_has_exactly_the_printed_fields() {
     let EmbeddingRequest { model, input, dimensions, extra } = EmbeddingRequest::default();

@@ -1,4 +1,4 @@
-//! Providers: the trait, Anthropic's settings, a provider of one's own, errors, streams.
+//! Providers: the trait, the settings of each, a provider of one's own, errors, streams.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
 use neuron_provider_anthropic::Anthropic;
+use neuron_provider_openai::OpenAi;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
     StopReason, StreamError, StreamEvent, StreamHandle, TokenUsage, ToolContext,
@@ -51,6 +52,31 @@ fn anthropic_is_built_with_a_key_a_model_and_an_address() {
     let provider =
         Anthropic::new("sk-ant-...").model("claude-opus-4-5").base_url("https://api.anthropic.com");
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
+}
+
+/// "Construction"
+#[test]
+fn openai_is_built_with_a_key_a_model_an_address_and_an_organization() {
+    // From environment variable (OPENAI_API_KEY, optional OPENAI_ORG_ID)
+    let from_env = || -> Result<OpenAi, ProviderError> {
+        let provider = OpenAi::from_env()?;
+        Ok(provider)
+    };
+    let _ = from_env;
+
+    // With explicit API key
+    let provider = OpenAi::new("sk-...");
+    assert_eq!(provider.info().name, "openai");
+    let shown = format!("{provider:?}");
+    assert!(shown.contains(r#""https://api.openai.com""#), "{shown}");
+    assert!(shown.contains("organization: None"), "{shown}");
+
+    // Builder-style configuration
+    let provider = OpenAi::new("sk-...")
+        .model("gpt-4o")
+        .base_url("https://api.openai.com")
+        .organization("org-...");
+    assert_eq!(provider.info().default_model, "gpt-4o");
 }
 
 mod as_printed {
@@ -307,11 +333,14 @@ async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error:
 
 #[tokio::test]
 async fn swapping_the_provider_changes_one_line() {
-    use neuron_testing::{AnthropicServer, Reply, ScriptedProvider};
+    use neuron_testing::{AnthropicServer, OpenAiServer, Reply, ScriptedProvider};
 
     let server = AnthropicServer::start([Reply::text("Hi!")]).await.unwrap();
     let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
     integration(anthropic).await.unwrap();
+    let server = OpenAiServer::start([Reply::text("Hi!")]).await.unwrap();
+    let openai = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
+    integration(openai.model("gpt-4o")).await.unwrap();
     integration(ScriptedProvider::new([Reply::text("Hi!")])).await.unwrap();
     integration(MyProvider::new("key")).await.unwrap();
 }

@@ -278,3 +278,46 @@ async fn a_mock_that_does_not_stream_ends_the_stream_with_its_error() {
     assert_eq!(error.to_string(), "provider error: invalid request: mock does not stream");
     assert!(rx.recv().await.is_none());
 }
+
+mod http {
+    //! "HTTP-Level Integration Tests with wiremock"
+
+    use neuron_provider_openai::OpenAi;
+    use neuron_types::*;
+    use wiremock::matchers::{method, path};
+    use wiremock::{Mock, MockServer, ResponseTemplate};
+
+    #[tokio::test]
+    async fn test_openai_provider_http() {
+        let server = MockServer::start().await;
+
+        // Mock the OpenAI completions endpoint
+        Mock::given(method("POST"))
+            .and(path("/v1/chat/completions"))
+            .respond_with(ResponseTemplate::new(200).set_body_json(serde_json::json!({
+                "id": "chatcmpl-123",
+                "model": "gpt-4o",
+                "choices": [{
+                    "index": 0,
+                    "message": { "role": "assistant", "content": "Hello!" },
+                    "finish_reason": "stop"
+                }],
+                "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 }
+            })))
+            .mount(&server)
+            .await;
+
+        let client = OpenAi::new("test-key").base_url(server.uri());
+
+        let response = client
+            .complete(CompletionRequest {
+                model: "gpt-4o".to_string(),
+                messages: vec![Message::user("Hi")],
+                ..Default::default()
+            })
+            .await
+            .unwrap();
+
+        assert_eq!(response.stop_reason, StopReason::EndTurn);
+    }
+}
