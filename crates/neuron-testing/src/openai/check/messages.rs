@@ -12,6 +12,20 @@ use super::parts::{check_part, is_empty_list, kind_of_part};
 
 const ROLES: &[&str] = &["system", "assistant", "user", "function", "tool", "developer"];
 
+/// What an answer may have when it comes back. Annotations are not in the SDK's types, but its
+/// documentation sends answers back as they came; reasoning is what this server itself may send.
+const ANSWER: &[&str] = &[
+    "content",
+    "name",
+    "refusal",
+    "tool_calls",
+    "audio",
+    "function_call",
+    "annotations",
+    "reasoning_content",
+    "reasoning",
+];
+
 const PARTS: &[&str] = &["text", "image_url", "input_audio", "refusal", "audio", "file"];
 
 pub(super) fn check_messages(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
@@ -38,7 +52,7 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
             .code("unsupported_value"));
         }
         "developer" => &["content", "name"],
-        "assistant" => &["content", "name", "refusal", "tool_calls", "audio", "function_call"],
+        "assistant" => ANSWER,
         "tool" => &["content", "tool_call_id"],
         "function" => &["content", "name"],
         other => return Err(invalid_value(&message.path_of("role"), other, ROLES)),

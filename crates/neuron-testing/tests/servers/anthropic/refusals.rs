@@ -6,8 +6,9 @@ use neuron_testing::{AnthropicServer, ServerReply};
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client, HEADERS, MESSAGES, ask, post};
-use crate::start;
+use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::anthropic::start;
+use crate::http::{Answer, Client};
 
 /// Sends a request and checks that it is refused in the vendor's form, without using up a reply.
 #[track_caller]
@@ -37,7 +38,7 @@ async fn refuses_what_the_vendor_refuses() {
     let key = ("x-api-key", "secret");
     let version = ("anthropic-version", "2023-06-01");
     // One connection: a refusal leaves it open.
-    let mut client = Client::connect(&server).await.unwrap();
+    let mut client = Client::connect(&server.url()).await.unwrap();
     let mut refused = 0;
     let mut check = async |path, headers: &[_], body: &str, status, kind, message| {
         client.send(path, headers, body.as_bytes()).await.unwrap();
@@ -99,7 +100,7 @@ async fn beta_fields_need_their_header() {
         "context_management: Extra inputs are not permitted",
     );
 
-    let mut client = Client::connect(&server).await.unwrap();
+    let mut client = Client::connect(&server.url()).await.unwrap();
     let beta = ("anthropic-beta", "other-2026-01-01, compact-2026-01-12");
     let headers = [HEADERS, &[beta]].concat();
     let body = body.to_string();

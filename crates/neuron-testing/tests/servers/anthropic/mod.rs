@@ -38,5 +38,5 @@ pub(crate) async fn streamed(reply: Reply) -> Vec<Value> {
     let server = start([reply]).await;
     let answer = post(&server, &ask(true)).await;
     assert!(answer.complete);
-    answer.events()
+    answer.typed_events()
 }

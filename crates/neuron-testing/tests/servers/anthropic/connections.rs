@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use neuron_testing::{AnthropicServer, Reply};
 
-use crate::client::{Client, HEADERS, MESSAGES, ask, post};
-use crate::start;
+use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::anthropic::start;
+use crate::http::Client;
 
 /// Asks, lets `before` happen, closes the connection, and checks that the server notices.
 async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {
     let server = start([reply, Reply::text("next")]).await;
-    let mut client = Client::connect(&server).await.unwrap();
+    let mut client = Client::connect(&server.url()).await.unwrap();
     let body = ask(stream).to_string();
     client.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
     server.wait_for_requests(1).await;
@@ -41,7 +42,7 @@ async fn events_come_when_they_are_due() {
     let begin = std::time::Instant::now();
     let answer = post(&server, &ask(true)).await;
     // One delay before the first of seven events, six between them.
-    assert_eq!(answer.events().len(), 7);
+    assert_eq!(answer.typed_events().len(), 7);
     assert!(begin.elapsed() >= 7 * delay);
 }
 
@@ -55,7 +56,7 @@ async fn many_requests_at_once() {
         .await
         .iter()
         .map(|answer| {
-            let events = answer.events();
+            let events = answer.typed_events();
             let text = events.iter().find_map(|event| event["delta"]["text"].as_str());
             text.unwrap().parse().unwrap()
         })
@@ -79,7 +80,7 @@ async fn serves_many_at_once_on_several_threads() {
 #[tokio::test]
 async fn dropping_it_closes_port_and_connections() {
     let server = start([Reply::hang()]).await;
-    let mut open = Client::connect(&server).await.unwrap();
+    let mut open = Client::connect(&server.url()).await.unwrap();
     let body = ask(false).to_string();
     open.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
     server.wait_for_requests(1).await;

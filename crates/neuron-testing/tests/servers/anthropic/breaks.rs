@@ -5,20 +5,21 @@ use neuron_testing::{AnthropicServer, Reply, ServerReply, Wire};
 use neuron_types::{ContentBlock, ProviderError};
 use serde_json::{Value, json};
 
-use crate::client::{Client, HEADERS, MESSAGES, ask, post};
-use crate::{response, start, streamed};
+use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
+use crate::anthropic::{response, start, streamed};
+use crate::http::Client;
 
 #[tokio::test]
 async fn a_network_error_closes_the_connection() {
     let network = || ProviderError::Network("reset".into());
     let reply = Reply::text("hello").fail_after(2, network());
     let server = start([Reply::error(network()), reply.clone(), reply]).await;
-    let mut client = Client::connect(&server).await.unwrap();
+    let mut client = Client::connect(&server.url()).await.unwrap();
     client.send(MESSAGES, HEADERS, ask(false).to_string().as_bytes()).await.unwrap();
     assert!(client.receive().await.is_err());
     let answer = post(&server, &ask(true)).await;
     assert!(!answer.complete);
-    assert_eq!(answer.events().len(), 2);
+    assert_eq!(answer.typed_events().len(), 2);
     assert_eq!(server.disconnects(), 0, "the server closed, not the client");
 }
 

@@ -3,8 +3,7 @@
 
 use std::io;
 
-use neuron_testing::AnthropicServer;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -36,13 +35,29 @@ impl Answer {
         serde_json::from_slice(&self.bytes()).unwrap()
     }
 
-    /// The data of every server-sent event, with a check that its name is its type.
-    pub(crate) fn events(&self) -> Vec<Value> {
+    /// The lines of JSON.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The name and the data of every server-sent event.
+    pub(crate) fn events(&self) -> Vec<(Option<String>, String)> {
         let text = self.text();
         let events = text.split_terminator("\n\n").map(|event| {
-            let (name, data) = event.split_once('\n').unwrap();
-            let data: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
-            assert_eq!(name, format!("event: {}", data["type"].as_str().unwrap()));
+            let (name, data) = match event.split_once('\n') {
+                Some((name, data)) => (Some(name.strip_prefix("event: ").unwrap()), data),
+                None => (None, event),
+            };
+            (name.map(str::to_owned), data.strip_prefix("data: ").unwrap().to_owned())
+        });
+        events.collect()
+    }
+
+    /// The data of every server-sent event, with a check that its name is its type.
+    pub(crate) fn typed_events(&self) -> Vec<Value> {
+        let events = self.events().into_iter().map(|(name, data)| {
+            let data: Value = serde_json::from_str(&data).unwrap();
+            assert_eq!(name.as_deref(), data["type"].as_str());
             data
         });
         events.collect()
@@ -53,8 +68,7 @@ impl Answer {
 pub(crate) struct Client(TcpStream);
 
 impl Client {
-    pub(crate) async fn connect(server: &AnthropicServer) -> io::Result<Self> {
-        let url = server.url();
+    pub(crate) async fn connect(url: &str) -> io::Result<Self> {
         let address = url.strip_prefix("http://").unwrap();
         Ok(Self(TcpStream::connect(address).await?))
     }
@@ -115,28 +129,14 @@ impl Client {
     }
 }
 
-pub(crate) const HEADERS: &[(&str, &str)] = &[
-    ("x-api-key", AnthropicServer::API_KEY),
-    ("anthropic-version", "2023-06-01"),
-    ("content-type", "application/json"),
-];
-
-pub(crate) const MESSAGES: &str = "POST /v1/messages";
-
-/// A good request's body.
-pub(crate) fn ask(stream: bool) -> Value {
-    json!({
-        "model": "claude-sonnet-4-6",
-        "max_tokens": 256,
-        "stream": stream,
-        "messages": [{"role": "user", "content": "hi"}],
-    })
-}
-
-/// Sends this body with good headers over a connection of its own.
-pub(crate) async fn post(server: &AnthropicServer, body: &Value) -> Answer {
-    let mut client = Client::connect(server).await.unwrap();
-    let body = body.to_string();
-    client.send(MESSAGES, HEADERS, body.as_bytes()).await.unwrap();
+/// Sends one request over a connection of its own.
+pub(crate) async fn exchange(
+    url: &str,
+    method_and_path: &str,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> Answer {
+    let mut client = Client::connect(url).await.unwrap();
+    client.send(method_and_path, headers, body.to_string().as_bytes()).await.unwrap();
     client.receive().await.unwrap()
 }

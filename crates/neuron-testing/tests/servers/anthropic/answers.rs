@@ -5,9 +5,9 @@ use neuron_testing::{AnthropicServer, Reply, Wire};
 use neuron_types::{ContentBlock, StopReason, ToolCall};
 use serde_json::{Value, json};
 
-use crate::client::{ask, post};
-use crate::refusals::check_refused;
-use crate::{response, start, streamed};
+use crate::anthropic::client::{ask, post};
+use crate::anthropic::refusals::check_refused;
+use crate::anthropic::{response, start, streamed};
 
 #[tokio::test]
 async fn answers_in_one_piece() {
