@@ -1,0 +1,343 @@
+//! The client: its settings, its headers, and the calls.
+
+use std::time::Duration;
+
+use neuron_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use neuron_http::{AnswerStream, Endpoint, Reply, Secret};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
+    EmbeddingResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
+};
+use serde_json::{Number, Value};
+
+use crate::models::LLAMA_3_2;
+use crate::request::{self, PROVIDER, Settings};
+use crate::stream::ChatAnswer;
+use crate::{embed, error, host, response};
+
+/// The model for requests that name none.
+///
+/// Small enough for most machines, and it calls tools. It must have been pulled.
+pub const DEFAULT_MODEL: &str = LLAMA_3_2;
+
+const DEFAULT_BASE_URL: &str = "http://localhost:11434";
+
+/// Between two pieces of a stream: the server holds a tool call back until it is whole, which takes
+/// long on a machine without a GPU.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// What streams of lines are called. A server that does not stream sends one line.
+const CONTENT_TYPES: [&str; 3] = ["application/x-ndjson", "application/ndjson", "application/json"];
+
+/// A client of Ollama's native API.
+///
+/// Clones share the connections. `Debug` does not show the key.
+///
+/// # Example
+///
+/// ```
+/// use neuron_provider_ollama::Ollama;
+/// use serde_json::json;
+///
+/// let provider = Ollama::new()
+///     .model("qwen3")
+///     .base_url("http://gpu-box:11434")
+///     .keep_alive("30m")
+///     .options(json!({"num_ctx": 16384}));
+/// # let _ = provider;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Ollama {
+    endpoint: Endpoint,
+    model: String,
+    keep_alive: Option<Value>,
+    options: Option<Value>,
+}
+
+impl Default for Ollama {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Ollama {
+    /// Creates a client for Ollama on this machine, without a key.
+    #[must_use]
+    pub fn new() -> Self {
+        let endpoint = Endpoint::new(DEFAULT_BASE_URL, Secret::default());
+        Self {
+            endpoint: endpoint.with_idle_timeout(IDLE_TIMEOUT),
+            model: DEFAULT_MODEL.to_owned(),
+            keep_alive: None,
+            options: None,
+        }
+    }
+
+    /// Creates a client for the server in `OLLAMA_HOST`, with the key in `OLLAMA_API_KEY`. Both may
+    /// be missing.
+    ///
+    /// The host is read as Ollama's own clients do: with or without a scheme, a port and a path.
+    /// Without a port it is 11434, or the scheme's if there is one. `0.0.0.0`, on which a server may
+    /// listen, is this machine.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] when `OLLAMA_HOST` is no address.
+    pub fn from_env() -> Result<Self, ProviderError> {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        Self::from_variables(&variable("OLLAMA_HOST"), &variable("OLLAMA_API_KEY"))
+    }
+
+    fn from_variables(host: &str, api_key: &str) -> Result<Self, ProviderError> {
+        let client = Self::new().api_key(api_key.trim());
+        if host.trim().is_empty() {
+            return Ok(client);
+        }
+        Ok(client.base_url(host::base_url(host)?))
+    }
+
+    /// Sets the key, which Ollama's cloud and some proxies want. Default: none.
+    #[must_use]
+    pub fn api_key(mut self, api_key: impl Into<String>) -> Self {
+        self.endpoint = self.endpoint.with_secret(Secret::new(api_key));
+        self
+    }
+
+    /// Sets the model for requests that name none. Default: [`DEFAULT_MODEL`].
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = model.into();
+        self
+    }
+
+    /// Sets where the server is, with or without a slash or `/api` at the end. Default:
+    /// `http://localhost:11434`; the cloud is `https://ollama.com`.
+    #[must_use]
+    pub fn base_url(mut self, url: impl Into<String>) -> Self {
+        self.endpoint = self.endpoint.with_base_url(url);
+        self
+    }
+
+    /// Sets how long the model stays in memory after a request: `5m`, `1h30m`, a number of seconds,
+    /// `0` to unload it at once, or a negative number for ever. Default: the server's.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_provider_ollama::Ollama;
+    ///
+    /// let provider = Ollama::new().keep_alive("5m");
+    /// # let _ = provider;
+    /// ```
+    #[must_use]
+    pub fn keep_alive(mut self, duration: impl Into<String>) -> Self {
+        self.keep_alive = Some(keep_alive(&duration.into()));
+        self
+    }
+
+    /// Sets the options of all requests, embeddings too: an object, `{"num_ctx": 16384}` for one.
+    /// Those of a request (its temperature, its own in `extra`) come before them. Default: none.
+    ///
+    /// Another `num_ctx` than that of the request before makes the server load the model again.
+    #[must_use]
+    pub fn options(mut self, options: impl Into<Value>) -> Self {
+        self.options = Some(options.into());
+        self
+    }
+
+    /// Limits the wait for a connection, TLS included. Default: 10 seconds. On wasm the browser
+    /// decides.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.endpoint = self.endpoint.with_connect_timeout(timeout);
+        self
+    }
+
+    /// Limits the wait for a whole answer, or for a stream to begin; loading the model is part of
+    /// it. Default: 10 minutes. On wasm the browser decides.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.endpoint = self.endpoint.with_timeout(timeout);
+        self
+    }
+
+    /// Limits the wait between two pieces of a stream. Default: 5 minutes, because the server holds
+    /// a tool call back until it is whole. On wasm there is no limit.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.endpoint = self.endpoint.with_idle_timeout(timeout);
+        self
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        Settings {
+            model: &self.model,
+            keep_alive: self.keep_alive.as_ref(),
+            options: self.options.as_ref(),
+        }
+    }
+
+    async fn post(&self, path: &'static str, body: Vec<u8>) -> Result<Reply, ProviderError> {
+        self.endpoint.post(path, self.headers()?, body, error::from_rejection).await
+    }
+
+    async fn chat(
+        &self,
+        request: &CompletionRequest,
+        stream: bool,
+    ) -> Result<Reply, ProviderError> {
+        self.post("api/chat", request::write(request, self.settings(), stream)?).await
+    }
+
+    async fn whole(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let body = self.chat(request, false).await?.read().await?;
+        response::read(&body, self.endpoint.secret())
+    }
+
+    async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let body = self.chat(request, true).await?.stream(&CONTENT_TYPES)?;
+        let secret = self.endpoint.secret().clone();
+        Ok(AnswerStream::new(body, ChatAnswer::default(), secret).into())
+    }
+
+    async fn vectors(
+        &self,
+        request: &EmbeddingRequest,
+    ) -> Result<EmbeddingResponse, ProviderError> {
+        let body = embed::write(request, self.settings())?;
+        let body = self.post("api/embed", body).await?.read().await?;
+        embed::read(&body, request.input.len(), self.endpoint.secret())
+    }
+
+    fn headers(&self) -> Result<HeaderMap, ProviderError> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let secret = self.endpoint.secret();
+        if !secret.is_empty() {
+            headers.insert(AUTHORIZATION, secret.header("Bearer ")?);
+        }
+        Ok(headers)
+    }
+
+    /// What every error that leaves the client goes through.
+    fn shown(&self, error: ProviderError) -> ProviderError {
+        self.endpoint.secret().redact_error(error::with_hint(error))
+    }
+}
+
+/// The server takes a text with a unit, or a number; a number in a text it refuses.
+fn keep_alive(duration: &str) -> Value {
+    let duration = duration.trim();
+    let whole = duration.parse::<i64>().ok().map(Number::from);
+    let number = whole.or_else(|| Number::from_f64(duration.parse().ok()?));
+    number.map_or_else(|| duration.into(), Value::Number)
+}
+
+impl Provider for Ollama {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.complete_ref(&request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.complete_stream_ref(&request).await
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.whole(request).await.map_err(|error| self.shown(error))
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.streamed(request).await.map_err(|error| self.shown(error))
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new(PROVIDER, &self.model)
+    }
+}
+
+/// No texts give no vectors, without a call.
+impl EmbeddingProvider for Ollama {
+    async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
+        if request.input.is_empty() {
+            let model = embed::model_of(&request).to_owned();
+            return Ok(EmbeddingResponse { model, ..Default::default() });
+        }
+        self.vectors(&request).await.map_err(|error| self.shown(error).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check_variables(host: &str, api_key: &str, url: &str, key: &str) {
+        let client = Ollama::from_variables(host, api_key).unwrap();
+        let chat = client.endpoint.base_url().join("api/chat").unwrap();
+        assert_eq!(chat.as_str(), format!("{url}/api/chat"));
+        assert_eq!(client.endpoint.secret().expose(), key);
+    }
+
+    #[test]
+    fn the_surroundings_say_where_the_server_is_and_whose_key_asks() {
+        check_variables("", "", "http://localhost:11434", "");
+        check_variables(" ", " \n", "http://localhost:11434", "");
+        check_variables("0.0.0.0:8080", "", "http://127.0.0.1:8080", "");
+        check_variables("https://ollama.com", "key\n", "https://ollama.com", "key");
+        let error = Ollama::from_variables("ftp://h", "").unwrap_err();
+        assert_eq!(error.kind(), "InvalidRequest");
+    }
+
+    #[test]
+    fn how_long_a_model_stays_is_a_text_with_a_unit_or_a_number() {
+        for (duration, expected) in [
+            ("5m", json!("5m")),
+            ("1h30m", json!("1h30m")),
+            (" 5m ", json!("5m")),
+            ("0", json!(0)),
+            ("-1", json!(-1)),
+            ("300", json!(300)),
+            ("1.5", json!(1.5)),
+            ("-1m", json!("-1m")),
+            ("inf", json!("inf")),
+            ("NaN", json!("NaN")),
+        ] {
+            assert_eq!(keep_alive(duration), expected);
+        }
+    }
+
+    #[test]
+    fn the_key_shows_nowhere() {
+        let client = Ollama::new().api_key("hunter2");
+        assert!(!format!("{client:#?}").contains("hunter2"));
+        let headers = client.headers().unwrap();
+        assert_eq!(headers[AUTHORIZATION], "Bearer hunter2");
+        assert!(!format!("{headers:?}").contains("hunter2"));
+        let error = Ollama::new().api_key("sk\nhunter2").headers().unwrap_err();
+        assert!(!error.to_string().contains("hunter2"));
+        assert!(!Ollama::new().headers().unwrap().contains_key(AUTHORIZATION));
+    }
+
+    #[test]
+    fn the_default_is_the_small_model() {
+        let client = Ollama::default();
+        assert_eq!(client.info(), ProviderInfo::new("ollama", "llama3.2"));
+    }
+}

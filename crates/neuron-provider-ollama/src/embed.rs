@@ -1,0 +1,166 @@
+//! Embeddings: texts to the API's JSON, and its JSON to vectors.
+//! <https://docs.ollama.com/api/embed>
+
+use std::collections::BTreeMap;
+
+use neuron_http::{Secret, write_json};
+use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::models::NOMIC_EMBED_TEXT;
+use crate::request::Settings;
+
+/// The model for embeddings whose request names none.
+pub const DEFAULT_EMBEDDING_MODEL: &str = NOMIC_EMBED_TEXT;
+
+/// The model of a request.
+pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
+    match request.model.as_str() {
+        "" => DEFAULT_EMBEDDING_MODEL,
+        model => model,
+    }
+}
+
+/// Writes the body of a request; the settings' model is for chats.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] when the settings or the caller's own fields cannot be sent.
+pub(crate) fn write(
+    request: &EmbeddingRequest,
+    settings: Settings<'_>,
+) -> Result<Vec<u8>, ProviderError> {
+    let options = settings.options()?;
+    // Sorted, so that the same request gives the same bytes.
+    let extra: BTreeMap<&String, &Value> = request.extra.iter().collect();
+    let extra = extra.into_iter().map(|(key, value)| (key.clone(), value.clone()));
+    let extra = Value::Object(extra.collect());
+    write_json(Some(&extra), |fields| {
+        fields.entry("model", model_of(request))?;
+        fields.some("dimensions", request.dimensions)?;
+        fields.some("keep_alive", settings.keep_alive)?;
+        fields.some("options", (!options.is_empty()).then_some(&options))?;
+        fields.rest_but("input")?;
+        fields.entry("input", &request.input)
+    })
+}
+
+#[derive(Debug, Deserialize)]
+struct WireEmbeddings {
+    #[serde(default)]
+    model: String,
+    embeddings: Vec<Vec<f32>>,
+    /// Left out when it is zero.
+    #[serde(default)]
+    prompt_eval_count: Option<usize>,
+}
+
+/// Reads the vectors for so many texts. What an error shows of them is without the secret.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when the body has no vectors, or not one for each text.
+pub(crate) fn read(
+    body: &[u8],
+    count: usize,
+    secret: &Secret,
+) -> Result<EmbeddingResponse, ProviderError> {
+    let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| {
+        let shown = secret.excerpt(body);
+        ProviderError::Other(
+            format!("the response has no embeddings ({error}); it begins with: {shown}").into(),
+        )
+    })?;
+    if wire.embeddings.len() != count {
+        let text = format!("{} embeddings came for {count} texts", wire.embeddings.len());
+        return Err(ProviderError::Other(text.into()));
+    }
+    let tokens = wire.prompt_eval_count.unwrap_or_default();
+    Ok(EmbeddingResponse {
+        embeddings: wire.embeddings,
+        model: wire.model,
+        usage: EmbeddingUsage { prompt_tokens: tokens, total_tokens: tokens },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn texts(input: &[&str]) -> EmbeddingRequest {
+        let input = input.iter().map(|text| (*text).to_owned()).collect();
+        EmbeddingRequest { input, ..Default::default() }
+    }
+
+    #[track_caller]
+    fn check(request: &EmbeddingRequest, settings: Settings<'_>, expected: &str) {
+        let body = write(request, settings).unwrap();
+        assert_eq!(String::from_utf8(body).unwrap(), expected);
+    }
+
+    #[test]
+    fn requests() {
+        check(
+            &texts(&["a", "日本"]),
+            Settings::default(),
+            r#"{"model":"nomic-embed-text","input":["a","日本"]}"#,
+        );
+        let extra = [("truncate", json!(false)), ("options", json!({"num_ctx": 1}))];
+        let request = EmbeddingRequest {
+            model: "embeddinggemma".into(),
+            dimensions: Some(256),
+            extra: extra.map(|(key, value)| (key.to_owned(), value)).into(),
+            ..texts(&["a"])
+        };
+        let (options, keep_alive) = (json!({"num_ctx": 9, "num_gpu": 1}), json!("5m"));
+        let settings = Settings {
+            model: "of the chat",
+            keep_alive: Some(&keep_alive),
+            options: Some(&options),
+        };
+        check(
+            &request,
+            settings,
+            r#"{"model":"embeddinggemma","dimensions":256,"keep_alive":"5m","options":{"num_ctx":1,"num_gpu":1},"truncate":false,"input":["a"]}"#,
+        );
+    }
+
+    #[test]
+    fn responses() {
+        let body = br#"{"model":"m","embeddings":[[0.5,-1],[2e-1,0]],"total_duration":9,"prompt_eval_count":7}"#;
+        let response = read(body, 2, &Secret::default()).unwrap();
+        assert_eq!(
+            response,
+            EmbeddingResponse {
+                embeddings: vec![vec![0.5, -1.0], vec![0.2, 0.0]],
+                model: "m".into(),
+                usage: EmbeddingUsage { prompt_tokens: 7, total_tokens: 7 },
+            }
+        );
+        let response = read(br#"{"embeddings":[[1]]}"#, 1, &Secret::default()).unwrap();
+        assert_eq!((response.model.as_str(), response.usage.total_tokens), ("", 0));
+    }
+
+    #[track_caller]
+    fn check_malformed(body: &str, expected: &str) {
+        let error = read(body.as_bytes(), 2, &Secret::new("sk-secret")).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_error() {
+        check_malformed(r#"{"embeddings":[[1]]}"#, "1 embeddings came for 2 texts");
+        check_malformed(r#"{"embeddings":[[1],[1],[1]]}"#, "3 embeddings came for 2 texts");
+        check_malformed(
+            r#"{"x":"sk-secret"}"#,
+            r#"the response has no embeddings (missing field `embeddings` at line 1 column 17); it begins with: {"x":"[redacted]"}"#,
+        );
+        let body = br#"{"embeddings":[[1.5],[2]]}"#;
+        for end in 0..body.len() {
+            assert!(read(&body[..end], 2, &Secret::default()).is_err(), "cut at {end}");
+        }
+    }
+}

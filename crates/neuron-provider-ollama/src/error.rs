@@ -1,0 +1,328 @@
+//! The API's errors as ours. <https://docs.ollama.com/api/errors>
+//!
+//! They are texts without codes: what an error means follows from its status and its words.
+
+use std::error::Error;
+use std::fmt;
+
+use neuron_http::{Rejection, describe_in_stream};
+use neuron_types::{BoxError, ProviderError};
+use serde::Deserialize;
+use serde_json::Value;
+
+#[derive(Debug, Deserialize)]
+struct ErrorBody {
+    error: Value,
+    /// Where to sign in to Ollama's cloud.
+    #[serde(default)]
+    signin_url: Option<String>,
+}
+
+/// Maps a response whose status is not a success.
+pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
+    let Some(ErrorBody { error, signin_url }) = rejection.json() else {
+        return rejection.classify(rejection.describe("", &rejection.foreign(), None));
+    };
+    let ApiError { kind, mut message } = ApiError::from(&error);
+    let meaning = Meaning::of(&message);
+    if let Some(url) = signin_url {
+        message = format!("{message}; sign in at {url}");
+    }
+    let text = |message: &str| rejection.describe(&kind, message, None);
+    match (rejection.status(), meaning) {
+        (404, Some(Meaning::NoModel)) => ProviderError::ModelNotFound(text(&with_fix(&message))),
+        (429 | 500.., Some(Meaning::NoResources)) => {
+            ProviderError::InsufficientResources(text(&message))
+        }
+        (500.., Some(Meaning::Loading)) => ProviderError::ModelLoading(text(&message)),
+        // The server gave up a request that was not withdrawn: it may take it the next time.
+        (499, _) => ProviderError::ServiceUnavailable(text(&message)),
+        _ => rejection.classify(text(&message)),
+    }
+}
+
+/// Maps an error within a stream, whose status was a success.
+pub(crate) fn from_line(error: &Value) -> ProviderError {
+    let ApiError { kind, message } = ApiError::from(error);
+    let text = |message: &str| describe_in_stream(&kind, message, None);
+    match Meaning::of(&message) {
+        Some(Meaning::NoModel) => ProviderError::ModelNotFound(text(&with_fix(&message))),
+        Some(Meaning::NoResources) => ProviderError::InsufficientResources(text(&message)),
+        Some(Meaning::Loading) => ProviderError::ModelLoading(text(&message)),
+        Some(Meaning::Busy) => ProviderError::ServiceUnavailable(text(&message)),
+        Some(Meaning::NoAccess) => ProviderError::Authentication(text(&message)),
+        None => ProviderError::StreamError(text(&message)),
+    }
+}
+
+/// Adds to an error of a connection that nobody took what may be the reason.
+pub(crate) fn with_hint(error: ProviderError) -> ProviderError {
+    match error {
+        ProviderError::Network(source) if source.to_string().contains("refused") => {
+            ProviderError::Network(Box::new(NotRunning(source)))
+        }
+        error => error,
+    }
+}
+
+/// Nobody listens at the address.
+#[derive(Debug)]
+struct NotRunning(BoxError);
+
+impl fmt::Display for NotRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; is Ollama running there? `ollama serve` starts it", self.0)
+    }
+}
+
+impl Error for NotRunning {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.0)
+    }
+}
+
+/// An error: a text, or an object as compatible servers send it.
+struct ApiError {
+    /// Empty in a text.
+    kind: String,
+    message: String,
+}
+
+impl From<&Value> for ApiError {
+    fn from(error: &Value) -> Self {
+        let fields = match error {
+            Value::String(text) => return Self { kind: String::new(), message: text.clone() },
+            Value::Object(fields) => fields,
+            other => return Self { kind: String::new(), message: other.to_string() },
+        };
+        let text = |key: &str| match fields.get(key)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Self {
+            kind: text("type").or_else(|| text("code")).unwrap_or_default(),
+            message: text("message").unwrap_or_else(|| error.to_string()),
+        }
+    }
+}
+
+/// What an error's words say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    NoModel,
+    /// The machine's memory is too small, or what the cloud grants is used up.
+    NoResources,
+    Loading,
+    Busy,
+    NoAccess,
+}
+
+impl Meaning {
+    fn of(message: &str) -> Option<Self> {
+        let message = message.to_lowercase();
+        let says = |words: &str| message.contains(words);
+        if says("model") && says("not found") {
+            return Some(Self::NoModel);
+        }
+        if says("more system memory") || says("out of memory") || says("usage limit") {
+            return Some(Self::NoResources);
+        }
+        // A model that could not be loaded will not be there later.
+        if says("loading model") && !says("error loading model") || says("model is loading") {
+            return Some(Self::Loading);
+        }
+        if says("server busy") || says("maximum pending requests") || says("overloaded") {
+            return Some(Self::Busy);
+        }
+        (says("unauthorized") || says("forbidden")).then_some(Self::NoAccess)
+    }
+}
+
+/// Adds how to get the model that the message names in quotes.
+fn with_fix(message: &str) -> String {
+    let mut parts = message.splitn(3, ['\'', '"', '`']);
+    match (parts.next(), parts.next(), parts.next()) {
+        (_, Some(model), Some(_)) if !model.is_empty() => {
+            format!("{message}; `ollama pull {model}` gets it")
+        }
+        _ => format!("{message}; `ollama pull` gets models"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use neuron_http::reqwest::header::HeaderMap;
+    use serde_json::json;
+
+    use super::*;
+
+    fn rejected(status: u16, body: &str) -> ProviderError {
+        let limit = Duration::from_secs(600);
+        from_rejection(&Rejection::new(status, HeaderMap::new(), body.as_bytes(), limit))
+    }
+
+    #[track_caller]
+    fn check(status: u16, error: Value, kind: &str, text: &str) {
+        let error = rejected(status, &json!({"error": error}).to_string());
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+    }
+
+    #[test]
+    fn each_error_of_the_server_has_its_class_and_its_text() {
+        for (status, message, kind, prefix) in [
+            (400, "\"m\" does not support tools", "InvalidRequest", "invalid request"),
+            (400, "\"m\" does not support thinking", "InvalidRequest", "invalid request"),
+            (400, "invalid character 'x'", "InvalidRequest", "invalid request"),
+            (401, "unauthorized", "Authentication", "authentication failed"),
+            (403, "cloud is disabled", "Authentication", "authentication failed"),
+            (
+                429,
+                "you (a) have reached your weekly usage limit, upgrade for higher limits",
+                "InsufficientResources",
+                "insufficient resources",
+            ),
+            (499, "request canceled", "ServiceUnavailable", "service unavailable"),
+            (500, "error loading model: bad magic", "ServiceUnavailable", "service unavailable"),
+            (
+                500,
+                "model requires more system memory (5.0 GiB) than is available (3.9 GiB)",
+                "InsufficientResources",
+                "insufficient resources",
+            ),
+            (500, "CUDA error: out of memory", "InsufficientResources", "insufficient resources"),
+            (502, "upstream", "ServiceUnavailable", "service unavailable"),
+            (
+                503,
+                "server busy, please try again.  maximum pending requests exceeded",
+                "ServiceUnavailable",
+                "service unavailable",
+            ),
+            (503, "Loading model", "ModelLoading", "model loading"),
+            (500, "llm server loading model", "ModelLoading", "model loading"),
+        ] {
+            check(status, json!(message), kind, &format!("{prefix}: {status}: {message}"));
+        }
+        check(429, json!("too many requests"), "RateLimit", "rate limited");
+        check(504, json!("late"), "Timeout", "timeout after 600s");
+    }
+
+    #[test]
+    fn a_model_that_is_not_there_can_be_pulled() {
+        check(
+            404,
+            json!("model 'qwen3:32b' not found"),
+            "ModelNotFound",
+            "model not found: 404: model 'qwen3:32b' not found; `ollama pull qwen3:32b` gets it",
+        );
+        check(
+            404,
+            json!("model \"m\" not found, try pulling it first"),
+            "ModelNotFound",
+            "model not found: 404: model \"m\" not found, try pulling it first; `ollama pull m` gets it",
+        );
+        check(
+            404,
+            json!("model not found"),
+            "ModelNotFound",
+            "model not found: 404: model not found; `ollama pull` gets models",
+        );
+        let error = rejected(404, "404 page not found");
+        assert_eq!(
+            error.to_string(),
+            "invalid request: 404: the response is not the API's: 404 page not found"
+        );
+    }
+
+    #[test]
+    fn the_cloud_says_where_to_sign_in() {
+        let body = r#"{"error":"unauthorized","signin_url":"https://ollama.com/connect?x=1"}"#;
+        assert_eq!(
+            rejected(401, body).to_string(),
+            "authentication failed: 401: unauthorized; sign in at https://ollama.com/connect?x=1"
+        );
+    }
+
+    #[test]
+    fn compatible_servers_send_objects() {
+        check(
+            503,
+            json!({"code": 503, "message": "Loading model", "type": "unavailable_error"}),
+            "ModelLoading",
+            "model loading: 503 unavailable_error: Loading model",
+        );
+        check(
+            400,
+            json!({"code": 7, "message": "no"}),
+            "InvalidRequest",
+            "invalid request: 400 7: no",
+        );
+        check(400, json!({"a": 1}), "InvalidRequest", "invalid request: 400: {\"a\":1}");
+        check(400, json!(null), "InvalidRequest", "invalid request: 400: null");
+    }
+
+    #[test]
+    fn every_truncation_of_a_body_gives_an_error_of_the_same_class() {
+        let body = r#"{"error":"日本 \"x\""}"#;
+        for end in 0..=body.len() {
+            let cut = &body.as_bytes()[..end];
+            let rejection = Rejection::new(502, HeaderMap::new(), cut, Duration::ZERO);
+            assert_eq!(from_rejection(&rejection).kind(), "ServiceUnavailable");
+        }
+    }
+
+    #[test]
+    fn an_error_within_a_stream_keeps_its_class() {
+        for (message, kind, text) in [
+            (
+                "model 'm' not found",
+                "ModelNotFound",
+                "model not found: in the stream: model 'm' not found; `ollama pull m` gets it",
+            ),
+            (
+                "server busy, please try again.",
+                "ServiceUnavailable",
+                "service unavailable: in the stream: server busy, please try again.",
+            ),
+            (
+                "cudaMalloc failed: out of memory",
+                "InsufficientResources",
+                "insufficient resources: in the stream: cudaMalloc failed: out of memory",
+            ),
+            ("loading model", "ModelLoading", "model loading: in the stream: loading model"),
+            (
+                "unauthorized",
+                "Authentication",
+                "authentication failed: in the stream: unauthorized",
+            ),
+            (
+                "an error was encountered while running the model: EOF",
+                "StreamError",
+                "stream error: in the stream: an error was encountered while running the model: EOF",
+            ),
+        ] {
+            let error = from_line(&json!(message));
+            assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+        }
+        let error = from_line(&json!({"message": "m", "type": "odd"}));
+        assert_eq!(error.to_string(), "stream error: in the stream odd: m");
+    }
+
+    #[test]
+    fn only_a_refused_connection_gets_the_hint() {
+        let hinted = with_hint(ProviderError::Network("tcp: Connection refused".into()));
+        assert_eq!(
+            hinted.to_string(),
+            "network error: tcp: Connection refused; is Ollama running there? `ollama serve` starts it"
+        );
+        assert!(hinted.is_retryable());
+        let source = Error::source(&hinted).and_then(Error::source);
+        assert_eq!(source.map(ToString::to_string).as_deref(), Some("tcp: Connection refused"));
+        let reset = with_hint(ProviderError::Network("reset".into()));
+        assert_eq!(reset.to_string(), "network error: reset");
+        let other = with_hint(ProviderError::InvalidRequest("refused".into()));
+        assert_eq!(other.to_string(), "invalid request: refused");
+    }
+}

@@ -1,0 +1,354 @@
+//! Our conversation as the API's messages, written straight from the borrow.
+//!
+//! A message of the API has one text, one reasoning, a list of images and a list of tool calls; the
+//! result of a tool is a message of its own.
+
+use std::fmt;
+
+use neuron_types::{
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, SystemPrompt,
+};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::request::PROVIDER;
+
+pub(crate) struct Messages<'a> {
+    pub(crate) system: Option<&'a SystemPrompt>,
+    pub(crate) messages: &'a [Message],
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut sequence = serializer.serialize_seq(None)?;
+        if let Some(system) = self.system.filter(|system| !system.is_empty()) {
+            sequence.serialize_element(&System { role: "system", content: Prompt(system) })?;
+        }
+        for (index, message) in self.messages.iter().enumerate() {
+            let before = self.messages.get(..index).unwrap_or_default();
+            // Results come before what the user says in the same message: they answer the message
+            // before it.
+            for block in message.content.iter().filter_map(sent) {
+                if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block {
+                    sequence.serialize_element(&ToolMessage {
+                        role: "tool",
+                        content: ResultText { content, is_error: *is_error },
+                        images: result_images(content).collect(),
+                        tool_name: name_of_call(before, tool_use_id),
+                        tool_call_id: tool_use_id,
+                    })?;
+                }
+            }
+            let message = OwnMessage(message);
+            if !message.is_empty() {
+                sequence.serialize_element(&message)?;
+            }
+        }
+        sequence.end()
+    }
+}
+
+/// What stands between the texts of a message, so that two of them do not become one word.
+const PARAGRAPH: &str = "\n\n";
+
+#[derive(Serialize)]
+struct System<'a> {
+    role: &'static str,
+    content: Prompt<'a>,
+}
+
+struct Prompt<'a>(&'a SystemPrompt);
+
+impl Serialize for Prompt<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Prompt<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SystemPrompt::Text(text) => f.write_str(text),
+            SystemPrompt::Blocks(blocks) => {
+                join(f, PARAGRAPH, blocks.iter().map(|block| block.text.as_str()))
+            }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ToolMessage<'a> {
+    role: &'static str,
+    content: ResultText<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    images: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    tool_call_id: &'a str,
+}
+
+/// What a tool returned. The API does not know of errors, so the text says that it is one.
+struct ResultText<'a> {
+    content: &'a [ContentItem],
+    is_error: bool,
+}
+
+impl ResultText<'_> {
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.content.iter().filter_map(|item| match item {
+            ContentItem::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl Serialize for ResultText<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for ResultText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_error {
+            f.write_str("Error: ")?;
+            if self.texts().all(|text| text.trim().is_empty()) {
+                return f.write_str("the tool failed without a message");
+            }
+        }
+        join(f, "\n", self.texts())
+    }
+}
+
+/// The name of the tool that was called with this id: the call stands shortly before its result.
+fn name_of_call<'a>(before: &'a [Message], id: &str) -> Option<&'a str> {
+    let mut calls = before.iter().rev().flat_map(Message::tool_uses);
+    calls.find(|call| call.id == id).map(|call| call.name)
+}
+
+/// A message without the results in it.
+struct OwnMessage<'a>(&'a Message);
+
+impl<'a> OwnMessage<'a> {
+    fn blocks(&self) -> impl Iterator<Item = &'a ContentBlock> + use<'a> {
+        self.0.content.iter()
+    }
+
+    fn content(&self) -> Joined<'a> {
+        let separator = match self.0.role {
+            // Vendors split one sentence over several blocks.
+            Role::Assistant => "",
+            Role::User | Role::System => PARAGRAPH,
+        };
+        Joined { blocks: &self.0.content, part: text, separator }
+    }
+
+    fn thinking(&self) -> Joined<'a> {
+        Joined { blocks: &self.0.content, part: thinking, separator: PARAGRAPH }
+    }
+
+    fn images(&self) -> Vec<&'a str> {
+        let images = self.blocks().filter_map(sent).filter_map(|block| match block {
+            ContentBlock::Image { source } => bare_base64(source),
+            _ => None,
+        });
+        images.collect()
+    }
+
+    fn calls(&self) -> Vec<Call<'a>> {
+        self.blocks().filter_map(call).collect()
+    }
+
+    /// The fields that the server sent and neuron does not model.
+    fn fields(&self) -> Option<&'a Map<String, Value>> {
+        self.blocks().find_map(|block| match own_json(block) {
+            Some(Value::Object(fields)) if is_message(fields) => Some(fields),
+            _ => None,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.content().is_empty()
+            && self.thinking().is_empty()
+            && self.images().is_empty()
+            && self.calls().is_empty()
+            && self.fields().is_none()
+    }
+}
+
+impl Serialize for OwnMessage<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let role = match self.0.role {
+            Role::User => "user",
+            Role::Assistant => "assistant",
+            Role::System => "system",
+        };
+        let mut fields = serializer.serialize_map(None)?;
+        fields.serialize_entry("role", role)?;
+        fields.serialize_entry("content", &self.content())?;
+        let thinking = self.thinking();
+        if !thinking.is_empty() {
+            fields.serialize_entry("thinking", &thinking)?;
+        }
+        let images = self.images();
+        if !images.is_empty() {
+            fields.serialize_entry("images", &images)?;
+        }
+        let calls = self.calls();
+        if !calls.is_empty() {
+            fields.serialize_entry("tool_calls", &calls)?;
+        }
+        for (key, value) in self.fields().into_iter().flatten() {
+            let is_there = match key.as_str() {
+                "type" | "role" | "content" | "thinking" | "tool_calls" => true,
+                "images" => !images.is_empty(),
+                _ => false,
+            };
+            if !is_there {
+                fields.serialize_entry(key, value)?;
+            }
+        }
+        fields.end()
+    }
+}
+
+/// A block as another provider understands it; `None` for our own JSON.
+pub(crate) fn sent(block: &ContentBlock) -> Option<&ContentBlock> {
+    match block {
+        ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
+        ContentBlock::Raw { portable, .. } => sent(portable.as_deref()?),
+        block => Some(block),
+    }
+}
+
+fn own_json(block: &ContentBlock) -> Option<&Value> {
+    match block {
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Some(json),
+        _ => None,
+    }
+}
+
+/// Whether our own JSON is the rest of a message; if not, it is a tool call.
+fn is_message(fields: &Map<String, Value>) -> bool {
+    fields.get("type").is_some_and(|kind| kind == "message")
+}
+
+fn text(block: &ContentBlock) -> Option<&str> {
+    match sent(block)? {
+        ContentBlock::Text(text) => Some(text),
+        ContentBlock::Document { source: DocumentSource::PlainText { data } } => Some(data),
+        // Another vendor's summary stands in place of messages that may be gone.
+        ContentBlock::Compaction { content } => Some(content),
+        _ => None,
+    }
+}
+
+/// Signed reasoning is another vendor's, and means nothing to another model.
+fn thinking(block: &ContentBlock) -> Option<&str> {
+    match sent(block)? {
+        ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
+        _ => None,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Call<'a> {
+    AsItCame(&'a Value),
+    Ours { id: &'a str, function: Function<'a> },
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    arguments: Arguments<'a>,
+}
+
+fn call(block: &ContentBlock) -> Option<Call<'_>> {
+    if let Some(json) = own_json(block) {
+        let is_call = json.as_object().is_some_and(|fields| !is_message(fields));
+        return is_call.then_some(Call::AsItCame(json));
+    }
+    match sent(block)? {
+        ContentBlock::ToolUse { id, name, input } => {
+            Some(Call::Ours { id, function: Function { name, arguments: Arguments(input) } })
+        }
+        _ => None,
+    }
+}
+
+/// A tool's arguments: the API takes only objects.
+struct Arguments<'a>(&'a Value);
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => fields.serialize(serializer),
+            Value::Null => serializer.serialize_map(Some(0))?.end(),
+            other => serializer.collect_map([("input", other)]),
+        }
+    }
+}
+
+/// The server takes images in messages of every role.
+fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
+    content.iter().filter_map(|item| match item {
+        ContentItem::Image { source } => bare_base64(source),
+        _ => None,
+    })
+}
+
+/// An image's bytes in base64, without the prefix of a `data:` URL; `None` for what would have to be
+/// fetched.
+pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
+    match source {
+        ImageSource::Base64 { data, .. } => Some(data),
+        ImageSource::Url { url } => {
+            let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
+            kind.ends_with(";base64").then_some(data)
+        }
+        _ => None,
+    }
+}
+
+/// The same part of several blocks as one text.
+#[derive(Clone, Copy)]
+struct Joined<'a> {
+    blocks: &'a [ContentBlock],
+    part: fn(&ContentBlock) -> Option<&str>,
+    separator: &'static str,
+}
+
+impl Joined<'_> {
+    fn is_empty(&self) -> bool {
+        self.blocks.iter().filter_map(self.part).all(str::is_empty)
+    }
+}
+
+impl Serialize for Joined<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl fmt::Display for Joined<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        join(f, self.separator, self.blocks.iter().filter_map(self.part))
+    }
+}
+
+fn join<'t>(
+    f: &mut fmt::Formatter<'_>,
+    separator: &str,
+    texts: impl Iterator<Item = &'t str>,
+) -> fmt::Result {
+    let mut is_first = true;
+    for text in texts.filter(|text| !text.is_empty()) {
+        if !std::mem::take(&mut is_first) {
+            f.write_str(separator)?;
+        }
+        f.write_str(text)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,206 @@
+//! Our request as the API's JSON, written straight from the borrow.
+//! <https://docs.ollama.com/api/chat>
+//!
+//! The same request always gives the same bytes, and `messages` comes last: between compactions the
+//! body of a turn begins as that of the turn before, which is what prompt caches need.
+
+use std::borrow::Cow;
+
+use neuron_http::{shortest, write_json};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError,
+    ReasoningEffort, ResponseFormat, ThinkingConfig, ToolChoice,
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::messages::{Messages, bare_base64, sent};
+use crate::tools::Tools;
+
+/// The provider's name in [`ContentBlock::Raw`] and in telemetry.
+pub(crate) const PROVIDER: &str = "ollama";
+
+/// What the client knows beside the request.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Settings<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) keep_alive: Option<&'a Value>,
+    /// Options of every request.
+    pub(crate) options: Option<&'a Value>,
+}
+
+impl Settings<'_> {
+    /// The options of every request, to add to.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] when they are no object.
+    pub(crate) fn options(self) -> Result<Map<String, Value>, ProviderError> {
+        match self.options {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(options)) => Ok(options.clone()),
+            Some(_) => {
+                Err(invalid("the options must be a JSON object: {\"num_ctx\": 8192}, for instance"))
+            }
+        }
+    }
+}
+
+/// Writes the body of a request.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+pub(crate) fn write(
+    request: &CompletionRequest,
+    settings: Settings<'_>,
+    stream: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    check(request)?;
+    let options = options(request, settings)?;
+    let may_call = request.tool_choice != Some(ToolChoice::None);
+    let tools = (may_call && !request.tools.is_empty()).then_some(Tools(&request.tools));
+    let extra = request.extra.as_ref().map(|extra| match extra {
+        // Leaving tools out is the only way to forbid them.
+        Value::Object(fields) if !may_call && fields.contains_key("tools") => {
+            let mut fields = fields.clone();
+            fields.shift_remove("tools");
+            Cow::Owned(Value::Object(fields))
+        }
+        extra => Cow::Borrowed(extra),
+    });
+    write_json(extra.as_deref(), |fields| {
+        let model = match request.model.as_str() {
+            "" => settings.model,
+            model => model,
+        };
+        fields.entry("model", model)?;
+        // The API streams unless it is told not to.
+        fields.entry("stream", &stream)?;
+        fields.some("format", format(request))?;
+        fields.some("think", think(request))?;
+        fields.some("keep_alive", settings.keep_alive)?;
+        fields.some("options", (!options.is_empty()).then_some(&options))?;
+        fields.some("tools", tools)?;
+        fields.rest_but("messages")?;
+        let (system, messages) = (request.system.as_ref(), request.messages.as_slice());
+        fields.entry("messages", &Messages { system, messages })
+    })
+}
+
+/// Refuses what the API cannot express, so that nothing of the user's is lost in silence.
+fn check(request: &CompletionRequest) -> Result<(), ProviderError> {
+    match &request.tool_choice {
+        Some(ToolChoice::Required) => {
+            return Err(invalid(
+                "Ollama cannot force a tool call: use ToolChoice::Auto and ask for it in the prompt",
+            ));
+        }
+        Some(ToolChoice::Specific { name }) => {
+            return Err(invalid(&format!(
+                "Ollama cannot force a call of `{name}`: use ToolChoice::Auto and give it no other tool"
+            )));
+        }
+        _ => {}
+    }
+    if request.context_management.as_ref().is_some_and(|management| !management.edits.is_empty()) {
+        return Err(invalid(
+            "Ollama does not edit conversations: use a ContextStrategy, which does it here",
+        ));
+    }
+    let blocks = request.messages.iter().flat_map(|message| &message.content);
+    blocks.filter_map(sent).try_for_each(check_block)
+}
+
+fn check_block(block: &ContentBlock) -> Result<(), ProviderError> {
+    match block {
+        ContentBlock::Image { source } => check_image(source),
+        ContentBlock::Document { source: DocumentSource::PlainText { .. } } => Ok(()),
+        ContentBlock::Document { .. } => Err(invalid(
+            "Ollama reads no documents but plain text: send their text as DocumentSource::PlainText",
+        )),
+        ContentBlock::ToolResult { content, .. } => {
+            content.iter().try_for_each(|item| match item {
+                ContentItem::Image { source } => check_image(source),
+                _ => Ok(()),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_image(source: &ImageSource) -> Result<(), ProviderError> {
+    match bare_base64(source) {
+        Some(_) => Ok(()),
+        None => Err(invalid(
+            "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL",
+        )),
+    }
+}
+
+fn invalid(why: &str) -> ProviderError {
+    ProviderError::InvalidRequest(why.to_owned())
+}
+
+/// The options of every request, and over them those of this one.
+fn options(
+    request: &CompletionRequest,
+    settings: Settings<'_>,
+) -> Result<Map<String, Value>, ProviderError> {
+    let mut options = settings.options()?;
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            options.insert(key.to_owned(), value);
+        }
+    };
+    set("temperature", request.temperature.map(|number| shortest(number).into()));
+    set("top_p", request.top_p.map(|number| shortest(number).into()));
+    set("num_predict", request.max_tokens.map(Value::from));
+    let stops = &request.stop_sequences;
+    set("stop", (!stops.is_empty()).then(|| stops.clone().into()));
+    Ok(options)
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Format<'a> {
+    Json(&'static str),
+    Schema(&'a Value),
+}
+
+fn format(request: &CompletionRequest) -> Option<Format<'_>> {
+    match request.response_format.as_ref()? {
+        ResponseFormat::JsonObject => Some(Format::Json("json")),
+        ResponseFormat::JsonSchema { schema, .. } => Some(Format::Schema(schema)),
+        _ => None,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Think {
+    Whether(bool),
+    Level(&'static str),
+}
+
+/// One field says whether to think and how hard.
+fn think(request: &CompletionRequest) -> Option<Think> {
+    let level = match request.reasoning_effort {
+        Some(ReasoningEffort::Low) => Some("low"),
+        Some(ReasoningEffort::Medium) => Some("medium"),
+        Some(ReasoningEffort::High) => Some("high"),
+        _ => None,
+    };
+    match (request.thinking, level) {
+        (Some(ThinkingConfig::Disabled), _) => Some(Think::Whether(false)),
+        (_, Some(level)) => Some(Think::Level(level)),
+        (Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive), None) => {
+            Some(Think::Whether(true))
+        }
+        _ if request.reasoning_effort == Some(ReasoningEffort::None) => Some(Think::Whether(false)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

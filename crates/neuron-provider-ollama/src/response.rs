@@ -1,0 +1,222 @@
+//! The API's JSON as our response.
+
+use std::collections::HashSet;
+
+use neuron_http::Secret;
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
+    ToolCall,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::request::PROVIDER;
+
+/// Reads a whole answer. What an error shows of it is without the secret.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when the body is not an answer.
+pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
+    let unreadable = |why: &str| {
+        let shown = secret.excerpt(body);
+        ProviderError::Other(
+            format!("the response is not an answer ({why}); it begins with: {shown}").into(),
+        )
+    };
+    let mut line: WireLine =
+        serde_json::from_slice(body).map_err(|error| unreadable(&error.to_string()))?;
+    let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
+    if line.done == Some(false) {
+        return Err(unreadable("it is not done"));
+    }
+    let mut collected = Collected::default();
+    collected.take(message);
+    Ok(collected.into_response(line))
+}
+
+/// An answer: a whole one, or a line of one that is streamed.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct WireLine {
+    #[serde(default)]
+    pub(crate) model: String,
+    #[serde(default)]
+    pub(crate) message: Option<WireMessage>,
+    #[serde(default)]
+    pub(crate) done: Option<bool>,
+    #[serde(default)]
+    done_reason: Option<String>,
+    /// Left out when it is zero, as is the next.
+    #[serde(default)]
+    prompt_eval_count: Option<usize>,
+    #[serde(default)]
+    eval_count: Option<usize>,
+    /// In place of all the others.
+    #[serde(default)]
+    pub(crate) error: Option<Value>,
+}
+
+/// A message, or a piece of one.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct WireMessage {
+    #[serde(default, rename = "role")]
+    _role: IgnoredAny,
+    #[serde(default)]
+    pub(crate) content: Option<String>,
+    #[serde(default)]
+    pub(crate) thinking: Option<String>,
+    #[serde(default)]
+    tool_calls: Option<Vec<Value>>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Collected {
+    thinking: String,
+    text: String,
+    calls: Vec<ContentBlock>,
+    /// The ids of the calls.
+    ids: HashSet<String>,
+    /// The fields of the message that neuron does not model.
+    more: Map<String, Value>,
+}
+
+impl Collected {
+    /// Takes a piece of the message, and returns the calls in it.
+    pub(crate) fn take(&mut self, message: WireMessage) -> &[ContentBlock] {
+        self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
+        self.text.push_str(message.content.as_deref().unwrap_or_default());
+        for (key, value) in message.more {
+            if !is_nothing(&value) {
+                append(&mut self.more, key, value);
+            }
+        }
+        let before = self.calls.len();
+        for json in message.tool_calls.unwrap_or_default() {
+            let call = read_call(json, &mut self.ids);
+            self.calls.push(call);
+        }
+        self.calls.get(before..).unwrap_or_default()
+    }
+
+    /// Makes the response; `end` is the line that completed the answer.
+    pub(crate) fn into_response(self, end: WireLine) -> CompletionResponse {
+        let mut content = Vec::with_capacity(self.calls.len() + 3);
+        if !self.thinking.is_empty() {
+            let signature = String::new();
+            content.push(ContentBlock::Thinking { thinking: self.thinking, signature });
+        }
+        if !self.text.is_empty() {
+            content.push(ContentBlock::Text(self.text));
+        }
+        content.extend(self.calls);
+        if !self.more.is_empty() {
+            let mut json = Map::new();
+            json.insert("type".into(), "message".into());
+            json.extend(self.more);
+            content.push(raw(Value::Object(json), None));
+        }
+        let message = Message { role: Role::Assistant, content };
+        CompletionResponse {
+            // The API has no ids of answers.
+            id: String::new(),
+            model: end.model,
+            stop_reason: stop_reason(end.done_reason.as_deref(), &message),
+            message,
+            usage: TokenUsage {
+                input_tokens: end.prompt_eval_count.unwrap_or_default(),
+                output_tokens: end.eval_count.unwrap_or_default(),
+                ..TokenUsage::default()
+            },
+        }
+    }
+}
+
+/// Maps why the model stopped. The API says `stop` of calls too, and older servers say nothing.
+fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
+    match reason {
+        None | Some("" | "stop") if message.tool_uses().next().is_some() => StopReason::ToolUse,
+        None | Some("" | "stop") => StopReason::EndTurn,
+        Some("length") => StopReason::MaxTokens,
+        // `load` and `unload` answer requests without messages.
+        Some(other) => StopReason::Other(other.to_owned()),
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Adds a field of a piece to those of the pieces before: texts and lists grow.
+fn append(fields: &mut Map<String, Value>, key: String, value: Value) {
+    match (fields.get_mut(&key), value) {
+        (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
+        (Some(Value::Array(items)), Value::Array(mut more)) => items.append(&mut more),
+        (_, value) => {
+            fields.insert(key, value);
+        }
+    }
+}
+
+fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
+}
+
+/// Reads a call of a tool. One with fields that neuron does not model is kept as it came.
+fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
+    let Some(fields) = json.as_object_mut() else {
+        return raw(json, None);
+    };
+    let Some(function) = fields.get("function").and_then(Value::as_object) else {
+        return raw(json, None);
+    };
+    let Some(name) = function.get("name").and_then(Value::as_str).map(str::to_owned) else {
+        return raw(json, None);
+    };
+    let input = match function.get("arguments") {
+        None | Some(Value::Null) => ToolCall::parse_input(""),
+        // As OpenAI writes them.
+        Some(Value::String(text)) => ToolCall::parse_input(text),
+        Some(input) => input.clone(),
+    };
+    let says_more = |fields: &Map<String, Value>, known: &[&str]| {
+        fields.iter().any(|(key, value)| !known.contains(&key.as_str()) && !is_nothing(value))
+    };
+    let is_kept = says_more(function, &["index", "name", "arguments"])
+        || says_more(fields, &["id", "type", "function"]);
+    let id = unique_id(fields.get("id").and_then(Value::as_str), ids);
+    let call = ContentBlock::ToolUse { id: id.clone(), name, input };
+    if is_kept {
+        // Its result names this id.
+        fields.insert("id".into(), id.into());
+        return raw(json, Some(call));
+    }
+    call
+}
+
+/// The server's id, unless it has none or has given it to another call of this answer.
+fn unique_id(id: Option<&str>, ids: &mut HashSet<String>) -> String {
+    let given = match id {
+        Some(id) if !id.is_empty() => id.to_owned(),
+        _ => format!("call_{}", Uuid::new_v4().simple()),
+    };
+    let mut unique = given.clone();
+    let mut number = 1;
+    while !ids.insert(unique.clone()) {
+        number += 1;
+        unique = format!("{given}_{number}");
+    }
+    unique
+}
+
+#[cfg(test)]
+mod tests;

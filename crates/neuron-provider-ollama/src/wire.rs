@@ -1,0 +1,64 @@
+//! The API's wire without HTTP: plain functions, for a transport of one's own, for recorded answers,
+//! for fuzzing and benchmarks.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_core::Stream;
+use neuron_http::reqwest::header::HeaderMap;
+use neuron_http::{AnswerStream, Rejection, Secret};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmCompatSend,
+};
+
+use crate::client::DEFAULT_MODEL;
+use crate::request::{self, Settings};
+use crate::stream::ChatAnswer;
+use crate::{error, response};
+
+/// Writes the body of a request, as [`Ollama`](crate::Ollama) does with its defaults.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] for what the API cannot express.
+///
+/// # Example
+///
+/// ```
+/// use neuron_provider_ollama::wire;
+/// use neuron_types::{CompletionRequest, Message};
+///
+/// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
+/// let body = String::from_utf8(wire::write_request(&request, false)?)?;
+/// assert_eq!(
+///     body,
+///     r#"{"model":"llama3.2","stream":false,"messages":[{"role":"user","content":"hi"}]}"#
+/// );
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8>, ProviderError> {
+    request::write(request, Settings { model: DEFAULT_MODEL, ..Settings::default() }, stream)
+}
+
+/// Reads the body of an answer that is not streamed.
+///
+/// # Errors
+///
+/// [`ProviderError::Other`] when it is not an answer.
+pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
+    response::read(body, &Secret::default())
+}
+
+/// Reads a streamed answer from its bytes, however they are cut.
+pub fn read_stream<B>(body: B) -> StreamHandle
+where
+    B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
+{
+    AnswerStream::from_bytes(body, ChatAnswer::default(), Secret::default()).into()
+}
+
+/// Makes an error of a response whose status is not a success.
+#[must_use]
+pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
+    error::from_rejection(&Rejection::new(status, headers.clone(), body, Duration::ZERO))
+}
