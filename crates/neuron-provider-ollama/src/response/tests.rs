@@ -1,1 +1,208 @@
-//! Tests.
+//! Every mapping of an answer in one piece, and bodies that are none.
+
+use serde_json::json;
+
+use super::*;
+
+fn read(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
+    super::read(body, &Secret::new("sk-secret"))
+}
+
+fn read_message(message: Value) -> CompletionResponse {
+    let body = json!({"model": "m", "message": message, "done": true, "done_reason": "stop"});
+    read(body.to_string().as_bytes()).unwrap()
+}
+
+/// Checks what the fields of a message become.
+#[track_caller]
+fn check(message: Value, expected: &[ContentBlock]) {
+    assert_eq!(read_message(message).message.content, expected);
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn thinking(thinking: &str) -> ContentBlock {
+    ContentBlock::Thinking { thinking: thinking.into(), signature: String::new() }
+}
+
+fn call(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+fn wire_call(id: &str, arguments: Value) -> Value {
+    json!({"id": id, "function": {"index": 0, "name": "look", "arguments": arguments}})
+}
+
+#[test]
+fn a_message_gives_thinking_text_and_calls() {
+    check(json!({"role": "assistant", "content": "日本 🦀"}), &[text("日本 🦀")]);
+    check(json!({"role": "assistant", "content": ""}), &[]);
+    check(json!({"content": null, "thinking": null, "tool_calls": null, "images": null}), &[]);
+    check(json!({}), &[]);
+    check(
+        json!({
+            "role": "assistant",
+            "tool_calls": [wire_call("c1", json!({"b": 1, "a": 2})), wire_call("c2", json!({}))],
+            "content": "a",
+            "thinking": "hm",
+        }),
+        &[thinking("hm"), text("a"), call("c1", json!({"b": 1, "a": 2})), call("c2", json!({}))],
+    );
+}
+
+#[test]
+fn arguments_in_every_form() {
+    for (arguments, expected) in [
+        (json!({"a": {"b": [1]}}), json!({"a": {"b": [1]}})),
+        (json!([1]), json!([1])),
+        (json!(null), json!({})),
+        (json!("{\"a\":1}"), json!({"a": 1})),
+        (json!(""), json!({})),
+        (json!("{\"a"), ToolCall::invalid_json_input("{\"a")),
+    ] {
+        check(json!({"tool_calls": [wire_call("c1", arguments)]}), &[call("c1", expected)]);
+    }
+    let bare = json!({"tool_calls": [{"id": "c1", "function": {"name": "look"}}]});
+    check(bare, &[call("c1", json!({}))]);
+}
+
+#[test]
+fn calls_without_an_id_get_one() {
+    let nameless = json!({"function": {"name": "look", "arguments": {}}});
+    for calls in [
+        json!([nameless, nameless]),
+        json!([wire_call("", json!({})), {"id": null, "function": nameless["function"]}]),
+    ] {
+        let response = read_message(json!({"tool_calls": calls}));
+        let ids: HashSet<_> = response.message.tool_uses().map(|call| call.id.to_owned()).collect();
+        assert_eq!(ids.len(), 2);
+        for id in ids {
+            let hex = id.strip_prefix("call_").unwrap();
+            assert!(hex.len() == 32 && hex.bytes().all(|byte| byte.is_ascii_hexdigit()), "{id}");
+        }
+    }
+}
+
+#[test]
+fn an_id_that_comes_again_is_changed() {
+    let calls: Vec<_> = ["a", "a", "a_2", "a"].iter().map(|id| wire_call(id, json!({}))).collect();
+    let expected = ["a", "a_2", "a_2_2", "a_3"].map(|id| call(id, json!({})));
+    check(json!({"tool_calls": calls}), &expected);
+}
+
+#[test]
+fn a_call_with_more_fields_is_kept_as_it_came_and_is_still_a_call() {
+    let mut more = wire_call("c1", json!({"a": 1}));
+    more["function"]["signature"] = json!("s");
+    check(json!({"tool_calls": [more]}), &[raw(more.clone(), Some(call("c1", json!({"a": 1}))))]);
+    // Its result will name the id, so it must be there.
+    let more = json!({"function": {"name": "look", "arguments": {}}, "extra": {"x": 1}});
+    let response = read_message(json!({"tool_calls": [more]}));
+    let id = response.message.tool_uses().next().unwrap().id.to_owned();
+    let ContentBlock::Raw { json, .. } = &response.message.content[0] else {
+        panic!("{response:?}");
+    };
+    assert_eq!(json["id"], id);
+    let usual = json!({"id": "c1", "type": "function", "new": null, "function": {"name": "look", "arguments": {}}});
+    check(json!({"tool_calls": [usual]}), &[call("c1", json!({}))]);
+}
+
+#[test]
+fn what_is_no_call_is_kept() {
+    for json in [
+        json!({"id": "c1", "function": {"arguments": {}}}),
+        json!({"id": "c1"}),
+        json!({"id": "c1", "function": {"name": 7}}),
+        json!("text"),
+    ] {
+        check(json!({"tool_calls": [json]}), &[raw(json.clone(), None)]);
+    }
+}
+
+#[test]
+fn other_fields_of_the_message_are_kept_as_one_block() {
+    check(
+        json!({"role": "assistant", "new": {"a": 1}, "content": "a", "images": ["x"], "none": null, "empty": "", "list": []}),
+        &[text("a"), raw(json!({"type": "message", "new": {"a": 1}, "images": ["x"]}), None)],
+    );
+}
+
+#[test]
+fn every_reason_to_stop() {
+    let reason = |reason: Value, message: Value| {
+        let body = json!({"message": message, "done": true, "done_reason": reason});
+        read(body.to_string().as_bytes()).unwrap().stop_reason
+    };
+    let plain = || json!({"content": "a"});
+    let calls = || json!({"tool_calls": [wire_call("c1", json!({}))]});
+    for word in [json!("stop"), json!(""), json!(null)] {
+        assert_eq!(reason(word.clone(), plain()), StopReason::EndTurn);
+        assert_eq!(reason(word, calls()), StopReason::ToolUse);
+    }
+    assert_eq!(reason(json!("length"), plain()), StopReason::MaxTokens);
+    assert_eq!(reason(json!("length"), calls()), StopReason::MaxTokens);
+    for other in ["load", "unload", "new"] {
+        assert_eq!(reason(json!(other), plain()), StopReason::Other(other.into()));
+    }
+}
+
+#[test]
+fn a_whole_answer() {
+    let body = r#" {"model":"qwen3","created_at":"2026-11-21T10:00:00Z","message":{"role":"assistant","content":"hi","thinking":"hm"},"logprobs":[{"token":"hi"}],"done":true,"done_reason":"stop","total_duration":9,"prompt_eval_count":26,"eval_count":7}
+"#;
+    assert_eq!(
+        read(body.as_bytes()).unwrap(),
+        CompletionResponse {
+            id: String::new(),
+            model: "qwen3".into(),
+            message: Message { role: Role::Assistant, content: vec![thinking("hm"), text("hi")] },
+            usage: TokenUsage { input_tokens: 26, output_tokens: 7, ..Default::default() },
+            stop_reason: StopReason::EndTurn,
+        }
+    );
+    let least = read(br#"{"message":{}}"#).unwrap();
+    assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
+}
+
+#[track_caller]
+fn check_malformed(body: &str, expected: &str) {
+    let error = read(body.as_bytes()).unwrap_err();
+    assert!(matches!(error, ProviderError::Other(_)));
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn a_body_that_is_no_answer_is_shown_without_the_key() {
+    check_malformed(
+        "",
+        "the response is not an answer (EOF while parsing a value at line 1 column 0); it begins with: ",
+    );
+    check_malformed(
+        "<html>sk-secret</html>",
+        "the response is not an answer (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
+    );
+    check_malformed(
+        r#"{"error":"no"}"#,
+        r#"the response is not an answer (missing field `message`); it begins with: {"error":"no"}"#,
+    );
+    check_malformed(
+        r#"{"message":{"content":"a"},"done":false}"#,
+        r#"the response is not an answer (it is not done); it begins with: {"message":{"content":"a"},"done":false}"#,
+    );
+    let error = read(br#"{"message":{"content":7}}"#).unwrap_err().to_string();
+    assert!(error.contains("invalid type: integer `7`"), "{error}");
+    assert!(read(&[0xff, 0xfe]).is_err());
+}
+
+#[test]
+fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
+    let message =
+        json!({"content": "日本 \"🦀\"", "tool_calls": [wire_call("c", json!({"a": [1]}))]});
+    let body = json!({"message": message, "done": true}).to_string();
+    for end in 0..body.len() {
+        let error = read(&body.as_bytes()[..end]).unwrap_err();
+        assert!(matches!(error, ProviderError::Other(_)), "cut at {end}");
+    }
+}
