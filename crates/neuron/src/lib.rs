@@ -38,6 +38,10 @@
     doc = "| [`openai`] | `neuron-provider-openai` | OpenAI's APIs, and those of compatible servers |"
 )]
 #![cfg_attr(
+    feature = "ollama",
+    doc = "| [`ollama`] | `neuron-provider-ollama` | Ollama's chat and embeddings |"
+)]
+#![cfg_attr(
     feature = "tower",
     doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
 )]
@@ -48,6 +52,7 @@
 //! |---|---|---|
 //! | `anthropic` | `neuron-provider-anthropic` | yes |
 //! | `openai` | `neuron-provider-openai` | no |
+//! | `ollama` | `neuron-provider-ollama` | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `full` | all of them, except the Temporal adapter | no |
 
@@ -55,6 +60,8 @@ pub use neuron_context as context;
 pub use neuron_loop as agent;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
+#[cfg(feature = "ollama")]
+pub use neuron_provider_ollama as ollama;
 #[cfg(feature = "openai")]
 pub use neuron_provider_openai as openai;
 pub use neuron_tool as tool;

@@ -1,5 +1,6 @@
 //! Every mapping of a request, and that the bytes of a conversation only grow.
 
+use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
     ContextEdit, ContextManagement, Message, Role, SystemBlock, SystemPrompt, ToolCall,
     ToolDefinition,
@@ -604,6 +605,7 @@ proptest! {
         prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
 
         let json: Value = serde_json::from_slice(&long_bytes).unwrap();
+        prop_assert_eq!(check_chat_request(&json), Ok(()));
         for message in json["messages"].as_array().unwrap() {
             prop_assert!(message["content"].is_string());
             for call in message["tool_calls"].as_array().into_iter().flatten() {

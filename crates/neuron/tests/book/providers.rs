@@ -6,6 +6,7 @@ use std::time::Duration;
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
 use neuron_provider_anthropic::Anthropic;
+use neuron_provider_ollama::Ollama;
 use neuron_provider_openai::OpenAi;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
@@ -77,6 +78,29 @@ fn openai_is_built_with_a_key_a_model_an_address_and_an_organization() {
         .base_url("https://api.openai.com")
         .organization("org-...");
     assert_eq!(provider.info().default_model, "gpt-4o");
+}
+
+/// "Construction"
+#[test]
+fn ollama_is_built_with_a_model_an_address_and_a_time_to_stay() {
+    // Default: localhost:11434, no auth
+    let provider = Ollama::new();
+    assert_eq!((provider.info().name, provider.info().default_model), ("ollama", "llama3.2"));
+    let shown = format!("{provider:?}");
+    assert!(shown.contains(r#""http://localhost:11434""#), "{shown}");
+
+    // From environment (reads OLLAMA_HOST if set)
+    let from_env = || -> Result<Ollama, ProviderError> {
+        let provider = Ollama::from_env()?;
+        Ok(provider)
+    };
+    let _ = from_env;
+
+    // Builder-style configuration
+    let provider =
+        Ollama::new().model("llama3.2").base_url("http://remote-host:11434").keep_alive("5m");
+    let shown = format!("{provider:?}");
+    assert!(shown.contains(r#""http://remote-host:11434""#), "{shown}");
 }
 
 mod as_printed {
@@ -333,7 +357,7 @@ async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error:
 
 #[tokio::test]
 async fn swapping_the_provider_changes_one_line() {
-    use neuron_testing::{AnthropicServer, OpenAiServer, Reply, ScriptedProvider};
+    use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply, ScriptedProvider};
 
     let server = AnthropicServer::start([Reply::text("Hi!")]).await.unwrap();
     let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
@@ -341,6 +365,8 @@ async fn swapping_the_provider_changes_one_line() {
     let server = OpenAiServer::start([Reply::text("Hi!")]).await.unwrap();
     let openai = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
     integration(openai.model("gpt-4o")).await.unwrap();
+    let server = OllamaServer::start([Reply::text("Hi!")]).await.unwrap();
+    integration(Ollama::new().base_url(server.url())).await.unwrap();
     integration(ScriptedProvider::new([Reply::text("Hi!")])).await.unwrap();
     integration(MyProvider::new("key")).await.unwrap();
 }
