@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::fmt;
 
-use neuron_http::{Rejection, describe_in_stream};
+use neuron_http::{Rejection, describe_within};
 use neuron_types::{BoxError, ProviderError};
 use serde::Deserialize;
 use serde_json::Value;
@@ -44,7 +44,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
 /// Maps an error within a stream, whose status was a success.
 pub(crate) fn from_line(error: &Value) -> ProviderError {
     let ApiError { kind, message } = ApiError::from(error);
-    let text = |message: &str| describe_in_stream(&kind, message, None);
+    let text = |message: &str| describe_within("the stream", &kind, message, None);
     match Meaning::of(&message) {
         Some(Meaning::NoModel) => ProviderError::ModelNotFound(text(&with_fix(&message))),
         Some(Meaning::NoResources) => ProviderError::InsufficientResources(text(&message)),
