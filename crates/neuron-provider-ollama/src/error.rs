@@ -43,8 +43,17 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
 
 /// Maps an error within a stream, whose status was a success.
 pub(crate) fn from_line(error: &Value) -> ProviderError {
+    within("the stream", error)
+}
+
+/// Maps an error that came in place of an answer, whose status was a success.
+pub(crate) fn from_answer(error: &Value) -> ProviderError {
+    within("the answer", error)
+}
+
+fn within(place: &str, error: &Value) -> ProviderError {
     let ApiError { kind, message } = ApiError::from(error);
-    let text = |message: &str| describe_within("the stream", &kind, message, None);
+    let text = |message: &str| describe_within(place, &kind, message, None);
     match Meaning::of(&message) {
         Some(Meaning::NoModel) => ProviderError::ModelNotFound(text(&with_fix(&message))),
         Some(Meaning::NoResources) => ProviderError::InsufficientResources(text(&message)),

@@ -12,6 +12,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::error;
 use crate::request::PROVIDER;
 
 /// Reads a whole answer. What an error shows of it is without the secret.
@@ -28,6 +29,9 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     };
     let mut line: WireLine =
         serde_json::from_slice(body).map_err(|error| unreadable(&error.to_string()))?;
+    if let Some(error) = line.error.as_ref().filter(|error| !error.is_null()) {
+        return Err(error::from_answer(error));
+    }
     let message = line.message.take().ok_or_else(|| unreadable("missing field `message`"))?;
     if line.done == Some(false) {
         return Err(unreadable("it is not done"));

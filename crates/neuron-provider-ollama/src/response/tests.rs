@@ -184,9 +184,11 @@ fn a_body_that_is_no_answer_is_shown_without_the_key() {
         "the response is not an answer (expected value at line 1 column 1); it begins with: <html>[redacted]</html>",
     );
     check_malformed(
-        r#"{"error":"no"}"#,
-        r#"the response is not an answer (missing field `message`); it begins with: {"error":"no"}"#,
+        r#"{"models":[]}"#,
+        r#"the response is not an answer (missing field `message`); it begins with: {"models":[]}"#,
     );
+    let error = read(br#"{"error":"server busy"}"#).unwrap_err();
+    assert_eq!(error.to_string(), "service unavailable: in the answer: server busy");
     check_malformed(
         r#"{"message":{"content":"a"},"done":false}"#,
         r#"the response is not an answer (it is not done); it begins with: {"message":{"content":"a"},"done":false}"#,

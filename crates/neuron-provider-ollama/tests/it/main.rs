@@ -1,6 +1,7 @@
 //! The provider over real connections. One binary, so that it links once.
 
 mod breaks;
+mod conformance;
 mod connections;
 mod embeddings;
 mod errors;
