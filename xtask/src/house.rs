@@ -4,6 +4,7 @@ mod arrows;
 mod listings;
 mod msrv;
 mod sources;
+mod trees;
 
 /// Fails with all problems at once.
 #[track_caller]

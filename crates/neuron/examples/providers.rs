@@ -1,0 +1,131 @@
+//! One agent, four ways to reach a model: the provider is named on the command line.
+//!
+//! ```sh
+//! cargo run -p neuron --features full --example providers -- openai ollama
+//! ```
+//!
+//! Without names all are asked in turn. Where the variable with a provider's key or address is set, it
+//! is the vendor's model that answers; where it is not, a server in this process plays one in the
+//! vendor's wire format.
+
+use std::any::Any;
+use std::error::Error;
+use std::process::ExitCode;
+
+use neuron::anthropic::Anthropic;
+use neuron::ollama::Ollama;
+use neuron::openai::OpenAi;
+use neuron::prelude::*;
+use neuron::types::BoxedProvider;
+use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply};
+use serde_json::json;
+
+const NAMES: [&str; 4] = ["anthropic", "openai", "responses", "ollama"];
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    if names.is_empty() {
+        names = NAMES.map(str::to_owned).to_vec();
+    }
+    for name in names {
+        if let Err(error) = ask(&name).await {
+            eprintln!("error: {name}: {error}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// Everything but the provider is the same for all.
+async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
+    let (provider, server) = provider(name).await?;
+    let who = if server.is_some() { "a server in this process" } else { "the vendor" };
+
+    let mut tools = ToolRegistry::new();
+    tools.register(GetWeather);
+    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+        .tools(tools)
+        .system_prompt("You are a weather assistant. Use the tool; never guess.")
+        .max_turns(5)
+        .build();
+
+    let result = agent.run_text("What's the weather in Tokyo?", &ToolContext::default()).await?;
+    println!("{name} ({who}): {}", result.response);
+    Ok(())
+}
+
+/// A provider chosen at run time, with the server that plays its vendor.
+async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
+    let is_set = |variable: &str| std::env::var_os(variable).is_some();
+    Ok(match name {
+        "anthropic" if is_set("ANTHROPIC_API_KEY") => {
+            (BoxedProvider::new(Anthropic::from_env()?), None)
+        }
+        "anthropic" => {
+            let server = AnthropicServer::start(script()).await?;
+            let provider = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+            (BoxedProvider::new(provider), Some(Box::new(server)))
+        }
+        "openai" if is_set("OPENAI_API_KEY") => (BoxedProvider::new(OpenAi::from_env()?), None),
+        "openai" => {
+            let server = OpenAiServer::start(script()).await?;
+            let provider = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
+            (BoxedProvider::new(provider), Some(Box::new(server)))
+        }
+        "responses" if is_set("OPENAI_API_KEY") => {
+            (BoxedProvider::new(OpenAi::from_env()?.responses_api()), None)
+        }
+        "responses" => {
+            let server = OpenAiServer::start(script()).await?;
+            let provider = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
+            (BoxedProvider::new(provider.responses_api()), Some(Box::new(server)))
+        }
+        "ollama" if is_set("OLLAMA_HOST") => (BoxedProvider::new(Ollama::from_env()?), None),
+        "ollama" => {
+            let server = OllamaServer::start(script()).await?;
+            (BoxedProvider::new(Ollama::new().base_url(server.url())), Some(Box::new(server)))
+        }
+        other => return Err(format!("unknown provider `{other}`: one of {NAMES:?}").into()),
+    })
+}
+
+/// What a server plays.
+fn script() -> [Reply; 2] {
+    [
+        Reply::tool_call("call_1", "get_weather", json!({ "city": "Tokyo" })),
+        Reply::text("It is sunny in Tokyo, at 22 °C."),
+    ]
+}
+
+/// Looks the weather up. A real one would call a service here.
+struct GetWeather;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct GetWeatherArgs {
+    /// The city, for instance "Tokyo"
+    city: String,
+}
+
+impl Tool for GetWeather {
+    const NAME: &'static str = "get_weather";
+    type Args = GetWeatherArgs;
+    type Output = String;
+    type Error = ToolError;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: "Returns the current weather in a city.".into(),
+            input_schema: schemars::schema_for!(GetWeatherArgs).into(),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    async fn call(&self, args: GetWeatherArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
+        Ok(format!("{}: 22 °C, sunny", args.city))
+    }
+}
