@@ -72,6 +72,12 @@ pub use neuron_types as types;
 pub mod prelude;
 
 /// Compiles what the README shows.
-#[cfg(all(doctest, feature = "anthropic"))]
+#[cfg(all(
+    doctest,
+    feature = "anthropic",
+    feature = "openai",
+    feature = "ollama",
+    feature = "tower"
+))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
