@@ -6,7 +6,9 @@ mod api;
 mod examples;
 #[cfg(test)]
 mod house;
+mod means;
 mod process;
+mod sdks;
 mod suite;
 mod tally;
 mod wasm;
@@ -14,11 +16,14 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use crate::tally::Tally;
+
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, tests
+  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, sdks, tests
+  e2e    the step sdks alone: the vendors' official clients judge our servers and requests
   api    rewrites crates/*/api.txt, the listings of the public surface
   help   prints this text";
 
@@ -27,22 +32,27 @@ fn main() -> ExitCode {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
         ["test"] => suite::run(),
-        ["api"] => match api::rewrite() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(reason) => {
-                eprintln!("error: {reason}");
-                ExitCode::FAILURE
-            }
-        },
+        ["e2e"] => exit_code(sdks::check(&mut Tally::default())),
+        ["api"] => exit_code(api::rewrite()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("test" | "api" | "help"), ..] => {
+        [command @ ("test" | "e2e" | "api" | "help"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
         [command, ..] => usage_error(&format!("unknown command `{command}`")),
+    }
+}
+
+fn exit_code(result: Result<(), String>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("error: {reason}");
+            ExitCode::FAILURE
+        }
     }
 }
 

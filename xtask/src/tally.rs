@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, PipeReader, Read, Write};
+use std::ops::AddAssign;
 use std::process::Stdio;
 
 use crate::process;
@@ -18,10 +19,12 @@ pub(crate) struct Tally {
 pub(crate) fn run_tests(tally: &mut Tally) -> Result<(), String> {
     // Cargo runs documentation tests only in a call of their own. Both calls run in any case, so
     // that the sum is complete.
-    let targets = run_counted("--all-targets", tally);
-    let documentation = run_counted("--doc", tally);
+    let mut own = Tally::default();
+    let targets = run_counted("--all-targets", &mut own);
+    let documentation = run_counted("--doc", &mut own);
+    *tally += own;
     targets.and(documentation)?;
-    match tally {
+    match own {
         Tally { failed: 0, passed: 1.., .. } => Ok(()),
         Tally { failed: 0, .. } => Err("no test passed".to_owned()),
         Tally { failed, .. } => Err(format!("{failed} tests failed")),
@@ -70,7 +73,7 @@ fn copy_and_count(mut reader: PipeReader, tally: &mut Tally) -> io::Result<()> {
 
 impl Tally {
     /// Counts a line such as `test result: ok. 12 passed; 0 failed; 3 ignored; …`.
-    fn add_line(&mut self, line: &str) {
+    pub(crate) fn add_line(&mut self, line: &str) {
         let Some((_, counts)) =
             line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "))
         else {
@@ -90,6 +93,14 @@ impl Tally {
                 _ => {}
             }
         }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
     }
 }
 

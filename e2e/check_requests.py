@@ -1,0 +1,147 @@
+"""Checks what our providers send against the types of the vendors' clients.
+
+usage: check_requests.py <vendor> <file written by `neuron-e2e requests`>
+"""
+
+import copy
+import importlib
+import json
+import re
+import sys
+
+import typing_extensions
+from report import Report, equal, valid
+from structure import problems
+
+# By path: the type of a body, and the parameters of a client's that are no part of it.
+BODIES = {
+    "/v1/messages": ("anthropic.types.message_create_params", "MessageCreateParams"),
+    "/v1/messages, beta": ("anthropic.types.beta.message_create_params", "MessageCreateParams"),
+    "/v1/chat/completions": (
+        "openai.types.chat.completion_create_params",
+        "CompletionCreateParams",
+    ),
+    "/v1/responses": ("openai.types.responses.response_create_params", "ResponseCreateParams"),
+    "/v1/embeddings": ("openai.types.embedding_create_params", "EmbeddingCreateParams"),
+    "/api/chat": ("ollama._types", "ChatRequest"),
+    "/api/embed": ("ollama._types", "EmbedRequest"),
+}
+SENT_AS_HEADERS = frozenset({"betas", "user_profile_id", "workspace_id"})
+
+# What our providers send although a client's types do not have it, with the reason. Each must be
+# needed: one that is not is an error.
+EXCEPTIONS = {
+    "anthropic": {
+        "temperature: is not known": "the API version 2023-06-01 has it, the newest has not",
+        "top_p: is not known": "the API version 2023-06-01 has it, the newest has not",
+    },
+    "openai": {},
+    "ollama": {},
+}
+
+# Right requests with one mistake: the request's name, where the mistake is, what stands there
+# (`...`: nothing), and what must be said of it.
+SPOILED = {
+    "anthropic": [
+        ("one question", "max_completion_tokens", 5, "is not known"),
+        ("one question", "workspace_id", "w", "is not known"),
+        ("one question", "messages", ..., "is missing"),
+        ("one question", "messages.0.role", "tool", "is not 'user'"),
+        ("a limit", "max_tokens", "100", "is not a whole number"),
+        ("a limit", "max_tokens", True, "is not a whole number"),
+        ("tools as the model likes", "tool_choice.type", "required", "is not 'auto'"),
+        ("tools as the model likes", "tools.0.parameters", {}, "is not known"),
+        ("this tool", "tool_choice.name", ..., "is missing"),
+        ("parallel calls and their results", "messages.1.content.1.inputs", {}, "is not known"),
+        ("parallel calls and their results", "messages.1.content.1.input", "{}", "is not an object"),
+        ("parallel calls and their results", "messages.2.content.0.tool_use_id", ..., "is missing"),
+        ("parallel calls and their results", "messages.2.content.0.content.0.text", 5, "is not a text"),
+        ("an image", "messages.0.content.0.source.media_type", "image/tiff", "is not 'image/jpeg'"),
+        ("a system prompt in blocks", "system.0.cache_control.ttl", "2h", "is not '5m'"),
+        ("thinking with a budget", "thinking.budget_tokens", ..., "is missing"),
+        ("json of a schema", "output_config.format.name", "city", "is not known"),
+        ("context management: all edits", "context_management.edits.2.type", "compact_1", "is not"),
+        ("raw blocks of its own", "messages.1.content.2.citations.0.title", 5, "is not a text"),
+    ],
+    "openai": [],
+    "ollama": [],
+}
+
+
+def main(vendor, file):
+    with open(file, encoding="utf-8") as lines:
+        requests = [json.loads(line) for line in lines]
+    report = Report()
+    needed = set()
+    for request in requests:
+        with report.case(name_of(request)):
+            found = [str(problem) for problem in problems_of(request)]
+            excused = [text for text in found if pattern_of(text) in EXCEPTIONS[vendor]]
+            needed.update(map(pattern_of, excused))
+            valid([text for text in found if text not in excused], "the body")
+            check_headers(request)
+    checked = report.passed
+
+    with report.case("the list of exceptions"):
+        equal(set(EXCEPTIONS[vendor]) - needed, set(), "exceptions that nothing needs")
+    for name, path, value, text in SPOILED[vendor]:
+        with report.case(f"{name}, spoiled at {path} with {value!r}"):
+            check_spoiled(requests, name, path, value, text)
+    noticed = report.passed - checked - 1
+    report.end(f"{checked} requests valid, {noticed} spoiled ones noticed")
+
+
+def name_of(request):
+    form, name = request["form"], request["request"]
+    return f"{form}: {name}" + (", streamed" if request["stream"] else "")
+
+
+def problems_of(request):
+    path = request["path"]
+    if "anthropic-beta" in request["headers"]:
+        path += ", beta"
+    module, name = BODIES[path]
+    expected = getattr(importlib.import_module(module), name)
+    return problems(request["body"], expected, without=SENT_AS_HEADERS)
+
+
+def pattern_of(text):
+    """A problem with every index in its path as a star."""
+    path, colon, rest = text.partition(":")
+    return re.sub(r"\b\d+\b", "*", path) + colon + rest
+
+
+def check_headers(request):
+    headers = request["headers"]
+    equal(headers.get("content-type"), "application/json", "the content type")
+    if "anthropic-beta" in headers:
+        from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+
+        known = literals_of(AnthropicBetaParam)
+        unknown = [beta for beta in headers["anthropic-beta"].split(",") if beta not in known]
+        equal(unknown, [], "betas that do not exist")
+
+
+def literals_of(expected):
+    """The texts that a union of literals names."""
+    args = typing_extensions.get_args(expected)
+    return {text for arg in args for text in ([arg] if isinstance(arg, str) else literals_of(arg))}
+
+
+def check_spoiled(requests, name, path, value, text):
+    request = copy.deepcopy(next(request for request in requests if request["request"] == name))
+    *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    place = request["body"]
+    for key in way:
+        place = place[key]
+    if value is ...:
+        del place[last]
+    else:
+        place[last] = value
+    found = [str(problem) for problem in problems_of(request)]
+    noticed = [each for each in found if each.startswith(f"{path}: ") and text in each]
+    assert noticed, f"`{path}` {text}: this is not said, but {found}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,46 @@
+"""Counts cases, and says at the end how they went, in the words that `cargo xtask test` reads."""
+
+import contextlib
+import sys
+import traceback
+
+
+class Report:
+    """The cases of one script."""
+
+    def __init__(self):
+        self.passed = 0
+        self.failed = 0
+
+    @contextlib.contextmanager
+    def case(self, name):
+        """Runs one case; the others run even if it fails."""
+        try:
+            yield
+        except AssertionError as error:
+            self._fail(name, error)
+        except Exception:  # Whatever a client makes of what it got.
+            self._fail(name, traceback.format_exc().rstrip())
+        else:
+            self.passed += 1
+
+    def _fail(self, name, reason):
+        self.failed += 1
+        print(f"failed: {name}: {reason}", file=sys.stderr)
+
+    def end(self, summary):
+        """Prints what was checked, and ends the script."""
+        print(summary)
+        word = "FAILED" if self.failed else "ok"
+        print(f"test result: {word}. {self.passed} passed; {self.failed} failed; 0 ignored")
+        sys.exit(1 if self.failed else 0)
+
+
+def equal(found, expected, what):
+    """Fails unless both are equal."""
+    assert found == expected, f"{what}: {found!r}, but {expected!r} was meant"
+
+
+def valid(found, what):
+    """Fails unless there are no problems."""
+    assert not found, f"{what}: " + "; ".join(map(str, found))

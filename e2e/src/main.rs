@@ -1,0 +1,58 @@
+//! The side of ours when the vendors' official clients judge: our loopback servers for them to
+//! talk to, and the requests of our providers for them to check. The other side is the Python next
+//! to this folder's `src`. Reads the command line, nothing more.
+
+mod answers;
+mod anthropic;
+mod corpus;
+mod failures;
+mod requests;
+mod serve;
+mod vendor;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::vendor::Vendor;
+
+const USAGE: &str = "\
+usage: neuron-e2e <command>
+
+commands:
+  serve <vendor>             starts a loopback server for each case, prints one line of JSON that
+                             says where they are and what their replies mean, and ends when its
+                             standard input does; fails if replies are left
+  requests <vendor> <file>   writes what our provider sends for many requests, one line of JSON each
+
+vendors: anthropic";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let known = |name: &str| Vendor::from_name(name);
+    let result = match args.as_slice() {
+        ["serve", name] => known(name).map(serve::run),
+        ["requests", name, file] => {
+            known(name).map(|vendor| requests::run(vendor, Path::new(file)))
+        }
+        _ => None,
+    };
+    match result {
+        Some(result) => exit_code(result),
+        None => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

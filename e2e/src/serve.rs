@@ -1,0 +1,45 @@
+//! The command `serve`: a loopback server for each case, so that a case that fails leaves the
+//! others alone.
+
+use std::error::Error;
+use std::io::{Read, Write};
+
+use neuron_testing::ServerReply;
+use serde_json::{Value, json};
+
+use crate::vendor::{MODEL, Vendor};
+
+/// Something that a server answers, and what a client should understand of it.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) replies: Vec<ServerReply>,
+    pub(crate) means: Value,
+}
+
+pub(crate) fn run(vendor: Vendor) -> Result<(), Box<dyn Error>> {
+    // The servers work on a thread of the runtime's while this one waits for the end.
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut servers = Vec::new();
+    let mut described = Vec::new();
+    for Case { name, replies, means } in vendor.cases() {
+        let count = replies.len();
+        let server = runtime.block_on(vendor.start(replies))?;
+        described
+            .push(json!({"case": name, "url": server.url(), "replies": count, "means": means}));
+        servers.push((name, server));
+    }
+    let line = json!({"key": vendor.api_key(), "model": MODEL, "cases": described});
+    writeln!(std::io::stdout(), "{line}")?;
+
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+
+    let left = servers.iter().filter(|(_, server)| server.remaining() > 0);
+    let left: Vec<String> =
+        left.map(|(name, server)| format!("{} of `{name}`", server.remaining())).collect();
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("replies that nobody asked for: {}", left.join(", ")).into())
+    }
+}

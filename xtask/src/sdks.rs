@@ -1,0 +1,110 @@
+//! The step `sdks`: the vendors' official Python clients judge our loopback servers and what our
+//! providers send. How they come to be installed is in `environment`; what they check is in the
+//! folder `e2e`.
+
+mod environment;
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::tally::Tally;
+use crate::{means, process, workspace};
+
+/// Each vendor, with the script that drives its server.
+const VENDORS: [(&str, &str); 1] = [("anthropic", "drive_anthropic.py")];
+
+const PACKAGE: &str = "neuron-e2e";
+
+/// Runs every check of every vendor, and counts the cases.
+///
+/// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
+pub(crate) fn check(tally: &mut Tally) -> Result<(), String> {
+    let scripts = process::root().join("e2e");
+    let folder = workspace::members()?.target_directory.join("sdks");
+    let python = match environment::python(&folder, &scripts.join("requirements.txt")) {
+        Ok(python) => python,
+        Err(reason) => {
+            return means::not_checked(
+                "servers and requests against the vendors' clients",
+                &reason,
+            );
+        }
+    };
+    let program = build()?;
+    let mut failed = Vec::new();
+    for (vendor, driver) in VENDORS {
+        let requests = folder.join(format!("{vendor}.jsonl"));
+        let mut write = process::program(&program);
+        write.args(["requests", vendor]).arg(&requests);
+        process::run(write)?;
+
+        let drive = [scripts.join(driver), program.clone()];
+        let check = [scripts.join("check_requests.py"), vendor.into(), requests];
+        let results = [run_script(&python, &drive, tally), run_script(&python, &check, tally)];
+        let summaries: Vec<&str> = results.iter().map(|(summary, _)| summary.as_str()).collect();
+        println!("{vendor}: {}", summaries.join(", "));
+        if results.iter().any(|(_, passed)| !passed) {
+            failed.push(vendor);
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("the clients of {} object", failed.join(" and ")))
+    }
+}
+
+/// Runs a script; returns what it says that it checked, and whether all was well.
+///
+/// What is wrong it tells on standard error, which is our own.
+fn run_script(python: &Path, args: &[PathBuf], tally: &mut Tally) -> (String, bool) {
+    let mut command = process::program(python);
+    command.args(args).stderr(Stdio::inherit());
+    environment::seclude(&mut command);
+    let output = match command.output() {
+        Ok(output) => output,
+        Err(error) => return (process::cannot_start(&command, &error), false),
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().for_each(|line| tally.add_line(line));
+    let summary = text.lines().next().unwrap_or("a script that ended early");
+    (summary.to_owned(), output.status.success())
+}
+
+/// Builds the program with our servers and requests; returns where it is.
+///
+/// The examples are built with it, as the step `examples` does: alone it would get other features
+/// of its dependencies, and they would be built once more.
+fn build() -> Result<PathBuf, String> {
+    let mut command = process::cargo(["build", "--workspace", "--all-features", "--examples"]);
+    command.args(["--bin", PACKAGE, "--message-format=json-render-diagnostics"]);
+    let messages = process::capture(command)?;
+    program(&messages).ok_or_else(|| format!("the build made no program {PACKAGE}"))
+}
+
+/// The program among the messages of a build.
+fn program(messages: &str) -> Option<PathBuf> {
+    messages.lines().find_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        if message.pointer("/target/name")? != PACKAGE {
+            return None;
+        }
+        message.get("executable")?.as_str().map(PathBuf::from)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_is_found_among_the_messages_of_a_build() {
+        let messages = "not json\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"quickstart\"},\"executable\":\"/t/q\"}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"neuron-e2e\"},\"executable\":\"/t/e\"}\n";
+        assert_eq!(program(messages), Some("/t/e".into()));
+        assert_eq!(program(""), None);
+    }
+}
