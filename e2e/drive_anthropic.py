@@ -3,15 +3,15 @@
 usage: drive_anthropic.py <neuron-e2e program>
 """
 
-import copy
 import json
 import sys
 
 import anthropic
 from anthropic.types import ErrorResponse, Message, RawMessageStreamEvent
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
-from report import Report, equal, valid
+from report import Report, equal, raised, valid
 from servers import Servers
+from spoiled import check_spoiled
 from structure import problems
 
 # What the client raises for each of our failures, with status and type.
@@ -191,8 +191,6 @@ class Driver:
             "stop_reason": "end_turn",
             "usage": usage,
         }
-        with self.report.case("a right answer is right"):
-            valid(problems(right, Message), "the answer")
         spoiled = {
             "an unknown key": (lambda it: it["content"][0].update(txt="hi"), "content.0.txt"),
             "a missing key": (lambda it: it["usage"].pop("input_tokens"), "usage.input_tokens"),
@@ -200,12 +198,7 @@ class Driver:
             "a wrong type": (lambda it: it["content"][0].update(text=5), "content.0.text"),
             "an unknown block": (lambda it: it["content"][0].update(type="txt"), "content.0.type"),
         }
-        for name, (spoil, path) in spoiled.items():
-            with self.report.case(f"spoiled: {name}"):
-                answer = copy.deepcopy(right)
-                spoil(answer)
-                found = [problem.path for problem in problems(answer, Message)]
-                assert path in found, f"{path} is not among {found}"
+        check_spoiled(self.report, right, Message, spoiled)
 
 
 def right_requests():
@@ -410,15 +403,6 @@ def check_headers(headers, content_type):
     found = headers["content-type"]
     assert found.startswith(content_type), f"the content type is {found}"
     assert headers["request-id"].startswith("req_"), "no request id"
-
-
-def raised(call):
-    """The error of the client's that a call raises."""
-    try:
-        call()
-    except Exception as error:
-        return error
-    raise AssertionError("no error was raised")
 
 
 def check_error(error, kind, status, word):

@@ -44,3 +44,12 @@ def equal(found, expected, what):
 def valid(found, what):
     """Fails unless there are no problems."""
     assert not found, f"{what}: " + "; ".join(map(str, found))
+
+
+def raised(call):
+    """The error that a call raises."""
+    try:
+        call()
+    except Exception as error:
+        return error
+    raise AssertionError("no error was raised")

@@ -12,6 +12,7 @@ import typing
 from dataclasses import dataclass
 from functools import lru_cache
 
+import ollama._types
 import pydantic
 import typing_extensions
 
@@ -32,16 +33,13 @@ class Problem:
 
 OF_ANOTHER_KIND, OF_ANOTHER_TAG, OF_A_KEY = 3, 2, 1
 
-ANNOTATED = {typing.Annotated, typing_extensions.Annotated}
-REQUIRED = {typing.Required, typing_extensions.Required} if hasattr(typing, "Required") else {typing_extensions.Required}
-NOT_REQUIRED = (
-    {typing.NotRequired, typing_extensions.NotRequired}
-    if hasattr(typing, "NotRequired")
-    else {typing_extensions.NotRequired}
-)
 UNIONS = {typing.Union, getattr(types, "UnionType", typing.Union)}
 LISTS = {list, collections.abc.Iterable, collections.abc.Sequence}
 DICTS = {dict, collections.abc.Mapping}
+
+
+# Models that become other JSON than their fields say, with the type of that.
+WRITTEN_OTHERWISE = {ollama._types.Image: str}
 
 
 def problems(value, expected, path="", without=frozenset()):
@@ -54,32 +52,45 @@ def problems(value, expected, path="", without=frozenset()):
     args = typing_extensions.get_args(expected)
     if expected is typing.Any or expected is object:
         return []
-    if origin in ANNOTATED:
+    if origin is typing_extensions.Annotated:
         return problems(value, args[0], path, without)
     if hasattr(expected, "__value__"):  # type X = …
         return problems(value, expected.__value__, path, without)
     if origin in UNIONS:
         return of_a_union(value, args, path, without)
-    if origin in {typing.Literal, typing_extensions.Literal}:
+    if origin is typing_extensions.Literal:
         return of_a_literal(value, args, path)
     if origin in LISTS or expected in LISTS:
         return of_a_list(value, args, path)
     if origin in DICTS or expected in DICTS:
         return of_a_dict(value, args, path)
+    if expected in WRITTEN_OTHERWISE:
+        return problems(value, WRITTEN_OTHERWISE[expected], path)
     if typing_extensions.is_typeddict(expected):
         return of_fields(value, fields_of_dict(expected), allows_more(expected), path, without)
-    if isinstance(expected, type) and issubclass(expected, pydantic.BaseModel):
-        if issubclass(expected, pydantic.RootModel):
-            return problems(value, expected.model_fields["root"].annotation, path)
+    if has_fields(expected):
         return of_fields(value, fields_of_model(expected), False, path, without)
     return of_a_scalar(value, expected, path)
 
 
 def of_a_union(value, members, path, without):
+    if any(map(has_fields, members)):
+        # Some types take any object besides those with known keys: that would say nothing.
+        members = [member for member in members if not takes_any_object(member)]
     found = [problems(value, member, path, without) for member in members]
     # A member that fits at its own level but for a key is meant more likely than one whose tag,
     # or whose kind of JSON, is another.
     return min(found, key=lambda each: (weight_at(path, each), len(each)))
+
+
+def has_fields(expected):
+    is_model = isinstance(expected, type) and issubclass(expected, pydantic.BaseModel)
+    return is_model or typing_extensions.is_typeddict(expected)
+
+
+def takes_any_object(expected):
+    args = typing_extensions.get_args(expected)
+    return typing_extensions.get_origin(expected) in DICTS and args[1] in (typing.Any, object)
 
 
 def weight_at(path, found):
@@ -151,8 +162,8 @@ def fields_of_dict(expected):
         # each class, and not what an annotation says of its key.
         required = key in expected.__required_keys__
         origin = typing_extensions.get_origin(hint)
-        if origin in REQUIRED or origin in NOT_REQUIRED:
-            required = origin in REQUIRED
+        if origin in (typing_extensions.Required, typing_extensions.NotRequired):
+            required = origin is typing_extensions.Required
             hint = typing_extensions.get_args(hint)[0]
         fields[json_name(hint, key)] = (hint, required)
     return fields

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use neuron_types::{CompletionRequest, Provider, ProviderError};
@@ -14,57 +14,45 @@ use crate::vendor::{Form, Server, Vendor};
 /// Headers that would be a key's, were it real.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
 
+/// Writes what is sent; then fails if our own server, or the list of what is not sent, objects.
 pub(crate) fn run(vendor: Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let mut file = BufWriter::new(File::create(file)?);
-    for line in runtime.block_on(lines(vendor))? {
-        writeln!(file, "{line}")?;
-    }
-    Ok(file.flush()?)
-}
-
-async fn lines(vendor: Vendor) -> Result<Vec<Value>, Box<dyn Error>> {
     let requests: Vec<_> = corpus().into_iter().chain(vendor.own_requests()).collect();
-    let mut lines = Vec::new();
+    let mut file = BufWriter::new(File::create(file)?);
+    let mut objections = Vec::new();
     for form in vendor.forms() {
         for (name, request) in &requests {
             for stream in [false, true] {
-                let sent = send(vendor, form, request, stream).await;
-                let sent = sent.map_err(|reason| {
-                    format!("{} `{name}` (stream: {stream}): {reason}", form.name)
-                })?;
-                match (sent, form.refused.contains(name)) {
-                    (Some(sent), false) => {
-                        lines.push(line(form, name, stream, sent));
-                    }
-                    (None, true) => {}
-                    (Some(_), true) => {
-                        let form = form.name;
-                        return Err(
-                            format!("{form} `{name}` was sent: take it off the list").into()
-                        );
-                    }
-                    (None, false) => {
-                        let form = form.name;
-                        return Err(format!("{form} `{name}` was not sent").into());
-                    }
+                let outcome = runtime.block_on(send(vendor, form, request, stream))?;
+                if let Some(reason) = objection(&outcome, form.refused.contains(name)) {
+                    let form = form.name;
+                    objections.push(format!("{form}: {name} (stream: {stream}): {reason}"));
+                }
+                if let Some(sent) = outcome.sent {
+                    writeln!(file, "{}", line(form, name, stream, sent))?;
                 }
             }
         }
     }
-    Ok(lines)
+    file.flush()?;
+    if objections.is_empty() { Ok(()) } else { Err(objections.join("\n").into()) }
 }
 
-/// Sends a request to a server of its own; `None` if the provider refuses to.
-///
-/// What our server refuses is an error here: the two must agree before others are asked.
+/// What became of a request.
+struct Outcome {
+    /// None if the provider did not send it.
+    sent: Option<Sent>,
+    error: Option<ProviderError>,
+}
+
+/// Sends a request to a server of its own.
 async fn send(
     vendor: Vendor,
     form: &Form,
     request: &CompletionRequest,
     stream: bool,
-) -> Result<Option<Sent>, Box<dyn Error>> {
+) -> io::Result<Outcome> {
     let server = vendor.start(vec!["ok".into()]).await?;
     let provider = (form.provider)(&server.url());
     let answer = if stream {
@@ -75,11 +63,17 @@ async fn send(
     } else {
         provider.complete_ref(request).await
     };
-    match (answer, sent(server.as_ref())) {
-        (Ok(_), Some(sent)) => Ok(Some(sent)),
-        (Err(ProviderError::InvalidRequest(_)), None) => Ok(None),
-        (Err(error), _) => Err(error.into()),
-        (Ok(_), None) => Err("an answer to no request".into()),
+    Ok(Outcome { sent: sent(server.as_ref()), error: answer.err() })
+}
+
+/// What is wrong with an outcome: our server and our provider must agree before others are asked.
+fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
+    match (outcome, must_be_refused) {
+        (Outcome { sent: Some(_), error: None }, false) => None,
+        (Outcome { sent: None, error: Some(ProviderError::InvalidRequest(_)) }, true) => None,
+        (Outcome { sent: Some(_), .. }, true) => Some("was sent: take it off the list".to_owned()),
+        (Outcome { error: Some(error), .. }, _) => Some(error.to_string()),
+        (Outcome { sent: None, error: None }, _) => Some("an answer to no request".to_owned()),
     }
 }
 

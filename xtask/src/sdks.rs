@@ -38,14 +38,14 @@ pub(crate) fn check(tally: &mut Tally) -> Result<(), String> {
         let requests = folder.join(format!("{vendor}.jsonl"));
         let mut write = process::program(&program);
         write.args(["requests", vendor]).arg(&requests);
-        process::run(write)?;
+        let written = process::run(write);
 
         let drive = [scripts.join(driver), program.clone()];
         let check = [scripts.join("check_requests.py"), vendor.into(), requests];
         let results = [run_script(&python, &drive, tally), run_script(&python, &check, tally)];
         let summaries: Vec<&str> = results.iter().map(|(summary, _)| summary.as_str()).collect();
         println!("{vendor}: {}", summaries.join(", "));
-        if results.iter().any(|(_, passed)| !passed) {
+        if written.is_err() || results.iter().any(|(_, passed)| !passed) {
             failed.push(vendor);
         }
     }
