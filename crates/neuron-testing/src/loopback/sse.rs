@@ -27,9 +27,14 @@ impl Wire {
     }
 
     /// Writes a line of JSON. Comments and the space after a colon are for events alone.
+    ///
+    /// Unicode's own ends of lines and paragraphs are escaped, as Ollama does: its client for Python
+    /// takes them for the end of a line.
     #[must_use]
     pub fn json_line(&self, json: &Value) -> Vec<u8> {
-        format!("{}{}", self.padded_json(json), self.line_end()).into_bytes()
+        let json = self.padded_json(json);
+        let json = json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        format!("{json}{}", self.line_end()).into_bytes()
     }
 
     fn line_end(&self) -> &'static str {
@@ -85,5 +90,7 @@ mod tests {
         check(wire().data_text("[DONE]"), "data: [DONE]\n\n");
         check(all.json_line(&json), "{\"a\":{}       }\r\n");
         check(wire().json_line(&json), "{\"a\":{}}\n");
+        let separators = json!({"a": "\u{2028}\u{2029}"});
+        check(wire().json_line(&separators), "{\"a\":\"\\u2028\\u2029\"}\n");
     }
 }

@@ -87,11 +87,7 @@ impl ItemStream {
             }
             events.push(delta);
         }
-        let mut done = event(&format!("{name}.done"), &at, [(key, text.into())]);
-        if let (true, Some(called)) = (name == "function_call_arguments", source.get("name")) {
-            done = with(&done, [("name", called.clone())]);
-        }
-        events.push(done);
+        events.push(event(&format!("{name}.done"), &at, [(key, text.into())]));
     }
 }
 
