@@ -39,10 +39,10 @@ EXCEPTIONS = {
     "ollama": {},
 }
 
-# Right requests with one mistake: the request's name, where the mistake is, what stands there
+# By form, right requests with one mistake: the request's name, where the mistake is, what stands there
 # (`...`: nothing), and what must be said of it.
 SPOILED = {
-    "anthropic": [
+    "messages": [
         ("one question", "max_completion_tokens", 5, "is not known"),
         ("one question", "workspace_id", "w", "is not known"),
         ("one question", "messages", ..., "is missing"),
@@ -63,14 +63,57 @@ SPOILED = {
         ("context management: all edits", "context_management.edits.2.type", "compact_1", "is not"),
         ("raw blocks of its own", "messages.1.content.2.citations.0.title", 5, "is not a text"),
     ],
-    "openai": [],
-    "ollama": [],
+    "chat": [
+        ("one question", "max_output_tokens", 5, "is not known"),
+        ("one question", "model", ..., "is missing"),
+        ("one question", "messages.0.role", "human", "is not 'developer'"),
+        ("a limit", "max_completion_tokens", "100", "is not a whole number"),
+        ("much effort", "reasoning_effort", "very", "is not 'none'"),
+        ("tools as the model likes", "tools.0.function.input_schema", {}, "is not known"),
+        ("tools as the model likes", "tools.0.function.name", ..., "is missing"),
+        ("tools as the model likes", "tool_choice", "any", "is not 'none'"),
+        ("this tool", "tool_choice.function.name", 5, "is not a text"),
+        ("parallel calls and their results", "messages.1.tool_calls.0.name", "x", "is not known"),
+        (
+            "parallel calls and their results",
+            "messages.1.tool_calls.1.function.arguments",
+            {},
+            "is not a text",
+        ),
+        ("parallel calls and their results", "messages.2.tool_call_id", ..., "is missing"),
+        ("an image", "messages.0.content.0.image_url.detail", "much", "is not 'auto'"),
+        ("an image", "messages.0.content.0.image_url", "data:", "is not an object"),
+        ("json of a schema", "response_format.json_schema.name", ..., "is missing"),
+        ("json of a schema", "response_format.type", "schema", "is not 'json_schema'"),
+    ],
+    "responses": [
+        ("one question", "messages", [], "is not known"),
+        ("a limit", "max_output_tokens", 1.5, "is not a whole number"),
+        ("much effort", "reasoning.effort", "very", "is not 'none'"),
+        ("tools as the model likes", "tools.0.function", {}, "is not known"),
+        ("tools as the model likes", "tools.0.strict", ..., "is missing"),
+        ("json of a schema", "text.format.schema", ..., "is missing"),
+        ("json of a schema", "include.0", "everything", "is not"),
+        ("parallel calls and their results", "input.2.arguments", {}, "is not a text"),
+        ("parallel calls and their results", "input.2.call_id", ..., "is missing"),
+        ("an image", "input.0.content.0.image", "data:", "is not known"),
+        ("raw items of its own", "input.1.summary.0.type", "text", "is not 'summary_text'"),
+        ("raw items of its own", "input.3.content.0.annotations.0.url", ..., "is missing"),
+        ("context management", "context_management.0.type", ..., "is missing"),
+    ],
+    "embeddings": [
+        ("two texts", "inputs", [], "is not known"),
+        ("two texts", "input", ..., "is missing"),
+        ("two texts", "input.1", {}, "is not"),
+        ("few dimensions", "dimensions", "3", "is not a whole number"),
+    ],
 }
 
 
 def main(vendor, file):
     with open(file, encoding="utf-8") as lines:
         requests = [json.loads(line) for line in lines]
+    assert requests, "there are no requests"
     report = Report()
     needed = set()
     for request in requests:
@@ -84,9 +127,10 @@ def main(vendor, file):
 
     with report.case("the list of exceptions"):
         equal(set(EXCEPTIONS[vendor]) - needed, set(), "exceptions that nothing needs")
-    for name, path, value, text in SPOILED[vendor]:
-        with report.case(f"{name}, spoiled at {path} with {value!r}"):
-            check_spoiled(requests, name, path, value, text)
+    for form in sorted({request["form"] for request in requests}):
+        for name, path, value, text in SPOILED[form]:
+            with report.case(f"{form}: {name}, spoiled at {path} with {value!r}"):
+                check_spoiled(requests, f"{form}: {name}", path, value, text)
     noticed = report.passed - checked - 1
     report.end(f"{checked} requests valid, {noticed} spoiled ones noticed")
 
@@ -129,7 +173,7 @@ def literals_of(expected):
 
 
 def check_spoiled(requests, name, path, value, text):
-    request = copy.deepcopy(next(request for request in requests if request["request"] == name))
+    request = copy.deepcopy(next(each for each in requests if name_of(each) == name))
     *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
     place = request["body"]
     for key in way:

@@ -1,8 +1,13 @@
 //! Answers that every vendor can give.
 
-use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage};
+use neuron_testing::ServerReply;
+use neuron_types::{
+    CompletionResponse, ContentBlock, EmbeddingResponse, EmbeddingUsage, Message, Role, StopReason,
+    TokenUsage,
+};
 use serde_json::json;
 
+use crate::serve::Case;
 use crate::vendor::MODEL;
 
 /// Each answer with a name.
@@ -87,5 +92,28 @@ pub(crate) fn answer(content: Vec<ContentBlock>, stop_reason: StopReason) -> Com
         message: Message { role: Role::Assistant, content },
         usage: TokenUsage { input_tokens: 25, output_tokens: 11, ..Default::default() },
         stop_reason,
+    }
+}
+
+/// Vectors, each of which is asked for so many times.
+pub(crate) fn embeddings(times: usize) -> Case {
+    let response = embedding();
+    Case {
+        name: "two vectors".into(),
+        replies: (0..times).map(|_| ServerReply::from(response.clone())).collect(),
+        means: json!({
+            "input": ["one", "two"],
+            "embeddings": response.embeddings,
+            "prompt_tokens": response.usage.prompt_tokens,
+        }),
+    }
+}
+
+/// Two vectors of numbers that are the same with four bytes as with eight.
+pub(crate) fn embedding() -> EmbeddingResponse {
+    EmbeddingResponse {
+        embeddings: vec![vec![1.0, -0.5, 0.0], vec![0.25, 3.0, -2048.0]],
+        model: MODEL.into(),
+        usage: EmbeddingUsage { prompt_tokens: 6, total_tokens: 6 },
     }
 }

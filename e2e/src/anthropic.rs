@@ -1,10 +1,7 @@
-//! What is Anthropic's alone: its server and provider, the answers and requests that no other
-//! vendor has.
-
-use std::io;
+//! What is Anthropic's alone: the answers and requests that no other vendor has.
 
 use neuron_provider_anthropic::Anthropic;
-use neuron_testing::{AnthropicServer, RecordedRequest, Reply, ServerReply};
+use neuron_testing::Reply;
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, ContentBlock, ContextEdit,
     ContextManagement, Message, Role, StopReason, TokenUsage, UsageIteration,
@@ -15,34 +12,13 @@ use crate::answers::{answer, answers};
 use crate::corpus::{ask, request, weather};
 use crate::failures;
 use crate::serve::Case;
-use crate::vendor::{Form, MODEL, Server};
+use crate::vendor::{API_KEY, Form, MODEL};
 
 pub(crate) const FORMS: &[Form] = &[Form {
     name: "messages",
-    provider: |url| {
-        let key = AnthropicServer::API_KEY;
-        BoxedProvider::new(Anthropic::new(key).base_url(url).model(MODEL))
-    },
+    provider: |url| BoxedProvider::new(Anthropic::new(API_KEY).base_url(url).model(MODEL)),
     refused: &["any json object"],
 }];
-
-pub(crate) async fn start(replies: Vec<ServerReply>) -> io::Result<Box<dyn Server>> {
-    Ok(Box::new(AnthropicServer::builder().models([MODEL]).start(replies).await?))
-}
-
-impl Server for AnthropicServer {
-    fn url(&self) -> String {
-        self.url()
-    }
-
-    fn remaining(&self) -> usize {
-        self.remaining()
-    }
-
-    fn requests(&self) -> Vec<RecordedRequest> {
-        self.requests()
-    }
-}
 
 /// How often a client asks for the same answer: whole, as events, and through its stream helper.
 const WAYS: usize = 3;
@@ -55,7 +31,7 @@ pub(crate) fn cases() -> Vec<Case> {
     for (name, response) in answers().into_iter().chain(own_answers()) {
         let replies = (0..WAYS).map(|_| Reply::from(response.clone()).chunk_chars(5).into());
         cases.push(Case {
-            name,
+            name: name.into(),
             replies: replies.collect(),
             means: json!({"answer": response, "beta": needs_beta(&response)}),
         });

@@ -1,12 +1,13 @@
 //! The requests that every provider is asked to write: each part of a request at least once.
 
 use neuron_types::{
-    CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
-    ContextManagement, DocumentSource, ImageSource, Message, ReasoningEffort, ResponseFormat, Role,
-    SystemBlock, SystemPrompt, ThinkingConfig, ToolAnnotations, ToolCall, ToolChoice,
-    ToolDefinition,
+    CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, DocumentSource,
+    EmbeddingRequest, ImageSource, Message, ReasoningEffort, ResponseFormat, Role, SystemBlock,
+    SystemPrompt, ThinkingConfig, ToolAnnotations, ToolCall, ToolChoice, ToolDefinition,
 };
 use serde_json::{Value, json};
+
+use crate::vendor::MODEL;
 
 /// Each request with a name.
 pub(crate) fn corpus() -> Vec<(&'static str, CompletionRequest)> {
@@ -154,9 +155,15 @@ fn options() -> Vec<Named> {
                 ..ask("hi")
             },
         ),
-        ("another model", CompletionRequest { model: "the-model".into(), ..ask("hi") }),
+        ("another model", CompletionRequest { model: MODEL.into(), ..ask("hi") }),
         ("free text", format(ResponseFormat::Text)),
-        ("any json object", format(ResponseFormat::JsonObject)),
+        (
+            "any json object",
+            CompletionRequest {
+                response_format: Some(ResponseFormat::JsonObject),
+                ..ask("Answer in json.")
+            },
+        ),
         ("json of a schema", json_schema(false)),
         ("json of a strict schema", json_schema(true)),
     ]
@@ -302,7 +309,6 @@ fn reasoning() -> Vec<Named> {
         json,
         portable: portable.map(Box::new),
     };
-    let edit = |name: &str| ContextEdit::Compact { strategy: name.into() };
     vec![
         ("thinking with a budget", think(ThinkingConfig::Enabled { budget_tokens: 2048 })),
         ("no thinking", think(ThinkingConfig::Disabled)),
@@ -343,15 +349,6 @@ fn reasoning() -> Vec<Named> {
             ]),
         ),
         (
-            "a summary when the conversation is long",
-            CompletionRequest {
-                context_management: Some(ContextManagement {
-                    edits: vec![edit("compact_20260112")],
-                }),
-                ..ask("hi")
-            },
-        ),
-        (
             "raw blocks from elsewhere",
             request(vec![
                 Message::user("hi"),
@@ -385,7 +382,6 @@ fn everything() -> CompletionRequest {
         tool_choice: Some(ToolChoice::Auto),
         max_tokens: Some(4096),
         top_p: Some(0.95),
-        stop_sequences: vec!["END".into()],
         reasoning_effort: Some(ReasoningEffort::Medium),
         response_format: Some(ResponseFormat::JsonSchema {
             name: "answer".into(),
@@ -406,6 +402,20 @@ fn everything() -> CompletionRequest {
             says(Role::User, vec![tool_result]),
         ])
     }
+}
+
+/// The requests for embeddings.
+pub(crate) fn embedding_requests() -> Vec<(&'static str, EmbeddingRequest)> {
+    let embed = |texts: &[&str]| EmbeddingRequest {
+        model: MODEL.into(),
+        input: texts.iter().map(|text| (*text).to_owned()).collect(),
+        ..Default::default()
+    };
+    vec![
+        ("one text", embed(&["one"])),
+        ("two texts", embed(&["one", "two \u{1F980}"])),
+        ("few dimensions", EmbeddingRequest { dimensions: Some(3), ..embed(&["one", "two"]) }),
+    ]
 }
 
 fn says(role: Role, content: Vec<ContentBlock>) -> Message {

@@ -26,8 +26,8 @@ pub(crate) fn refusals() -> Vec<Case> {
         ("a timeout", || ProviderError::Timeout(Duration::from_secs(60))),
         ("an internal error", || ProviderError::Other("something broke".into())),
     ];
-    let refusal = |(name, error): (&'static str, MakeError)| Case {
-        name,
+    let refusal = |(name, error): (&str, MakeError)| Case {
+        name: name.into(),
         replies: vec![Reply::error(error()).into(), Reply::error(error()).into()],
         means: json!({
             "failure": error().kind(),
@@ -41,10 +41,10 @@ pub(crate) fn refusals() -> Vec<Case> {
 /// Streams that break after some of a text.
 pub(crate) fn breaks() -> Vec<Case> {
     const TEXT: &str = "This will never be read to its end.";
-    let broken = |name, error: MakeError| {
+    let broken = |name: &str, error: MakeError| {
         let reply = Reply::text(TEXT).chunk_chars(4).fail_after(6, error());
         Case {
-            name,
+            name: name.into(),
             replies: vec![ServerReply::from(reply)],
             means: json!({"break": error().kind(), "text": error().to_string(), "of": TEXT}),
         }
@@ -66,10 +66,10 @@ pub(crate) fn breaks() -> Vec<Case> {
 pub(crate) fn of_the_clients_choice(right: usize) -> Vec<Case> {
     vec![
         Case {
-            name: "what is right is taken",
+            name: "what is right is taken".into(),
             replies: (0..right).map(|_| "ok".into()).collect(),
             means: json!({"text": "ok"}),
         },
-        Case { name: "what is wrong is refused", replies: Vec::new(), means: json!({}) },
+        Case { name: "what is wrong is refused".into(), replies: Vec::new(), means: json!({}) },
     ]
 }

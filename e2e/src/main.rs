@@ -6,6 +6,8 @@ mod answers;
 mod anthropic;
 mod corpus;
 mod failures;
+mod ollama;
+mod openai;
 mod requests;
 mod serve;
 mod vendor;
@@ -25,7 +27,7 @@ commands:
                              standard input does; fails if replies are left
   requests <vendor> <file>   writes what our provider sends for many requests, one line of JSON each
 
-vendors: anthropic";
+vendors: anthropic, openai, ollama";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

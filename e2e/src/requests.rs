@@ -5,11 +5,15 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use neuron_types::{CompletionRequest, Provider, ProviderError};
+use neuron_types::{
+    BoxError, CompletionRequest, EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider,
+    ProviderError,
+};
 use serde_json::{Map, Value, json};
 
-use crate::corpus::corpus;
-use crate::vendor::{Form, Server, Vendor};
+use crate::answers::embedding;
+use crate::corpus::{corpus, embedding_requests};
+use crate::vendor::{Form, MakeEmbedder, Server, Vendor};
 
 /// Headers that would be a key's, were it real.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
@@ -30,9 +34,21 @@ pub(crate) fn run(vendor: Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
                     objections.push(format!("{form}: {name} (stream: {stream}): {reason}"));
                 }
                 if let Some(sent) = outcome.sent {
-                    writeln!(file, "{}", line(form, name, stream, sent))?;
+                    writeln!(file, "{}", line(form.name, name, stream, sent))?;
                 }
             }
+        }
+    }
+    for (name, request) in embedding_requests() {
+        let Some(embedder) = vendor.embedder() else {
+            break;
+        };
+        let outcome = runtime.block_on(embed(vendor, embedder, request))?;
+        if let Some(reason) = objection(&outcome, false) {
+            objections.push(format!("embeddings: {name}: {reason}"));
+        }
+        if let Some(sent) = outcome.sent {
+            writeln!(file, "{}", line("embeddings", name, false, sent))?;
         }
     }
     file.flush()?;
@@ -43,7 +59,9 @@ pub(crate) fn run(vendor: Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
 struct Outcome {
     /// None if the provider did not send it.
     sent: Option<Sent>,
-    error: Option<ProviderError>,
+    error: Option<BoxError>,
+    /// Whether the error is that the request cannot be expressed.
+    is_refusal: bool,
 }
 
 /// Sends a request to a server of its own.
@@ -63,17 +81,33 @@ async fn send(
     } else {
         provider.complete_ref(request).await
     };
-    Ok(Outcome { sent: sent(server.as_ref()), error: answer.err() })
+    let error = answer.err();
+    let is_refusal = matches!(error, Some(ProviderError::InvalidRequest(_)));
+    Ok(Outcome { sent: sent(server.as_ref()), error: error.map(Into::into), is_refusal })
+}
+
+/// Asks for embeddings from a server of its own.
+async fn embed(
+    vendor: Vendor,
+    embedder: MakeEmbedder,
+    request: EmbeddingRequest,
+) -> io::Result<Outcome> {
+    let mut answer = embedding();
+    answer.embeddings.truncate(request.input.len());
+    let server = vendor.start(vec![answer.into()]).await?;
+    let error = embedder(&server.url()).embed(request).await.err();
+    let is_refusal = matches!(error, Some(EmbeddingError::InvalidRequest(_)));
+    Ok(Outcome { sent: sent(server.as_ref()), error: error.map(Into::into), is_refusal })
 }
 
 /// What is wrong with an outcome: our server and our provider must agree before others are asked.
 fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     match (outcome, must_be_refused) {
-        (Outcome { sent: Some(_), error: None }, false) => None,
-        (Outcome { sent: None, error: Some(ProviderError::InvalidRequest(_)) }, true) => None,
+        (Outcome { sent: Some(_), error: None, .. }, false) => None,
+        (Outcome { sent: None, is_refusal: true, .. }, true) => None,
         (Outcome { sent: Some(_), .. }, true) => Some("was sent: take it off the list".to_owned()),
         (Outcome { error: Some(error), .. }, _) => Some(error.to_string()),
-        (Outcome { sent: None, error: None }, _) => Some("an answer to no request".to_owned()),
+        (Outcome { sent: None, error: None, .. }, _) => Some("an answer to no request".to_owned()),
     }
 }
 
@@ -93,10 +127,10 @@ fn sent(server: &dyn Server) -> Option<Sent> {
     })
 }
 
-fn line(form: &Form, name: &str, stream: bool, sent: Sent) -> Value {
+fn line(form: &str, name: &str, stream: bool, sent: Sent) -> Value {
     let Sent { path, headers, body } = sent;
     json!({
-        "form": form.name,
+        "form": form,
         "request": name,
         "stream": stream,
         "path": path,

@@ -7,11 +7,11 @@ use std::io::{Read, Write};
 use neuron_testing::ServerReply;
 use serde_json::{Value, json};
 
-use crate::vendor::{MODEL, Vendor};
+use crate::vendor::{API_KEY, MODEL, Vendor};
 
 /// Something that a server answers, and what a client should understand of it.
 pub(crate) struct Case {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) replies: Vec<ServerReply>,
     pub(crate) means: Value,
 }
@@ -29,7 +29,7 @@ pub(crate) fn run(vendor: Vendor) -> Result<(), Box<dyn Error>> {
             .push(json!({"case": name, "url": server.url(), "replies": count, "means": means}));
         servers.push((name, server));
     }
-    let line = json!({"key": vendor.api_key(), "model": MODEL, "cases": described});
+    let line = json!({"key": API_KEY, "model": MODEL, "cases": described});
     writeln!(std::io::stdout(), "{line}")?;
 
     std::io::stdin().read_to_end(&mut Vec::new())?;

@@ -13,7 +13,8 @@ use crate::tally::Tally;
 use crate::{means, process, workspace};
 
 /// Each vendor, with the script that drives its server.
-const VENDORS: [(&str, &str); 1] = [("anthropic", "drive_anthropic.py")];
+const VENDORS: [(&str, &str); 2] =
+    [("anthropic", "drive_anthropic.py"), ("openai", "drive_openai.py")];
 
 const PACKAGE: &str = "neuron-e2e";
 
