@@ -28,6 +28,9 @@ BODIES = {
 }
 SENT_AS_HEADERS = frozenset({"betas", "user_profile_id", "workspace_id"})
 
+NEWER_THAN_THE_CLIENT = "the server has it, and version 0.6.3 of the client has not"
+OF_JSON_SCHEMA = "the server takes any JSON Schema; the client names its commonest words"
+
 # What our providers send although a client's types do not have it, with the reason. Each must be
 # needed: one that is not is an error.
 EXCEPTIONS = {
@@ -36,11 +39,18 @@ EXCEPTIONS = {
         "top_p: is not known": "the API version 2023-06-01 has it, the newest has not",
     },
     "openai": {},
-    "ollama": {},
+    "ollama": {
+        "messages.*.tool_calls.*.id: is not known": NEWER_THAN_THE_CLIENT,
+        "messages.*.tool_call_id: is not known": NEWER_THAN_THE_CLIENT,
+        "tools.*.function.parameters.$schema: is not known": OF_JSON_SCHEMA,
+        "tools.*.function.parameters.title: is not known": OF_JSON_SCHEMA,
+        "tools.*.function.parameters.properties.days.default: is not known": OF_JSON_SCHEMA,
+        "tools.*.function.parameters.properties.days.minimum: is not known": OF_JSON_SCHEMA,
+    },
 }
 
-# By form, right requests with one mistake: the request's name, where the mistake is, what stands there
-# (`...`: nothing), and what must be said of it.
+# By form, right requests with one mistake: the request's name, where the mistake is, what stands
+# there (`...`: nothing), and what must be said of it.
 SPOILED = {
     "messages": [
         ("one question", "max_completion_tokens", 5, "is not known"),
@@ -53,9 +63,19 @@ SPOILED = {
         ("tools as the model likes", "tools.0.parameters", {}, "is not known"),
         ("this tool", "tool_choice.name", ..., "is missing"),
         ("parallel calls and their results", "messages.1.content.1.inputs", {}, "is not known"),
-        ("parallel calls and their results", "messages.1.content.1.input", "{}", "is not an object"),
+        (
+            "parallel calls and their results",
+            "messages.1.content.1.input",
+            "{}",
+            "is not an object",
+        ),
         ("parallel calls and their results", "messages.2.content.0.tool_use_id", ..., "is missing"),
-        ("parallel calls and their results", "messages.2.content.0.content.0.text", 5, "is not a text"),
+        (
+            "parallel calls and their results",
+            "messages.2.content.0.content.0.text",
+            5,
+            "is not a text",
+        ),
         ("an image", "messages.0.content.0.source.media_type", "image/tiff", "is not 'image/jpeg'"),
         ("a system prompt in blocks", "system.0.cache_control.ttl", "2h", "is not '5m'"),
         ("thinking with a budget", "thinking.budget_tokens", ..., "is missing"),
@@ -100,6 +120,30 @@ SPOILED = {
         ("raw items of its own", "input.1.summary.0.type", "text", "is not 'summary_text'"),
         ("raw items of its own", "input.3.content.0.annotations.0.url", ..., "is missing"),
         ("context management", "context_management.0.type", ..., "is missing"),
+    ],
+    "native chat": [
+        ("one question", "max_tokens", 5, "is not known"),
+        ("one question", "model", ..., "is missing"),
+        ("one question", "messages.0.role", ..., "is missing"),
+        ("one question", "messages.0.content", [], "is not a text"),
+        ("one question", "stream", "yes", "is not true or false"),
+        ("a limit", "options.num_predict", "100", "is not a whole number"),
+        ("a limit", "options.max_tokens", 100, "is not known"),
+        ("an image", "messages.0.images.0", {}, "is not a text"),
+        ("parallel calls and their results", "messages.1.tool_calls.0.name", "x", "is not known"),
+        (
+            "parallel calls and their results",
+            "messages.1.tool_calls.0.function.arguments",
+            "{}",
+            "is not an object",
+        ),
+        ("json of a schema", "format", "schema", "is not"),
+        (
+            "tools as the model likes",
+            "tools.0.function.parameters.type",
+            "array",
+            "is not 'object'",
+        ),
     ],
     "embeddings": [
         ("two texts", "inputs", [], "is not known"),

@@ -46,7 +46,7 @@ class Driver:
 
     def client(self, case, key=None):
         return anthropic.Anthropic(
-            api_key=key or self.servers.key, base_url=case["url"], max_retries=0
+            api_key=key or self.servers.key, base_url=case["url"], max_retries=0, timeout=60
         )
 
     def run(self):
@@ -233,7 +233,9 @@ def right_requests():
             "tools": [{**tool, "strict": True, "type": "custom", "cache_control": cache}],
             "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
         },
-        "a tool of the vendor's": {"tools": [{"type": "web_search_20250305", "name": "web_search"}]},
+        "a tool of the vendor's": {
+            "tools": [{"type": "web_search_20250305", "name": "web_search"}]
+        },
         "a result with an image": {
             "tools": [tool],
             "messages": after_call(text("noon"), {"type": "image", "source": pixel}),
@@ -307,7 +309,10 @@ def right_requests():
             "betas": ["compact-2026-01-12", "context-management-2025-06-27"],
             "context_management": {
                 "edits": [
-                    {"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 2}},
+                    {
+                        "type": "clear_thinking_20251015",
+                        "keep": {"type": "thinking_turns", "value": 2},
+                    },
                     {
                         "type": "clear_tool_uses_20250919",
                         "trigger": {"type": "tool_uses", "value": 9},
@@ -376,10 +381,18 @@ def check_usage(usage, means):
     equal(prompt, means["input_tokens"], "the prompt's tokens")
     equal(answer, means["output_tokens"], "the answer's tokens")
     equal(usage.cache_read_input_tokens, means.get("cache_read_tokens"), "the tokens read")
-    equal(usage.cache_creation_input_tokens, means.get("cache_creation_tokens"), "the tokens written")
+    equal(
+        usage.cache_creation_input_tokens, means.get("cache_creation_tokens"), "the tokens written"
+    )
     details = getattr(usage, "output_tokens_details", None)
-    equal(details and details.thinking_tokens, means.get("reasoning_tokens"), "the thoughts' tokens")
-    equal([each.type for each in passes], [each["kind"] for each in means.get("iterations") or []], "passes")
+    equal(
+        details and details.thinking_tokens, means.get("reasoning_tokens"), "the thoughts' tokens"
+    )
+    equal(
+        [each.type for each in passes],
+        [each["kind"] for each in means.get("iterations") or []],
+        "passes",
+    )
 
 
 def check_events(events, event_type):

@@ -88,7 +88,7 @@ class Driver:
 
     def client(self, case, key=None):
         return openai.OpenAI(
-            api_key=key or self.servers.key, base_url=case["url"] + "/v1", max_retries=0
+            api_key=key or self.servers.key, base_url=case["url"] + "/v1", max_retries=0, timeout=60
         )
 
     def run(self):
@@ -226,7 +226,9 @@ class Driver:
         client = self.client(case)
         with self.report.case(f"{case['case']}, as the client likes"):
             answer = client.embeddings.create(**question)
-            equal([each.index for each in answer.data], list(range(len(answer.data))), "the indices")
+            equal(
+                [each.index for each in answer.data], list(range(len(answer.data))), "the indices"
+            )
             equal([each.embedding for each in answer.data], means["embeddings"], "the vectors")
             equal(answer.usage.prompt_tokens, means["prompt_tokens"], "the tokens")
             equal(answer.model, self.servers.model, "the model")
@@ -354,10 +356,14 @@ class Driver:
             self.check_type(chunk, ChatCompletionChunk, f"chunk {index}")
         first, *_, last_choice, usage = chunks
         equal(first["choices"][0]["delta"]["role"], "assistant", "the role of the first chunk")
-        assert last_choice["choices"][0]["finish_reason"], "the last choice does not say why it ends"
+        assert last_choice["choices"][0]["finish_reason"], (
+            "the last choice does not say why it ends"
+        )
         equal(usage["choices"], [], "the choices of the chunk with the usage")
         assert usage["usage"], "there is no usage"
-        equal([chunk.get("usage") for chunk in chunks[:-1]], [None] * (len(chunks) - 1), "other usage")
+        equal(
+            [chunk.get("usage") for chunk in chunks[:-1]], [None] * (len(chunks) - 1), "other usage"
+        )
 
     def check_response_events(self, events):
         data = [event.json() for event in events if event.data != "[DONE]"]
@@ -367,9 +373,15 @@ class Driver:
             self.check_type(fields, ResponseStreamEvent, f"event {index}")
         names = [fields["type"] for fields in data]
         equal(names[:2], ["response.created", "response.in_progress"], "the first events")
-        assert names[-1] in ("response.completed", "response.incomplete"), f"it ends with {names[-1]}"
-        added = [item["output_index"] for item in data if item["type"] == "response.output_item.added"]
-        done = [item["output_index"] for item in data if item["type"] == "response.output_item.done"]
+        assert names[-1] in ("response.completed", "response.incomplete"), (
+            f"it ends with {names[-1]}"
+        )
+        added = [
+            item["output_index"] for item in data if item["type"] == "response.output_item.added"
+        ]
+        done = [
+            item["output_index"] for item in data if item["type"] == "response.output_item.done"
+        ]
         equal(done, added, "the items that are done")
         equal(added, list(range(len(data[-1]["response"]["output"]))), "the items")
 
@@ -394,7 +406,12 @@ def right_chat_requests():
     text = {"type": "text", "text": "What is this?"}
     image = {"url": "data:image/png;base64,iVBORw0KGgo=", "detail": "low"}
     file = {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQK"}
-    schema = {"name": "city", "schema": {"type": "object"}, "strict": False, "description": "A city"}
+    schema = {
+        "name": "city",
+        "schema": {"type": "object"},
+        "strict": False,
+        "description": "A city",
+    }
     return {
         "every role": {
             "messages": [
@@ -470,7 +487,11 @@ def right_requests():
         "status": "completed",
         "content": [{"type": "output_text", "text": "Hello.", "annotations": []}],
     }
-    image = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}
+    image = {
+        "type": "input_image",
+        "image_url": "data:image/png;base64,iVBORw0KGgo=",
+        "detail": "auto",
+    }
     return {
         "items": {
             "input": [
@@ -565,7 +586,9 @@ def check_completion(completion, means):
     equal(usage.total_tokens, usage.prompt_tokens + usage.completion_tokens, "all tokens")
     details = usage.prompt_tokens_details
     check_count(details and details.cached_tokens, meant.get("cache_read_tokens"), "read")
-    check_count(details and details.cache_write_tokens, meant.get("cache_creation_tokens"), "written")
+    check_count(
+        details and details.cache_write_tokens, meant.get("cache_creation_tokens"), "written"
+    )
     details = usage.completion_tokens_details
     check_count(details and details.reasoning_tokens, meant.get("reasoning_tokens"), "thought")
 
@@ -593,7 +616,9 @@ def check_response(response, means):
     details = usage.input_tokens_details
     check_count(details.cached_tokens, meant.get("cache_read_tokens"), "read")
     check_count(details.cache_write_tokens, meant.get("cache_creation_tokens"), "written")
-    check_count(usage.output_tokens_details.reasoning_tokens, meant.get("reasoning_tokens"), "thought")
+    check_count(
+        usage.output_tokens_details.reasoning_tokens, meant.get("reasoning_tokens"), "thought"
+    )
 
 
 def contains(whole, part):
@@ -603,7 +628,9 @@ def contains(whole, part):
             key in whole and contains(whole[key], value) for key, value in part.items()
         )
     if isinstance(part, list):
-        return isinstance(whole, list) and len(whole) == len(part) and all(map(contains, whole, part))
+        return (
+            isinstance(whole, list) and len(whole) == len(part) and all(map(contains, whole, part))
+        )
     return whole == part
 
 

@@ -10,7 +10,7 @@ import os
 import types
 import typing
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import ollama._types
 import pydantic
@@ -132,7 +132,9 @@ def of_a_dict(value, args, path):
         return [another_kind(value, "an object", path)]
     item_type = args[1] if len(args) == 2 else object
     return [
-        problem for key, item in value.items() for problem in problems(item, item_type, under(path, key))
+        problem
+        for key, item in value.items()
+        for problem in problems(item, item_type, under(path, key))
     ]
 
 
@@ -153,7 +155,7 @@ def of_fields(value, fields, more, path, without):
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def fields_of_dict(expected):
     """Each key of a `TypedDict` with its type and whether it must be there."""
     fields = {}
@@ -178,7 +180,7 @@ def json_name(hint, key):
     return key
 
 
-@lru_cache(maxsize=None)
+@cache
 def fields_of_model(expected):
     """Each key of a pydantic model with its type and whether it must be there."""
     expected.model_rebuild()

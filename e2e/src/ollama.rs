@@ -1,17 +1,34 @@
 //! What is Ollama's alone: the answers and requests that no other vendor has.
 
+use neuron_provider_ollama::Ollama;
 use neuron_testing::Reply;
-use neuron_types::{CompletionRequest, CompletionResponse, ContentBlock, StopReason};
+use neuron_types::{
+    BoxedEmbeddingProvider, BoxedProvider, CompletionRequest, CompletionResponse, ContentBlock,
+    Message, Role, StopReason,
+};
 use serde_json::json;
 
 use crate::answers::{answer, answers, embeddings};
+use crate::corpus::{ask, request};
 use crate::failures;
 use crate::serve::Case;
-use crate::vendor::{Form, MakeEmbedder};
+use crate::vendor::{Form, MODEL};
 
-pub(crate) const FORMS: &[Form] = &[];
+pub(crate) const FORMS: &[Form] = &[Form {
+    name: "native chat",
+    provider: |url| BoxedProvider::new(Ollama::new().base_url(url).model(MODEL)),
+    refused: &[
+        "some tool",
+        "this tool",
+        "an image at an address",
+        "a document",
+        "a document at an address",
+    ],
+}];
 
-pub(crate) const EMBEDDER: Option<MakeEmbedder> = None;
+pub(crate) fn embedder(url: &str) -> BoxedEmbeddingProvider {
+    BoxedEmbeddingProvider::new(Ollama::new().base_url(url))
+}
 
 /// How often a client asks for the same answer: whole, as lines, and through its stream.
 const WAYS: usize = 3;
@@ -49,5 +66,31 @@ fn own_answers() -> Vec<(&'static str, CompletionResponse)> {
 }
 
 pub(crate) fn requests() -> Vec<(&'static str, CompletionRequest)> {
-    Vec::new()
+    let thinking = ContentBlock::Thinking { thinking: "Hmm.".into(), signature: String::new() };
+    vec![
+        (
+            "thoughts of its own",
+            request(vec![
+                Message::user("hi"),
+                Message {
+                    role: Role::Assistant,
+                    content: vec![thinking, ContentBlock::Text("Hello.".into())],
+                },
+                Message::user("And now?"),
+            ]),
+        ),
+        (
+            "extra fields",
+            CompletionRequest {
+                temperature: Some(0.5),
+                extra: Some(json!({
+                    "options": {"num_ctx": 4096, "seed": 7, "top_k": 40},
+                    "keep_alive": "5m",
+                    "logprobs": true,
+                    "top_logprobs": 2,
+                })),
+                ..ask("hi")
+            },
+        ),
+    ]
 }

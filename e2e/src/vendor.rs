@@ -81,7 +81,7 @@ impl Vendor {
         match self {
             Self::Anthropic => None,
             Self::OpenAi => Some(openai::embedder),
-            Self::Ollama => ollama::EMBEDDER,
+            Self::Ollama => Some(ollama::embedder),
         }
     }
 }

@@ -13,8 +13,11 @@ use crate::tally::Tally;
 use crate::{means, process, workspace};
 
 /// Each vendor, with the script that drives its server.
-const VENDORS: [(&str, &str); 2] =
-    [("anthropic", "drive_anthropic.py"), ("openai", "drive_openai.py")];
+const VENDORS: [(&str, &str); 3] = [
+    ("anthropic", "drive_anthropic.py"),
+    ("openai", "drive_openai.py"),
+    ("ollama", "drive_ollama.py"),
+];
 
 const PACKAGE: &str = "neuron-e2e";
 
