@@ -1,8 +1,12 @@
-//! What the benchmarks share: an agent in this process that calls one tool a turn, and the same by
-//! hand as the floor.
+//! What the benchmarks share: the work that is measured, each beside the same by hand as its floor.
 
 pub mod floor;
 pub mod turn;
+
+pub mod request;
+pub mod stream;
+
+pub mod comparison;
 
 use std::alloc::System;
 

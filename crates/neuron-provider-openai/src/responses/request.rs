@@ -263,11 +263,29 @@ fn write_user<S: SerializeSeq>(items: &mut S, message: &Message) -> Result<(), S
             })?;
         }
     }
-    let parts: Vec<_> = message.content.iter().filter_map(part).collect();
-    match parts.as_slice() {
-        [] => Ok(()),
-        [Part::Text { text }] => items.serialize_element(&Said { role: "user", content: text }),
-        parts => items.serialize_element(&Said { role: "user", content: parts }),
+    let content = UserContent(message);
+    if content.parts().next().is_none() {
+        return Ok(());
+    }
+    items.serialize_element(&Said { role: "user", content })
+}
+
+/// What the user says: one text, or parts.
+struct UserContent<'a>(&'a Message);
+
+impl<'a> UserContent<'a> {
+    fn parts(&self) -> impl Iterator<Item = Part<'a>> + use<'a> {
+        self.0.content.iter().filter_map(part)
+    }
+}
+
+impl Serialize for UserContent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut parts = self.parts();
+        match (parts.next(), parts.next()) {
+            (Some(Part::Text { text }), None) => serializer.serialize_str(text),
+            _ => serializer.collect_seq(self.parts()),
+        }
     }
 }
 

@@ -1,0 +1,37 @@
+//! Reading streamed answers of 10,000 pieces, in large chunks and byte by byte, beside decoders by
+//! hand.
+
+use neuron_benches::comparison::{Comparison, Options};
+use neuron_benches::stream::{Chunks, PIECES, vendors};
+
+const ROUNDS: usize = 101;
+
+/// What one read of a connection brings, and the least that it can.
+const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
+
+fn main() {
+    let options = Options::from_args(ROUNDS);
+    println!("| API, chunks | by hand | provider | provider / by hand |");
+    println!("|---|---:|---:|---:|");
+    for (chunk, size) in CHUNKS {
+        for vendor in vendors() {
+            let name = format!("{}, {chunk}", vendor.name);
+            if !options.includes(&name) {
+                continue;
+            }
+            let chunks = || Chunks::new(&vendor.bytes, size);
+            let comparison = Comparison::of(
+                options.rounds(),
+                || (vendor.library)(chunks()),
+                || (vendor.floor)(chunks()),
+            );
+            let per_event = |time: std::time::Duration| time.as_nanos() / PIECES as u128;
+            println!(
+                "| {name} | {} ns | {} ns | {:.2} |",
+                per_event(comparison.floor),
+                per_event(comparison.library),
+                comparison.ratio
+            );
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Reading streamed answers of 10,000 pieces of text: by the providers, and by hand.
+
+pub mod floor;
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+use neuron_provider_anthropic as anthropic;
+use neuron_provider_ollama as ollama;
+use neuron_provider_openai as openai;
+use neuron_testing::{Wire, anthropic::sse_bytes, ollama::chat_bytes as ollama_bytes};
+use neuron_testing::{openai::chat_bytes, openai::responses_bytes};
+use neuron_types::{
+    CompletionResponse, Message, ProviderError, StopReason, StreamEvent, StreamHandle, TokenUsage,
+};
+
+/// The pieces of an answer's text.
+pub const PIECES: usize = 10_000;
+
+/// A vendor's stream, and who reads it.
+#[derive(Debug)]
+pub struct Vendor {
+    /// The API's name.
+    pub name: &'static str,
+    /// The whole stream.
+    pub bytes: Bytes,
+    /// Reads it with the provider.
+    pub library: fn(Chunks) -> Heard,
+    /// Reads it by hand.
+    pub floor: fn(Chunks) -> Heard,
+}
+
+/// What a reader heard of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// How many pieces of text.
+    pub pieces: usize,
+    /// The text of the finished message.
+    pub text: String,
+}
+
+/// Returns every vendor's form of one answer.
+#[must_use]
+pub fn vendors() -> [Vendor; 4] {
+    let answer = answer();
+    let wire = Wire::default();
+    [
+        Vendor {
+            name: "anthropic",
+            bytes: sse_bytes(&answer, PIECE_CHARS, &wire).into(),
+            library: |chunks| read(anthropic::wire::read_stream(body(chunks))),
+            floor: floor::anthropic,
+        },
+        Vendor {
+            name: "openai chat",
+            bytes: chat_bytes(&answer, PIECE_CHARS, &wire, &Default::default()).into(),
+            library: |chunks| read(openai::wire::read_stream(body(chunks))),
+            floor: floor::chat,
+        },
+        Vendor {
+            name: "openai responses",
+            bytes: responses_bytes(&answer, PIECE_CHARS, &wire).into(),
+            library: |chunks| read(openai::wire::responses::read_stream(body(chunks))),
+            floor: floor::responses,
+        },
+        Vendor {
+            name: "ollama",
+            bytes: ollama_bytes(&answer, PIECE_CHARS, &wire, &Default::default()).into(),
+            library: |chunks| read(ollama::wire::read_stream(body(chunks))),
+            floor: floor::ollama,
+        },
+    ]
+}
+
+/// About a token.
+const PIECE_CHARS: usize = 4;
+
+/// A text as models write them: most pieces need no escape in JSON, some do.
+fn answer() -> CompletionResponse {
+    let prose = "The quick brown fox jumps over the lazy dog; it said “hello”.\nThen it slept. ";
+    let text: String = prose.chars().cycle().take(PIECES * PIECE_CHARS).collect();
+    CompletionResponse {
+        id: "msg_01XFDUDYJgAACzvnptvVoYEL".into(),
+        model: "model-with-a-name-4-5".into(),
+        message: Message::assistant(text),
+        usage: TokenUsage { input_tokens: 25, output_tokens: PIECES, ..Default::default() },
+        stop_reason: StopReason::EndTurn,
+    }
+}
+
+/// Bytes as a connection delivers them: pieces of one size.
+#[derive(Debug, Clone)]
+pub struct Chunks {
+    rest: Bytes,
+    size: usize,
+}
+
+impl Chunks {
+    /// Cuts bytes into pieces of so many.
+    #[must_use]
+    pub fn new(bytes: &Bytes, size: usize) -> Self {
+        Self { rest: bytes.clone(), size: size.max(1) }
+    }
+}
+
+impl Iterator for Chunks {
+    type Item = Bytes;
+
+    fn next(&mut self) -> Option<Bytes> {
+        let size = self.size.min(self.rest.len());
+        (size > 0).then(|| self.rest.split_to(size))
+    }
+}
+
+fn body(chunks: Chunks) -> impl Stream<Item = Result<Bytes, ProviderError>> + Unpin + Send {
+    stream::iter(chunks.map(Ok))
+}
+
+/// Reads a stream that never has to wait, as its user does: each event is taken and dropped.
+fn read(handle: StreamHandle) -> Heard {
+    let mut receiver = handle.receiver;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut heard = Heard { pieces: 0, text: String::new() };
+    while let Poll::Ready(Some(event)) = Pin::new(&mut receiver).poll_next(&mut context) {
+        match event {
+            StreamEvent::TextDelta(piece) => {
+                heard.pieces += 1;
+                std::hint::black_box(piece);
+            }
+            StreamEvent::ResponseComplete(response) => heard.text = response.message.text(),
+            StreamEvent::Error(error) => panic!("the stream breaks: {error}"),
+            _ => {}
+        }
+    }
+    heard
+}

@@ -1,0 +1,30 @@
+//! What writing a request allocates does not grow with its messages, but for the body itself, which
+//! doubles. Counts, not times: they are the same on every machine.
+
+use neuron_benches::ALLOCATOR;
+use neuron_benches::request::{APIS, history};
+use stats_alloc::Region;
+
+// One test: the counter counts for the whole process.
+#[test]
+fn a_request_is_written_from_the_borrow() {
+    for messages in [1, 100, 1_000, 10_000] {
+        let request = history(messages);
+        let most = 40 + messages.ilog2() as usize;
+        for api in APIS {
+            let region = Region::new(ALLOCATOR);
+            let body = (api.library)(&request).unwrap();
+            let used = region.change();
+            let allocations = used.allocations + used.reallocations;
+            println!("{}, {messages} messages: {allocations} allocations", api.name);
+            assert!(allocations <= most, "{}: {allocations} for {messages} messages", api.name);
+            assert!(allocations >= 1, "nothing was counted");
+            drop(body);
+
+            // A floor that writes something else is none.
+            let (body, by_hand) = ((api.library)(&request).unwrap(), (api.floor)(&request));
+            let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+            assert_eq!(json(&body), json(&by_hand), "{}", api.name);
+        }
+    }
+}
