@@ -7,7 +7,8 @@ use neuron_benches::stream::{Chunks, PIECES, vendors};
 const ROUNDS: usize = 101;
 
 /// What one read of a connection brings, and the least that it can.
-const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
+const CHUNKS: [(&str, usize); 4] =
+    [("300", 300), ("2000", 2000), ("16 KiB", 16 * 1024), ("1 byte", 1)];
 
 fn main() {
     let options = Options::from_args(ROUNDS);
@@ -19,7 +20,7 @@ fn main() {
             if !options.includes(&name) {
                 continue;
             }
-            let chunks = || Chunks::new(&vendor.bytes, size);
+            let chunks = || Chunks::new(vendor.bytes, size);
             let comparison = Comparison::of(
                 options.rounds(),
                 || (vendor.library)(chunks()),

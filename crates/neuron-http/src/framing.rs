@@ -1,6 +1,7 @@
 //! Cutting a stream of bytes into the frames that a vendor wrote.
 
 use neuron_types::ProviderError;
+use serde::Deserialize;
 
 /// The most bytes that one frame may have. Answers of models stay far below it; what does not is no
 /// stream of theirs.
@@ -31,6 +32,33 @@ pub trait Framing {
     ) -> Result<(), ProviderError>;
 }
 
+/// Reads a frame's JSON.
+///
+/// The bytes are found to be text once and as a whole, which takes a fraction of what it takes for
+/// each string in them.
+///
+/// # Errors
+///
+/// When they are no JSON, or not what is read.
+pub fn read_frame<'a, T: Deserialize<'a>>(frame: &'a [u8]) -> serde_json::Result<T> {
+    match std::str::from_utf8(frame) {
+        Ok(text) => serde_json::from_str(text),
+        // What is broken may be in a part that nobody reads.
+        Err(_) => serde_json::from_slice(frame),
+    }
+}
+
+/// Keeps bytes until more come. Single ones are pushed: copying a slice of any length calls a
+/// function.
+#[inline]
+pub(crate) fn append(kept: &mut Vec<u8>, bytes: &[u8]) {
+    match bytes {
+        [byte] => kept.push(*byte),
+        bytes => kept.extend_from_slice(bytes),
+    }
+}
+
+#[inline]
 pub(crate) fn check_size(bytes: usize) -> Result<(), ProviderError> {
     if bytes <= MAX_FRAME_BYTES {
         return Ok(());

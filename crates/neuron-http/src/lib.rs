@@ -38,7 +38,7 @@ pub use answer_stream::{Answer, AnswerStream, complete};
 pub use base_url::BaseUrl;
 pub use body::Body;
 pub use endpoint::Endpoint;
-pub use framing::Framing;
+pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
 pub use json_body::{Fields, shortest, write_json};
 pub use lines::LineDecoder;

@@ -4,7 +4,7 @@ use memchr::memchr;
 use neuron_types::ProviderError;
 
 use crate::Framing;
-use crate::framing::check_size;
+use crate::framing::{append, check_size};
 
 /// Decodes newline-delimited JSON that arrives in pieces of any size.
 ///
@@ -34,7 +34,7 @@ impl Framing for LineDecoder {
         mut bytes: &[u8],
         mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError> {
-        while let Some(end) = memchr(b'\n', bytes) {
+        while let Some(end) = line_end(bytes) {
             let (line, rest) = bytes.split_at(end);
             if self.line.is_empty() {
                 end_line(line, &mut on_frame)?;
@@ -48,7 +48,7 @@ impl Framing for LineDecoder {
             bytes = rest.get(1..).unwrap_or_default();
         }
         check_size(self.line.len() + bytes.len())?;
-        self.line.extend_from_slice(bytes);
+        append(&mut self.line, bytes);
         Ok(())
     }
 
@@ -58,6 +58,16 @@ impl Framing for LineDecoder {
         mut on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError> {
         end_line(&std::mem::take(&mut self.line), &mut on_frame)
+    }
+}
+
+/// Finds where a line ends. For a few bytes a search that is made for many takes longer than a look
+/// at each.
+#[inline]
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    match bytes.len() {
+        ..16 => bytes.iter().position(|byte| *byte == b'\n'),
+        _ => memchr(b'\n', bytes),
     }
 }
 

@@ -8,7 +8,7 @@ use memchr::memchr2;
 use neuron_types::ProviderError;
 
 use crate::Framing;
-use crate::framing::check_size;
+use crate::framing::{append, check_size};
 
 /// Decodes an event stream that arrives in pieces of any size.
 ///
@@ -51,7 +51,7 @@ impl Framing for SseDecoder {
             self.after_cr = false;
             bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
         }
-        while let Some(end) = memchr2(b'\n', b'\r', bytes) {
+        while let Some(end) = line_end(bytes) {
             let (line, rest) = bytes.split_at(end);
             bytes = match rest {
                 [b'\r', b'\n', rest @ ..] => rest,
@@ -87,7 +87,7 @@ impl Framing for SseDecoder {
             }
         }
         check_size(self.line.len() + self.data.len() + bytes.len())?;
-        self.line.extend_from_slice(bytes);
+        append(&mut self.line, bytes);
         Ok(())
     }
 
@@ -97,6 +97,16 @@ impl Framing for SseDecoder {
         _on_frame: impl FnMut(&[u8]) -> Result<(), ProviderError>,
     ) -> Result<(), ProviderError> {
         Ok(())
+    }
+}
+
+/// Finds where a line ends. For a few bytes a search that is made for many takes longer than a look
+/// at each.
+#[inline]
+fn line_end(bytes: &[u8]) -> Option<usize> {
+    match bytes.len() {
+        ..16 => bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')),
+        _ => memchr2(b'\n', b'\r', bytes),
     }
 }
 

@@ -1,10 +1,9 @@
 //! The API's events as ours: bytes in, [`StreamEvent`]s out.
 //! <https://platform.claude.com/docs/en/build-with-claude/streaming>
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-use neuron_http::{Answer, Secret, SseDecoder, complete};
+use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StreamEvent, TokenUsage,
     ToolCall,
@@ -15,16 +14,38 @@ use serde_json::{Map, Value};
 use crate::error::{self, ApiError};
 use crate::response::{self, WireMessage, WireUsage};
 
-/// Any of the API's events: each has some of these fields. Borrowed from the event's text where
-/// that has no escapes.
+/// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
+///
+/// It is read first and alone, because it has a tenth of the size of [`WireEvent`], and moving that
+/// from one function to the next takes as long as reading it. Whatever has another form is read again
+/// as that.
 #[derive(Deserialize)]
-struct WireEvent<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'a, str>,
+struct PieceEvent {
+    #[serde(rename = "type")]
+    kind: EventKind,
+    index: usize,
+    delta: PieceDelta,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PieceDelta {
+    #[serde(rename = "type")]
+    kind: DeltaKind,
+    /// Its name follows from the kind.
+    #[serde(alias = "thinking", alias = "partial_json")]
+    text: String,
+}
+
+/// Any of the API's events: each has some of these fields.
+#[derive(Deserialize)]
+struct WireEvent {
+    #[serde(rename = "type")]
+    kind: EventKind,
     #[serde(default)]
     index: usize,
-    #[serde(borrow, default)]
-    delta: Option<WireDelta<'a>>,
+    #[serde(default)]
+    delta: Option<WireDelta>,
     #[serde(default)]
     content_block: Option<Map<String, Value>>,
     #[serde(default)]
@@ -33,72 +54,89 @@ struct WireEvent<'a> {
     usage: Option<WireUsage>,
     #[serde(default)]
     error: Option<ApiError>,
-    #[serde(borrow, default)]
-    request_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    request_id: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum EventKind {
+    MessageStart,
+    ContentBlockStart,
+    ContentBlockDelta,
+    ContentBlockStop,
+    MessageDelta,
+    MessageStop,
+    Error,
+    /// `ping`, and whatever the API adds.
+    #[serde(other)]
+    Unknown,
 }
 
 /// Any of the API's deltas: each has one of these fields, more or less.
 #[derive(Deserialize)]
-struct WireDelta<'a> {
-    /// Empty in a `message_delta`, and where compatible servers leave it out.
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(borrow, default)]
-    text: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    partial_json: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    thinking: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    signature: Option<Cow<'a, str>>,
+struct WireDelta {
+    #[serde(default, rename = "type")]
+    kind: DeltaKind,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    partial_json: Option<String>,
+    #[serde(default)]
+    thinking: Option<String>,
+    #[serde(default)]
+    signature: Option<String>,
     #[serde(default)]
     citation: Option<Value>,
     #[serde(default)]
     content: Option<Value>,
     #[serde(default)]
     encrypted_content: Option<Value>,
-    #[serde(borrow, default)]
-    stop_reason: Option<Cow<'a, str>>,
+    #[serde(default)]
+    stop_reason: Option<String>,
 }
 
-impl WireDelta<'_> {
-    fn is_read(&self) -> bool {
-        self.kind.is_empty() || DELTAS.contains(&&*self.kind)
-    }
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DeltaKind {
+    TextDelta,
+    InputJsonDelta,
+    ThinkingDelta,
+    SignatureDelta,
+    CitationsDelta,
+    CompactionDelta,
+    /// That of a `message_delta`, and where compatible servers leave it out.
+    #[default]
+    #[serde(rename = "")]
+    None,
+    /// Whatever the API adds: passed over.
+    #[serde(other)]
+    Unknown,
 }
-
-/// The events and the deltas that are read; others are passed over.
-const EVENTS: [&str; 7] = [
-    "message_start",
-    "content_block_start",
-    "content_block_delta",
-    "content_block_stop",
-    "message_delta",
-    "message_stop",
-    "error",
-];
-const DELTAS: [&str; 6] = [
-    "text_delta",
-    "input_json_delta",
-    "thinking_delta",
-    "signature_delta",
-    "citations_delta",
-    "compaction_delta",
-];
 
 /// Whether this is JSON, but an event or a delta that is not read.
 fn is_unknown(data: &[u8]) -> bool {
-    let Ok(event) = serde_json::from_slice::<Value>(data) else {
-        return false;
+    #[derive(Deserialize)]
+    struct OfEvent {
+        r#type: EventKind,
+    }
+    #[derive(Deserialize)]
+    struct WithDelta {
+        delta: OfDelta,
+    }
+    #[derive(Deserialize)]
+    struct OfDelta {
+        r#type: DeltaKind,
+    }
+    let has_unknown_delta = || {
+        let event = read_frame::<WithDelta>(data);
+        event.is_ok_and(|event| event.delta.r#type == DeltaKind::Unknown)
     };
-    let is_other = |kind: Option<&Value>, known: &[&str]| {
-        let kind = kind.and_then(Value::as_str);
-        kind.is_some_and(|kind| !known.contains(&kind))
-    };
-    let kind = event.get("type");
-    is_other(kind, &EVENTS)
-        || kind.is_some_and(|kind| kind == "content_block_delta")
-            && is_other(event.pointer("/delta/type"), &DELTAS)
+    match read_frame(data) {
+        Ok(OfEvent { r#type: EventKind::Unknown }) => true,
+        Ok(OfEvent { r#type: EventKind::ContentBlockDelta }) => has_unknown_delta(),
+        _ => false,
+    }
 }
 
 /// An answer as far as it has come.
@@ -128,7 +166,14 @@ impl Answer for MessageAnswer {
         if data.trim_ascii().is_empty() {
             return Ok(false);
         }
-        let event: WireEvent<'_> = match serde_json::from_slice(data) {
+        if let Ok(PieceEvent { kind: EventKind::ContentBlockDelta, index, delta }) =
+            read_frame(data)
+            && let Some(block) = self.open.get_mut(&index)
+            && block.extend_by(delta, out)
+        {
+            return Ok(false);
+        }
+        let event: WireEvent = match read_frame(data) {
             Ok(event) => event,
             // What the API adds may give our fields other types.
             Err(_) if is_unknown(data) => return Ok(false),
@@ -138,23 +183,24 @@ impl Answer for MessageAnswer {
                 return Err(ProviderError::StreamError(text));
             }
         };
-        match &*event.kind {
-            "message_start" => {
+        match event.kind {
+            EventKind::MessageStart => {
                 self.begun = true;
                 if let Some(message) = event.message {
                     (self.id, self.model) = (message.id, message.model);
                     self.usage = message.usage.unwrap_or_default();
                 }
             }
-            "content_block_start" => {
+            EventKind::ContentBlockStart => {
                 if let Some(fields) = event.content_block {
                     self.close(event.index, out);
                     self.open.insert(event.index, OpenBlock::start(fields, out));
                 }
             }
-            "content_block_delta" => {
-                let delta = event.delta.filter(WireDelta::is_read);
-                if let Some(delta) = delta {
+            EventKind::ContentBlockDelta => {
+                if let Some(delta) = event.delta
+                    && delta.kind != DeltaKind::Unknown
+                {
                     let Some(block) = self.open.get_mut(&event.index) else {
                         return Err(ProviderError::StreamError(format!(
                             "the stream continues block {}, which is not open",
@@ -164,33 +210,32 @@ impl Answer for MessageAnswer {
                     block.extend(delta, out);
                 }
             }
-            "content_block_stop" => {
+            EventKind::ContentBlockStop => {
                 self.close(event.index, out);
             }
-            "message_delta" => {
+            EventKind::MessageDelta => {
                 if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
-                    self.stop_reason = Some(reason.into_owned());
+                    self.stop_reason = Some(reason);
                 }
                 if let Some(usage) = event.usage {
                     self.usage.update(usage);
                 }
             }
-            "message_stop" if !self.begun => {
+            EventKind::MessageStop if !self.begun => {
                 let text = "the stream ends an answer that it did not begin";
                 return Err(ProviderError::StreamError(text.into()));
             }
-            "message_stop" => {
+            EventKind::MessageStop => {
                 self.finish(out);
                 return Ok(true);
             }
-            "error" => {
+            EventKind::Error => {
                 let Some(error) = event.error else {
                     return Err(ProviderError::StreamError("the server reports an error".into()));
                 };
                 return Err(error::from_event(&error, event.request_id.as_deref()));
             }
-            // `ping`, and whatever the API adds.
-            _ => {}
+            EventKind::Unknown => {}
         }
         Ok(false)
     }
@@ -263,25 +308,18 @@ impl OpenBlock {
         }
     }
 
-    fn extend(&mut self, delta: WireDelta<'_>, out: &mut VecDeque<StreamEvent>) {
+    fn extend(&mut self, delta: WireDelta, out: &mut VecDeque<StreamEvent>) {
         if let Some(text) = delta.text {
-            self.text.push_str(&text);
-            out.push_back(StreamEvent::TextDelta(text.into_owned()));
+            self.extend_text(text, out);
         }
         if let Some(thinking) = delta.thinking {
-            self.thinking.push_str(&thinking);
-            out.push_back(StreamEvent::ThinkingDelta(thinking.into_owned()));
+            self.extend_thinking(thinking, out);
         }
         if let Some(piece) = delta.partial_json {
-            self.arguments.push_str(&piece);
-            if let (Some(id), false) = (&self.call_id, piece.is_empty()) {
-                let (id, delta) = (id.clone(), piece.into_owned());
-                out.push_back(StreamEvent::ToolUseInputDelta { id, delta });
-            }
+            self.extend_arguments(piece, out);
         }
         if let Some(signature) = delta.signature {
             // The whole signature each time.
-            let signature = signature.into_owned();
             out.push_back(StreamEvent::SignatureDelta(signature.clone()));
             self.signature = Some(signature);
         }
@@ -293,6 +331,35 @@ impl OpenBlock {
             if let Some(value) = value {
                 self.fields.insert(key.to_owned(), value);
             }
+        }
+    }
+
+    /// Takes a piece, unless it is of a kind that has none.
+    fn extend_by(&mut self, delta: PieceDelta, out: &mut VecDeque<StreamEvent>) -> bool {
+        match delta.kind {
+            DeltaKind::TextDelta => self.extend_text(delta.text, out),
+            DeltaKind::ThinkingDelta => self.extend_thinking(delta.text, out),
+            DeltaKind::InputJsonDelta => self.extend_arguments(delta.text, out),
+            _ => return false,
+        }
+        true
+    }
+
+    fn extend_text(&mut self, text: String, out: &mut VecDeque<StreamEvent>) {
+        self.text.push_str(&text);
+        out.push_back(StreamEvent::TextDelta(text));
+    }
+
+    fn extend_thinking(&mut self, thinking: String, out: &mut VecDeque<StreamEvent>) {
+        self.thinking.push_str(&thinking);
+        out.push_back(StreamEvent::ThinkingDelta(thinking));
+    }
+
+    fn extend_arguments(&mut self, piece: String, out: &mut VecDeque<StreamEvent>) {
+        self.arguments.push_str(&piece);
+        if let (Some(id), false) = (&self.call_id, piece.is_empty()) {
+            let id = id.clone();
+            out.push_back(StreamEvent::ToolUseInputDelta { id, delta: piece });
         }
     }
 

@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Answer, LineDecoder, Secret, complete};
+use neuron_http::{Answer, LineDecoder, Secret, complete, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::error;
 use crate::response::{Collected, WireLine};
@@ -24,20 +27,20 @@ impl Answer for ChatAnswer {
         secret: &Secret,
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
-        let mut line: WireLine = serde_json::from_slice(data).map_err(|error| {
+        if let Ok(PieceLine { message, done: false, .. }) = read_frame(data) {
+            self.extend(message.thinking, message.content, out);
+            return Ok(false);
+        }
+        let mut line: WireLine = read_frame(data).map_err(|error| {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a line is not as expected ({error}): {shown}"))
         })?;
         if let Some(error) = &line.error {
             return Err(error::from_line(error));
         }
-        if let Some(message) = line.message.take() {
-            if let Some(thinking) = message.thinking.as_ref().filter(|text| !text.is_empty()) {
-                out.push_back(StreamEvent::ThinkingDelta(thinking.clone()));
-            }
-            if let Some(text) = message.content.as_ref().filter(|text| !text.is_empty()) {
-                out.push_back(StreamEvent::TextDelta(text.clone()));
-            }
+        if let Some(mut message) = line.message.take() {
+            let (thinking, text) = (message.thinking.take(), message.content.take());
+            self.extend(thinking.unwrap_or_default(), text.unwrap_or_default(), out);
             for call in self.collected.take(message) {
                 announce(call, out);
             }
@@ -48,6 +51,44 @@ impl Answer for ChatAnswer {
         complete(std::mem::take(&mut self.collected).into_response(line), out);
         Ok(true)
     }
+}
+
+impl ChatAnswer {
+    fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
+        self.collected.extend(&thinking, &text);
+        if !thinking.is_empty() {
+            out.push_back(StreamEvent::ThinkingDelta(thinking));
+        }
+        if !text.is_empty() {
+            out.push_back(StreamEvent::TextDelta(text));
+        }
+    }
+}
+
+/// The line of which a stream has thousands: a piece of text or of reasoning, and nothing else that is
+/// read.
+///
+/// It is read first and alone, because it is much smaller than [`WireLine`], and moving that from one
+/// function to the next takes as long as reading it. Whatever has another form is read again as that.
+#[derive(Deserialize)]
+struct PieceLine {
+    message: PieceMessage,
+    #[serde(default)]
+    done: bool,
+    /// Only `null`.
+    #[serde(default, rename = "error")]
+    _error: (),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PieceMessage {
+    #[serde(default, rename = "role")]
+    _role: IgnoredAny,
+    #[serde(default)]
+    content: String,
+    #[serde(default)]
+    thinking: String,
 }
 
 /// The API sends calls whole: all their events come at once.

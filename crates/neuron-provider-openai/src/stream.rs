@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use neuron_http::{Answer, Secret, SseDecoder, complete};
+use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -42,7 +42,18 @@ impl Answer for ChatAnswer {
             }
             _ => {}
         }
-        let chunk: WireChunk = serde_json::from_slice(data).map_err(|error| {
+        if !self.id.is_empty()
+            && !self.model.is_empty()
+            && let Ok(PieceChunk { choices: [PieceChoice { index: 0, delta, .. }], .. }) =
+                read_frame(data)
+        {
+            match delta {
+                PieceDelta::Text(text) => self.extend_text(text, events),
+                PieceDelta::Thinking(thinking) => self.extend_thinking(thinking, events),
+            }
+            return Ok(false);
+        }
+        let chunk: WireChunk = read_frame(data).map_err(|error| {
             let shown = secret.excerpt(data);
             let text = format!("a chunk is not as expected ({error}): {shown}");
             ProviderError::StreamError(text)
@@ -77,13 +88,11 @@ impl Answer for ChatAnswer {
 
 impl ChatAnswer {
     fn extend(&mut self, delta: WireDelta, events: &mut VecDeque<StreamEvent>) {
-        if let Some(thinking) = delta.thinking.filter(|text| !text.is_empty()) {
-            self.parts.thinking.push_str(&thinking);
-            events.push_back(StreamEvent::ThinkingDelta(thinking));
+        if let Some(thinking) = delta.thinking {
+            self.extend_thinking(thinking, events);
         }
-        if let Some(text) = delta.text.filter(|text| !text.is_empty()) {
-            self.parts.text.push_str(&text);
-            events.push_back(StreamEvent::TextDelta(text));
+        if let Some(text) = delta.text {
+            self.extend_text(text, events);
         }
         for (key, value) in delta.more {
             if let ("refusal", Value::String(text)) = (key.as_str(), &value)
@@ -95,6 +104,20 @@ impl ChatAnswer {
         }
         for call in delta.tool_calls {
             self.extend_call(call, events);
+        }
+    }
+
+    fn extend_text(&mut self, text: String, events: &mut VecDeque<StreamEvent>) {
+        if !text.is_empty() {
+            self.parts.text.push_str(&text);
+            events.push_back(StreamEvent::TextDelta(text));
+        }
+    }
+
+    fn extend_thinking(&mut self, thinking: String, events: &mut VecDeque<StreamEvent>) {
+        if !thinking.is_empty() {
+            self.parts.thinking.push_str(&thinking);
+            events.push_back(StreamEvent::ThinkingDelta(thinking));
         }
     }
 
@@ -243,6 +266,39 @@ impl OpenCall {
         }
         block
     }
+}
+
+/// The chunk of which a stream has thousands: a piece of text or of reasoning, and nothing else that
+/// is read.
+///
+/// It is read first and alone, because it is much smaller than [`WireChunk`], and moving that from one
+/// function to the next takes as long as reading it. Whatever has another form is read again as that.
+#[derive(Deserialize)]
+struct PieceChunk {
+    choices: [PieceChoice; 1],
+    /// Only `null`.
+    #[serde(default, rename = "usage")]
+    _usage: (),
+    #[serde(default, rename = "error")]
+    _error: (),
+}
+
+#[derive(Deserialize)]
+struct PieceChoice {
+    #[serde(default)]
+    index: usize,
+    delta: PieceDelta,
+    #[serde(default, rename = "finish_reason")]
+    _finish_reason: (),
+}
+
+/// An object with one field.
+#[derive(Deserialize)]
+enum PieceDelta {
+    #[serde(rename = "content")]
+    Text(String),
+    #[serde(rename = "reasoning_content", alias = "reasoning")]
+    Thinking(String),
 }
 
 #[derive(Deserialize)]

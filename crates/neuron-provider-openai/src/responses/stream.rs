@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
-use neuron_http::{Answer, Secret, SseDecoder, complete};
+use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,7 +45,13 @@ impl Answer for ResponseAnswer {
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
-        let event: WireEvent<'_> = match serde_json::from_slice(data) {
+        if let Ok(PieceEvent { kind, output_index, delta }) = read_frame(data)
+            && kind != PieceKind::None
+        {
+            self.extend(kind, output_index, delta, events);
+            return Ok(false);
+        }
+        let event: WireEvent<'_> = match read_frame(data) {
             Ok(event) => event,
             // What the API adds may give our fields other types.
             Err(_) if is_unknown(data) => return Ok(false),
@@ -63,26 +69,10 @@ impl Answer for ResponseAnswer {
             }
             "response.output_item.added" => self.begin(event.output_index, event.item, events),
             "response.output_item.done" => self.finish_item(event.output_index, event.item, events),
-            "response.output_text.delta" | "response.refusal.delta" => {
-                events.extend(event.delta.map(StreamEvent::TextDelta));
-            }
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                self.reasoning = Some(event.output_index);
-                events.extend(event.delta.map(StreamEvent::ThinkingDelta));
-            }
             "response.reasoning_summary_part.added" | "response.content_part.added"
                 if self.reasoning == Some(event.output_index) =>
             {
                 events.push_back(StreamEvent::ThinkingDelta(PARAGRAPH.to_owned()));
-            }
-            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                if let Some(call) = self.calls.get_mut(&event.output_index)
-                    && let Some(delta) = event.delta.filter(|delta| !delta.is_empty())
-                {
-                    call.has_pieces = true;
-                    let id = call.id.clone();
-                    events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
-                }
             }
             "response.completed" | "response.incomplete" => {
                 self.finish(event.response.unwrap_or_default(), events);
@@ -106,6 +96,30 @@ impl Answer for ResponseAnswer {
 }
 
 impl ResponseAnswer {
+    fn extend(
+        &mut self,
+        kind: PieceKind,
+        place: usize,
+        delta: String,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        match kind {
+            PieceKind::Text => events.push_back(StreamEvent::TextDelta(delta)),
+            PieceKind::Thinking => {
+                self.reasoning = Some(place);
+                events.push_back(StreamEvent::ThinkingDelta(delta));
+            }
+            PieceKind::Arguments => {
+                if let (Some(call), false) = (self.calls.get_mut(&place), delta.is_empty()) {
+                    call.has_pieces = true;
+                    let id = call.id.clone();
+                    events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
+                }
+            }
+            PieceKind::None => {}
+        }
+    }
+
     fn begin(&mut self, place: usize, item: Option<Value>, events: &mut VecDeque<StreamEvent>) {
         let Some(item) = item.filter(is_call) else {
             return;
@@ -168,7 +182,39 @@ fn is_call(item: &Value) -> bool {
     matches!(kind, Some("function_call" | "custom_tool_call"))
 }
 
-/// Any of the API's events: each has some of these fields.
+/// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
+///
+/// It is read first and alone, because it is much smaller than [`WireEvent`], and moving that from one
+/// function to the next takes as long as reading it.
+#[derive(Deserialize)]
+struct PieceEvent {
+    #[serde(rename = "type")]
+    kind: PieceKind,
+    #[serde(default)]
+    output_index: usize,
+    delta: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+enum PieceKind {
+    #[serde(rename = "response.output_text.delta", alias = "response.refusal.delta")]
+    Text,
+    #[serde(
+        rename = "response.reasoning_summary_text.delta",
+        alias = "response.reasoning_text.delta"
+    )]
+    Thinking,
+    #[serde(
+        rename = "response.function_call_arguments.delta",
+        alias = "response.custom_tool_call_input.delta"
+    )]
+    Arguments,
+    /// Another event.
+    #[serde(other)]
+    None,
+}
+
+/// Any other of the API's events: each has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent<'a> {
     #[serde(borrow, rename = "type")]
@@ -177,8 +223,9 @@ struct WireEvent<'a> {
     output_index: usize,
     #[serde(default)]
     item: Option<Value>,
-    #[serde(default)]
-    delta: Option<String>,
+    /// A text, if the event is as expected.
+    #[serde(default, rename = "delta")]
+    _delta: Option<String>,
     #[serde(default)]
     response: Option<WireResponse>,
     #[serde(default)]
