@@ -103,8 +103,10 @@ impl From<&ProviderError> for ApiError {
             ProviderError::InsufficientResources(text) => {
                 Self::new(429, "insufficient_quota", text).code("insufficient_quota")
             }
-            // llama.cpp's server says so.
-            ProviderError::ModelLoading(text) => Self::new(503, "unavailable_error", text),
+            // llama.cpp's server says so, and says the type of other things too.
+            ProviderError::ModelLoading(text) => {
+                Self::new(503, "unavailable_error", format!("Loading model: {text}"))
+            }
             ProviderError::Timeout(after) => {
                 Self::new(504, "server_error", format!("the request timed out after {after:?}"))
             }
@@ -135,7 +137,7 @@ mod tests {
         use ProviderError as E;
         check(E::RateLimit { retry_after: None }, "429 rate_limit_exceeded: Rate limit reached");
         check(E::InsufficientResources("pay".into()), "429 insufficient_quota: pay");
-        check(E::ModelLoading("m".into()), "503 unavailable_error: m");
+        check(E::ModelLoading("m".into()), "503 unavailable_error: Loading model: m");
         check(
             E::Timeout(Duration::from_secs(3)),
             "504 server_error: the request timed out after 3s",

@@ -68,6 +68,14 @@ pub struct OpenAiApi {
     dialect: Dialect,
 }
 
+impl OpenAiApi {
+    /// Makes a server that is compatible with OpenAI, but not quite. The default is the vendor.
+    #[must_use]
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect }
+    }
+}
+
 /// What an answer of OpenAI's follows from: the endpoint, and options of the request.
 #[derive(Debug)]
 pub struct OpenAiCall {

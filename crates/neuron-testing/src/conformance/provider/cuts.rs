@@ -6,7 +6,7 @@ use super::ProviderHarness;
 use super::bench::Bench;
 use super::case::Case;
 use super::events::{check_broken, check_events};
-use super::splits::small_answer;
+use super::splits::{positions, small_answer};
 use super::tools::ask_with_tools;
 use crate::{Reply, Wire};
 
@@ -58,7 +58,7 @@ async fn streams<H: ProviderHarness>(bench: &Bench<H>, answer: &CompletionRespon
     let needed = frames.concat().trim_ascii_end().len();
     let expected = case.ok(bench.whole(&case, &request, answer.clone()).await);
     let expected = bench.meaning(&expected);
-    for bytes in 0..length {
+    for bytes in positions(length) {
         for (how, wire) in cuts_at(bytes) {
             let case = bench.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
             let reply = Reply::from(answer.clone()).over(wire);
