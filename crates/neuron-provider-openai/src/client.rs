@@ -11,6 +11,7 @@ use neuron_types::{
     EmbeddingResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
 };
 
+use crate::error::ApiError;
 use crate::models::{GPT_5_4_MINI, TEXT_EMBEDDING_3_SMALL};
 use crate::request::{self, PROVIDER, Settings, SystemRole};
 use crate::stream::ChatAnswer;
@@ -226,7 +227,11 @@ impl OpenAi {
     }
 
     async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        let body = self.ask(request, true).await?.stream(&["text/event-stream"])?;
+        let reply = self.ask(request, true).await?;
+        if is_json(&reply) {
+            return Err(self.no_stream(&reply.read().await?));
+        }
+        let body = reply.stream(&["text/event-stream"])?;
         let secret = self.endpoint.secret().clone();
         Ok(match self.api {
             Api::ChatCompletions => AnswerStream::new(body, ChatAnswer::default(), secret).into(),
@@ -234,6 +239,16 @@ impl OpenAi {
                 AnswerStream::new(body, responses::stream::ResponseAnswer::default(), secret).into()
             }
         })
+    }
+
+    /// The error of a body that came in place of a stream: often it says why.
+    fn no_stream(&self, body: &[u8]) -> ProviderError {
+        if let Some(error) = ApiError::find_in(body) {
+            return error::from_answer(&error);
+        }
+        let shown = self.endpoint.secret().excerpt(body);
+        let text = format!("a stream was asked for, and the server sent JSON: {shown}");
+        ProviderError::Other(text.into())
     }
 
     async fn embedded(
@@ -257,6 +272,12 @@ impl OpenAi {
         }
         Ok(headers)
     }
+}
+
+fn is_json(reply: &Reply) -> bool {
+    let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
+    kind.trim().eq_ignore_ascii_case("application/json")
 }
 
 impl Provider for OpenAi {

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{self, ApiError};
+use crate::lenient;
 
 /// Writes the body of a request.
 ///
@@ -51,7 +52,8 @@ pub(crate) fn read(
         ProviderError::Other(text.into())
     };
     let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
-    if let Some(error) = wire.error.and_then(ApiError::read) {
+    let no_vectors = wire.data.as_ref().is_none_or(Vec::is_empty) && count > 0;
+    if let Some(error) = no_vectors.then(|| ApiError::find_in(body)).flatten() {
         return Err(error::from_answer(&error));
     }
     let mut data = wire.data.ok_or_else(|| foreign(&"missing field `data`"))?;
@@ -73,8 +75,8 @@ pub(crate) fn read(
         embeddings: vectors.collect::<Result<_, _>>().map_err(|error| foreign(&error))?,
         model: wire.model,
         usage: EmbeddingUsage {
-            prompt_tokens: wire.usage.prompt_tokens,
-            total_tokens: wire.usage.total_tokens,
+            prompt_tokens: wire.usage.prompt_tokens.unwrap_or_default(),
+            total_tokens: wire.usage.total_tokens.unwrap_or_default(),
         },
     })
 }
@@ -83,12 +85,10 @@ pub(crate) fn read(
 struct WireEmbeddings {
     #[serde(default)]
     data: Option<Vec<WireItem>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::or_default")]
     model: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::or_default")]
     usage: WireUsage,
-    #[serde(default)]
-    error: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -101,8 +101,10 @@ struct WireItem {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireUsage {
-    prompt_tokens: usize,
-    total_tokens: usize,
+    #[serde(deserialize_with = "lenient::count")]
+    prompt_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
+    total_tokens: Option<usize>,
 }
 
 /// A vector in either form; servers send the one or the other whatever was asked for.

@@ -5,30 +5,18 @@ use std::time::Duration;
 use neuron_http::reqwest::header::HeaderMap;
 use neuron_http::{Rejection, describe_within};
 use neuron_types::ProviderError;
-use serde::Deserialize;
 use serde_json::Value;
 
 /// What is used up comes as a rate limit, but waiting does not help.
-const QUOTA: [&str; 2] = ["insufficient_quota", "billing_hard_limit_reached"];
+const QUOTA: [&str; 3] = ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active"];
 
 const RATE_LIMITS: [&str; 2] = ["rate_limit_exceeded", "rate_limit_error"];
 
 const OVERLOADED: [&str; 3] = ["server_is_overloaded", "slow_down", "overloaded_error"];
 
-/// The body of an error: nested as the vendor has it, or flat as some compatible servers do.
-#[derive(Debug, Deserialize)]
-struct ErrorBody {
-    #[serde(default)]
-    error: Option<Value>,
-    #[serde(flatten)]
-    flat: ApiError,
-}
-
-/// The `error` object of a body, and of an event in a stream.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+/// An error, as a body and an event in a stream have it.
+#[derive(Debug, Default)]
 pub(crate) struct ApiError {
-    #[serde(rename = "type")]
     kind: Option<String>,
     /// A text, or on compatible servers a number.
     code: Option<Value>,
@@ -38,11 +26,7 @@ pub(crate) struct ApiError {
 /// Maps a response whose status is not a success.
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let request_id = rejection.header("x-request-id");
-    let error = rejection.json::<ErrorBody>().and_then(|body| match body.error {
-        Some(error) => ApiError::read(error),
-        None => body.flat.message.is_some().then_some(body.flat),
-    });
-    let Some(error) = error else {
+    let Some(error) = rejection.json::<Value>().and_then(ApiError::find) else {
         return rejection.classify(rejection.describe("", &rejection.foreign(), request_id));
     };
     let text = rejection.describe(error.name(), error.message(), request_id);
@@ -58,12 +42,16 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
 
 /// Maps an error within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError) -> ProviderError {
-    error.classify("the stream")
+    // Part of the answer has been shown: it cannot be asked for again.
+    error.classify("the stream", ProviderError::StreamError)
 }
 
 /// Maps an error that came in place of an answer, whose status was a success.
 pub(crate) fn from_answer(error: &ApiError) -> ProviderError {
-    error.classify("the answer")
+    error.classify("the answer", |text| match error.name() {
+        "server_error" => ProviderError::ServiceUnavailable(text),
+        _ => ProviderError::Other(text.into()),
+    })
 }
 
 /// What the vendor's words for an error mean.
@@ -77,17 +65,50 @@ enum Class {
 }
 
 impl ApiError {
-    pub(crate) fn new(code: Option<Value>, message: Option<String>) -> Self {
-        Self { kind: None, code, message }
+    /// Finds the error in a body or an event: nested as the vendor has it, or flat as some
+    /// compatible servers do.
+    pub(crate) fn find(mut json: Value) -> Option<Self> {
+        if let Some(error) = json.get_mut("error").map(Value::take).and_then(Self::read) {
+            return Some(error);
+        }
+        json.get("message").filter(|message| !message.is_null())?;
+        Self::read(json)
     }
 
-    /// Reads an `error`, which some servers give as a text.
+    /// Finds the error that came in place of a chunk or an event.
+    pub(crate) fn find_in(data: &[u8]) -> Option<Self> {
+        Self::find(serde_json::from_slice(data).ok()?)
+    }
+
+    /// Reads an event that is an error: its `type` says so, and is not the error's.
+    pub(crate) fn of_event(data: &[u8]) -> Option<Self> {
+        let mut json: Value = serde_json::from_slice(data).ok()?;
+        let nested = json.get_mut("error").map(Value::take).and_then(Self::read);
+        nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
+    }
+
+    /// Reads an `error`, which some servers give as a text. `None` for one that says that there is
+    /// none.
     pub(crate) fn read(json: Value) -> Option<Self> {
-        match json {
+        let mut fields = match json {
+            Value::Object(fields) => fields,
+            Value::String(message) if !message.is_empty() => {
+                return Some(Self { message: Some(message), ..Self::default() });
+            }
+            _ => return None,
+        };
+        let text = |value: Value| match value {
             Value::Null => None,
-            Value::String(message) => Some(Self { message: Some(message), ..Self::default() }),
-            json => serde_json::from_value(json).ok(),
-        }
+            Value::String(text) => Some(text),
+            // What is wrong with which field, perhaps.
+            other => Some(other.to_string()),
+        };
+        let mut take = |key: &str| fields.get_mut(key).map(Value::take);
+        Some(Self {
+            kind: take("type").and_then(text),
+            code: take("code").filter(|code| !code.is_null()),
+            message: take("message").and_then(text),
+        })
     }
 
     /// The word that says most.
@@ -101,23 +122,29 @@ impl ApiError {
     }
 
     /// Makes an error of one that came although the status was a success.
-    fn classify(&self, place: &str) -> ProviderError {
+    fn classify(&self, place: &str, other: impl FnOnce(String) -> ProviderError) -> ProviderError {
         let text = describe_within(place, self.name(), self.message(), None);
-        match self.class() {
-            Some(Class::Quota) => ProviderError::InsufficientResources(text),
-            Some(Class::NoModel) => ProviderError::ModelNotFound(text),
-            Some(Class::RateLimit) => ProviderError::RateLimit { retry_after: None },
-            Some(Class::Overloaded) => ProviderError::ServiceUnavailable(text),
-            Some(Class::Key) => ProviderError::Authentication(text),
-            Some(Class::Request) => ProviderError::InvalidRequest(text),
-            // Proxies pass on the status that their own server had.
-            None => match self.code.as_ref().and_then(Value::as_u64).map(u16::try_from) {
-                Some(Ok(status @ 400..600)) => {
-                    Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
-                }
-                _ => ProviderError::StreamError(text),
-            },
+        match (self.class(), self.status()) {
+            (Some(Class::Quota), _) => ProviderError::InsufficientResources(text),
+            (Some(Class::NoModel), _) => ProviderError::ModelNotFound(text),
+            (Some(Class::RateLimit), _) => ProviderError::RateLimit { retry_after: None },
+            (Some(Class::Overloaded), _) => ProviderError::ServiceUnavailable(text),
+            (Some(Class::Key), _) => ProviderError::Authentication(text),
+            (_, Some(503)) if self.is_loading() => ProviderError::ModelLoading(text),
+            // The vendor says `invalid_request_error` of keys too: the status tells more.
+            (_, Some(status)) => {
+                Rejection::new(status, HeaderMap::new(), b"", Duration::ZERO).classify(text)
+            }
+            (Some(Class::Request), None) => ProviderError::InvalidRequest(text),
+            (None, None) => other(text),
         }
+    }
+
+    /// The status that a proxy's own server had, which it passes on as a code.
+    fn status(&self) -> Option<u16> {
+        let code = self.code.as_ref()?;
+        let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
+        u16::try_from(number).ok().filter(|status| (400..600).contains(status))
     }
 
     fn class(&self) -> Option<Class> {

@@ -59,6 +59,7 @@
 //! | `stream.rs` | its chunks as our events |
 //! | `responses/` | the same three for the Responses API |
 //! | `embed.rs` | embeddings |
+//! | `lenient.rs` | reading what compatible servers write in forms of their own |
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
 //! | [`models`] | the names of current models |
 //! | [`wire`] | all of these as plain functions, without HTTP |
@@ -69,6 +70,7 @@
 
 mod client;
 mod error;
+mod lenient;
 mod message;
 mod request;
 mod response;
@@ -76,6 +78,11 @@ mod stream;
 
 mod embed;
 mod responses;
+
+#[cfg(test)]
+mod request_checks;
+#[cfg(test)]
+mod stream_checks;
 
 pub mod models;
 pub mod wire;

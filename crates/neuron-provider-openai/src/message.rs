@@ -2,10 +2,12 @@
 //!
 //! A message of ours that holds the results of tools becomes several of theirs.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ProviderError, ToolCall,
+    ToolDefinition,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -20,7 +22,8 @@ use crate::request::PROVIDER;
 /// [`ProviderError::InvalidRequest`] for a document at an address.
 pub(crate) fn check(messages: &[Message]) -> Result<(), ProviderError> {
     let is_address = |block: &ContentBlock| {
-        matches!(block, ContentBlock::Document { source: DocumentSource::Url { .. } })
+        let block = block.portable();
+        matches!(block, Some(ContentBlock::Document { source: DocumentSource::Url { .. } }))
     };
     if messages.iter().flat_map(|message| &message.content).any(is_address) {
         return Err(ProviderError::InvalidRequest(
@@ -48,9 +51,18 @@ fn block_text(block: &ContentBlock) -> Option<&str> {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Part<'a> {
-    Text { text: &'a str },
-    ImageUrl { image_url: ImageUrl<'a> },
-    File { file: File<'a> },
+    Text {
+        text: &'a str,
+    },
+    ImageUrl {
+        image_url: ImageUrl<'a>,
+    },
+    File {
+        file: File<'a>,
+    },
+    /// A part in the API's own words: speech, a picture with its detail.
+    #[serde(untagged)]
+    Own(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -101,6 +113,9 @@ impl<'a> DataUrl<'a> {
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
+    if let Some(own) = own_part(block, &["text", "image_url", "input_audio", "file"]) {
+        return Some(Part::Own(own));
+    }
     match block.portable()? {
         ContentBlock::Image { source } => image(source),
         ContentBlock::Document { source: DocumentSource::Base64Pdf { data } } => {
@@ -110,6 +125,17 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
             Some(Part::Text { text: data })
         }
         block => block_text(block).filter(|text| !text.is_empty()).map(|text| Part::Text { text }),
+    }
+}
+
+/// A part that the caller wrote in this provider's words, if it is of one of these types.
+pub(crate) fn own_part<'a>(block: &'a ContentBlock, types: &[&str]) -> Option<&'a Value> {
+    match block {
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+            let kind = json.get("type")?.as_str()?;
+            types.contains(&kind).then_some(json)
+        }
+        _ => None,
     }
 }
 
@@ -215,12 +241,17 @@ impl Display for ToolText<'_> {
 /// What the model said.
 pub(crate) struct AssistantMessage<'a> {
     message: &'a Message,
+    tools: &'a [ToolDefinition],
     echo_reasoning: bool,
 }
 
 impl<'a> AssistantMessage<'a> {
-    pub(crate) fn new(message: &'a Message, echo_reasoning: bool) -> Self {
-        Self { message, echo_reasoning }
+    pub(crate) fn new(
+        message: &'a Message,
+        tools: &'a [ToolDefinition],
+        echo_reasoning: bool,
+    ) -> Self {
+        Self { message, tools, echo_reasoning }
     }
 
     /// Whether there is nothing that the API takes.
@@ -238,7 +269,8 @@ impl<'a> AssistantMessage<'a> {
     }
 
     fn calls(&self) -> impl Iterator<Item = Call<'a>> + use<'a> {
-        self.message.content.iter().filter_map(|block| match block {
+        let tools = self.tools;
+        self.message.content.iter().filter_map(move |block| match block {
             ContentBlock::Raw { provider, json, portable: Some(portable) }
                 if provider == PROVIDER && json.get("custom").is_some() =>
             {
@@ -246,7 +278,7 @@ impl<'a> AssistantMessage<'a> {
             }
             block => block.as_tool_use().map(|call| Call::Function {
                 id: call.id,
-                name: call.name,
+                name: called_name(call.name, tools),
                 arguments: Arguments(call.input),
             }),
         })
@@ -256,6 +288,12 @@ impl<'a> AssistantMessage<'a> {
     fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         let fields = self.message.content.iter().filter_map(own_fields).flatten();
         fields.filter(|(key, _)| !NOT_SENT.contains(&key.as_str()))
+    }
+
+    /// What the API takes in place of content.
+    fn may_lack_content(&self) -> bool {
+        let mut fields = self.more();
+        fields.any(|(key, _)| key == "refusal" || key == "audio") || self.calls().next().is_some()
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -275,7 +313,8 @@ impl Serialize for AssistantMessage<'_> {
         map.serialize_entry("role", "assistant")?;
         let mut texts = self.texts().filter(|text| !text.is_empty());
         match (texts.next(), texts.next()) {
-            (None, _) => {}
+            (None, _) if self.may_lack_content() => {}
+            (None, _) => map.serialize_entry("content", "")?,
             (Some(text), None) => map.serialize_entry("content", text)?,
             _ => map.serialize_entry("content", &self.texts().collect::<String>())?,
         }
@@ -328,7 +367,7 @@ pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
 enum Call<'a> {
     Function {
         id: &'a str,
-        name: &'a str,
+        name: Cow<'a, str>,
         arguments: Arguments<'a>,
     },
     /// A call in the vendor's own words.
@@ -356,6 +395,23 @@ impl Serialize for Call<'_> {
             }
         }
     }
+}
+
+/// The name of a call as the API takes it.
+///
+/// Models call tools that are not there by names that are none, `functions.look` for one; the API
+/// refuses a conversation with such a name for ever after.
+pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
+    const MOST: usize = 64;
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_name = !name.is_empty() && name.len() <= MOST && name.chars().all(is_allowed);
+    // Compatible servers may take other names.
+    if is_name || tools.iter().any(|tool| tool.name == name) {
+        return name.into();
+    }
+    let allowed = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MOST);
+    let name: String = allowed.collect();
+    if name.is_empty() { "unnamed".into() } else { name.into() }
 }
 
 /// A tool's arguments: JSON inside a text.

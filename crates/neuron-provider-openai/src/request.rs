@@ -9,9 +9,9 @@ use neuron_types::{
     CompletionRequest, Message, ProviderError, ReasoningEffort, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
 };
-use serde::ser::SerializeSeq;
+use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
@@ -156,16 +156,41 @@ impl Serialize for Tools<'_> {
         struct Function<'a> {
             name: &'a str,
             description: &'a str,
-            parameters: &'a Value,
+            parameters: Parameters<'a>,
         }
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: &tool.input_schema,
+                parameters: Parameters(&tool.input_schema),
             },
         }))
+    }
+}
+
+/// The schema of a tool's arguments. The API refuses an object without `properties`, which is what
+/// a tool without arguments has.
+pub(crate) struct Parameters<'a>(pub(crate) &'a Value);
+
+impl Serialize for Parameters<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = match self.0 {
+            Value::Object(fields) => fields,
+            // Anything at all.
+            Value::Bool(true) => return Map::new().serialize(serializer),
+            other => return other.serialize(serializer),
+        };
+        let is_object = fields.get("type").is_some_and(|kind| kind == "object");
+        let lacks_properties = is_object && !fields.contains_key("properties");
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in fields {
+            map.serialize_entry(key, value)?;
+        }
+        if lacks_properties {
+            map.serialize_entry("properties", &Map::new())?;
+        }
+        map.end()
     }
 }
 
@@ -218,7 +243,8 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let message = AssistantMessage::new(message, self.settings.echo_reasoning);
+                    let (tools, echo) = (&self.request.tools, self.settings.echo_reasoning);
+                    let message = AssistantMessage::new(message, tools, echo);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;
                     }

@@ -6,9 +6,10 @@ use neuron_types::{
     ToolCall,
 };
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::error::{self, ApiError};
+use crate::lenient;
 use crate::request::PROVIDER;
 
 /// Reads a whole answer. What an error shows of it is without the secret.
@@ -24,41 +25,52 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         ProviderError::Other(text.into())
     };
     let wire: WireCompletion = serde_json::from_slice(body).map_err(|error| foreign(&error))?;
-    if let Some(error) = wire.error.and_then(ApiError::read) {
+    if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));
     }
-    let Some(choice) = wire.choices.into_iter().next() else {
-        return Err(foreign(&"there are no choices"));
+    let Some(choice) = wire.choices.and_then(|choices| choices.into_iter().next()) else {
+        return Err(match ApiError::find_in(body) {
+            Some(error) => error::from_answer(&error),
+            None => foreign(&"there are no choices"),
+        });
     };
-    let message = message(choice.message, &wire.id);
+    if let Some(error) = choice.error.and_then(ApiError::read) {
+        return Err(error::from_answer(&error));
+    }
+    let fields = choice.message.ok_or_else(|| foreign(&"missing field `message`"))?;
+    let message = message(fields, &wire.id);
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
         id: wire.id,
         model: wire.model,
         message,
-        usage: wire.usage.unwrap_or_default().into(),
+        usage: wire.usage.into(),
     })
 }
 
 #[derive(Deserialize)]
 struct WireCompletion {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::or_default")]
     id: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::or_default")]
     model: String,
     #[serde(default)]
-    choices: Vec<WireChoice>,
+    choices: Option<Vec<WireChoice>>,
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    usage: WireUsage,
     #[serde(default)]
-    usage: Option<WireUsage>,
-    #[serde(default)]
-    error: Option<Value>,
+    error: Value,
 }
 
 #[derive(Deserialize)]
 struct WireChoice {
-    message: Map<String, Value>,
     #[serde(default)]
+    message: Option<Map<String, Value>>,
+    #[serde(default, deserialize_with = "lenient::or_default")]
     finish_reason: Option<String>,
+    /// Proxies tell here of an answer that their own server broke off.
+    #[serde(default)]
+    error: Option<Value>,
 }
 
 /// Maps why the model stopped. Some servers say `stop` also when tools are called.
@@ -66,7 +78,8 @@ pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason
     if message.content.iter().any(is_refusal) {
         return StopReason::Refusal;
     }
-    match reason {
+    // Some servers say nothing by an empty word.
+    match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
         Some("content_filter") => StopReason::ContentFilter,
         Some("tool_calls" | "function_call") => StopReason::ToolUse,
@@ -85,25 +98,35 @@ fn is_refusal(block: &ContentBlock) -> bool {
 fn message(mut fields: Map<String, Value>, response_id: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
-        // Both hold the same where both are there.
-        if let Some(Value::String(text)) = fields.remove(key)
-            && parts.thinking.is_empty()
-        {
-            parts.thinking = text;
+        match fields.remove(key) {
+            // Both hold the same where both are there.
+            Some(Value::String(text)) if parts.thinking.is_empty() => parts.thinking = text,
+            Some(Value::String(_)) | None => {}
+            Some(other) => drop(fields.insert(key.to_owned(), other)),
         }
     }
-    match fields.remove("content") {
-        Some(Value::String(text)) => parts.text = text,
-        Some(Value::Array(pieces)) => parts.read_pieces(pieces),
-        _ => {}
-    }
+    let Pieces { text, thinking, more } =
+        Pieces::read(fields.remove("content").unwrap_or_default());
+    (parts.text, fields) = (text, grown(fields, more));
+    parts.thinking.push_str(&thinking);
     if let Some(Value::Array(calls)) = fields.remove("tool_calls") {
         let calls = calls.into_iter().enumerate();
         parts.calls.extend(calls.map(|(index, json)| call(json, index, response_id)));
     }
+    if let Some(old) = take_old_call(&mut fields) {
+        let index = parts.calls.len();
+        parts.calls.push(call(json!({"function": old}), index, response_id));
+    }
     fields.remove("role");
     parts.more = fields;
     parts.into_message()
+}
+
+/// Takes the one call that answers had before `tool_calls`, and that some servers still send.
+pub(crate) fn take_old_call(fields: &mut Map<String, Value>) -> Option<Value> {
+    let call = fields.get("function_call")?;
+    let is_call = call.get("name").is_some_and(Value::is_string);
+    is_call.then(|| fields.remove("function_call")).flatten()
 }
 
 /// Where compatible servers put reasoning.
@@ -119,21 +142,70 @@ pub(crate) struct Parts {
     pub(crate) more: Map<String, Value>,
 }
 
-impl Parts {
-    /// Reads content that comes in pieces, as some servers send it; pieces without text are kept.
-    fn read_pieces(&mut self, pieces: Vec<Value>) {
-        let mut others = Vec::new();
-        for piece in pieces {
-            match piece.get("text").and_then(Value::as_str) {
-                Some(text) => self.text.push_str(text),
-                None => others.push(piece),
-            }
+/// Content, which is a text, or pieces of several kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces {
+    pub(crate) text: String,
+    pub(crate) thinking: String,
+    /// What is neither, as fields of the message.
+    pub(crate) more: Vec<(String, Value)>,
+}
+
+impl Pieces {
+    pub(crate) fn read(content: Value) -> Self {
+        let mut read = Self::default();
+        match content {
+            Value::Null => {}
+            Value::Array(pieces) => pieces.into_iter().for_each(|piece| read.take(piece)),
+            piece => read.take(piece),
         }
-        if !others.is_empty() {
-            self.more.insert("content_parts".to_owned(), Value::Array(others));
-        }
+        read
     }
 
+    fn take(&mut self, piece: Value) {
+        let field = |key: &str| piece.get(key).and_then(Value::as_str);
+        if let Some(text) = piece.as_str().or_else(|| field("text")) {
+            self.text.push_str(text);
+        } else if let Some(refusal) = field("refusal") {
+            self.more.push(("refusal".to_owned(), refusal.into()));
+        } else if let Some(thinking) = piece.get("thinking") {
+            // A text, or pieces with texts.
+            let Self { text, .. } = Self::read(thinking.clone());
+            self.thinking.push_str(&text);
+        } else {
+            self.more.push(("content_parts".to_owned(), Value::Array(vec![piece])));
+        }
+    }
+}
+
+fn grown(mut fields: Map<String, Value>, more: Vec<(String, Value)>) -> Map<String, Value> {
+    for (key, value) in more {
+        grow(&mut fields, key, value);
+    }
+    fields
+}
+
+/// Adds a piece of a field that we do not model: texts and lists grow, others are replaced.
+pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
+    // Names come whole, and some servers repeat them with every piece.
+    let is_name = ["id", "type", "index", "format", "name"].contains(&key.as_str());
+    match (fields.get_mut(&key), piece) {
+        (_, Value::Null) => {}
+        (Some(_), Value::String(piece)) if is_name && piece.is_empty() => {}
+        (Some(Value::String(text)), Value::String(piece)) if !is_name => text.push_str(&piece),
+        (Some(Value::Array(items)), Value::Array(mut more)) => items.append(&mut more),
+        (Some(Value::Object(fields)), Value::Object(more)) => {
+            for (key, piece) in more {
+                grow(fields, key, piece);
+            }
+        }
+        (_, piece) => {
+            fields.insert(key, piece);
+        }
+    }
+}
+
+impl Parts {
     pub(crate) fn into_message(self) -> Message {
         let mut content = Vec::with_capacity(2 + self.calls.len());
         if !self.thinking.is_empty() {
@@ -179,7 +251,7 @@ fn call(json: Value, index: usize, response_id: &str) -> ContentBlock {
         "" => made_id(index, response_id),
         id => id.to_owned(),
     };
-    if json.get("custom").is_some() {
+    if json.get("custom").is_some_and(Value::is_object) {
         let (name, input) = (text("/custom/name").to_owned(), text("/custom/input").to_owned());
         return custom_call(json, id, name, input);
     }
@@ -198,29 +270,40 @@ pub(crate) fn custom_call(json: Value, id: String, name: String, input: String) 
 }
 
 /// An id for a call that has none, as some compatible servers send it.
+///
+/// It has what the strictest vendors take: letters, digits, `_` and `-`, 40 of them at the most.
 pub(crate) fn made_id(index: usize, response_id: &str) -> String {
-    if response_id.is_empty() {
-        format!("call_{index}")
-    } else {
-        format!("call_{response_id}_{index}")
+    const TAIL: usize = 24;
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
+    // The end of an id tells it from others; its beginning is the same for all.
+    let tail: Vec<char> = response_id.chars().rev().filter(allowed).take(TAIL).collect();
+    if tail.is_empty() {
+        return format!("call_{index}");
     }
+    format!("call_{}_{index}", tail.iter().rev().collect::<String>())
 }
 
 /// The API's counts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireUsage {
+    #[serde(deserialize_with = "lenient::count")]
     prompt_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
     completion_tokens: Option<usize>,
-    prompt_tokens_details: Option<PromptDetails>,
-    completion_tokens_details: Option<CompletionDetails>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    prompt_tokens_details: PromptDetails,
+    #[serde(deserialize_with = "lenient::or_default")]
+    completion_tokens_details: CompletionDetails,
 }
 
 /// Details of prompt tokens, which both APIs share.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PromptDetails {
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) cached_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) cache_write_tokens: Option<usize>,
 }
 
@@ -228,13 +311,13 @@ pub(crate) struct PromptDetails {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CompletionDetails {
+    #[serde(deserialize_with = "lenient::count")]
     pub(crate) reasoning_tokens: Option<usize>,
 }
 
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
-        let prompt = wire.prompt_tokens_details.unwrap_or_default();
-        let completion = wire.completion_tokens_details.unwrap_or_default();
+        let (prompt, completion) = (wire.prompt_tokens_details, wire.completion_tokens_details);
         Self {
             input_tokens: wire.prompt_tokens.unwrap_or_default(),
             output_tokens: wire.completion_tokens.unwrap_or_default(),

@@ -8,10 +8,11 @@ use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{CompletionResponse, ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::error::{self, ApiError};
-use crate::response::{self, Parts, REASONING, WireUsage};
+use crate::lenient;
+use crate::response::{self, Parts, Pieces, REASONING, WireUsage};
 
 /// An answer as far as it has come.
 #[derive(Debug, Default)]
@@ -21,7 +22,9 @@ pub(crate) struct ChatAnswer {
     parts: Parts,
     calls: Vec<OpenCall>,
     finish_reason: Option<String>,
-    usage: Option<WireUsage>,
+    usage: WireUsage,
+    /// Whether a choice has come.
+    is_begun: bool,
 }
 
 impl Answer for ChatAnswer {
@@ -36,14 +39,17 @@ impl Answer for ChatAnswer {
         match data.trim_ascii() {
             // Proxies send such events to keep a connection open.
             b"" => return Ok(false),
-            b"[DONE]" => {
+            b"[DONE]" if self.is_begun => {
                 self.finish(events);
                 return Ok(true);
             }
+            b"[DONE]" => {
+                let text = "the stream ended before the answer began";
+                return Err(ProviderError::StreamError(text.into()));
+            }
             _ => {}
         }
-        if !self.id.is_empty()
-            && !self.model.is_empty()
+        if self.is_begun
             && let Ok(PieceChunk { choices: [PieceChoice { index: 0, delta, .. }], .. }) =
                 read_frame(data)
         {
@@ -58,19 +64,29 @@ impl Answer for ChatAnswer {
             let text = format!("a chunk is not as expected ({error}): {shown}");
             ProviderError::StreamError(text)
         })?;
-        if let Some(error) = chunk.error.and_then(ApiError::read) {
+        if let Some(error) = ApiError::read(chunk.error) {
             return Err(error::from_event(&error));
         }
+        let Some(choices) = chunk.choices else {
+            // Some servers send their errors without a field of that name.
+            let error = ApiError::find_in(data).filter(|_| chunk.usage.is_none());
+            self.usage = chunk.usage.unwrap_or(std::mem::take(&mut self.usage));
+            return error.map_or(Ok(false), |error| Err(error::from_event(&error)));
+        };
         if self.id.is_empty() {
-            self.id = chunk.id.unwrap_or_default();
+            self.id = chunk.id;
         }
         if self.model.is_empty() {
-            self.model = chunk.model.unwrap_or_default();
+            self.model = chunk.model;
         }
-        self.usage = chunk.usage.or(self.usage.take());
-        if let Some(choice) = chunk.choices.0 {
-            self.extend(choice.delta, events);
-            self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
+        if let Some(usage) = chunk.usage {
+            self.usage = usage;
+        }
+        if let Some(mut choice) = choices.0 {
+            if let Some(error) = choice.error.take().and_then(ApiError::read) {
+                return Err(error::from_event(&error));
+            }
+            self.extend_by(choice, events);
         }
         Ok(false)
     }
@@ -87,23 +103,36 @@ impl Answer for ChatAnswer {
 }
 
 impl ChatAnswer {
+    fn extend_by(&mut self, choice: WireChoice, events: &mut VecDeque<StreamEvent>) {
+        // Some proxies stream an answer that they have whole.
+        let delta = match choice.message {
+            Some(whole) if !self.is_begun => whole,
+            _ => choice.delta,
+        };
+        self.is_begun = true;
+        self.extend(delta, events);
+        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
+            self.finish_reason = Some(reason);
+        }
+    }
+
     fn extend(&mut self, delta: WireDelta, events: &mut VecDeque<StreamEvent>) {
-        if let Some(thinking) = delta.thinking {
-            self.extend_thinking(thinking, events);
-        }
-        if let Some(text) = delta.text {
-            self.extend_text(text, events);
-        }
+        self.extend_thinking(delta.thinking, events);
+        self.extend_text(delta.text, events);
         for (key, value) in delta.more {
-            if let ("refusal", Value::String(text)) = (key.as_str(), &value)
-                && !text.is_empty()
-            {
-                events.push_back(StreamEvent::TextDelta(text.clone()));
+            // What is said in other ways than by text.
+            let said = match key.as_str() {
+                "refusal" => value.as_str(),
+                "audio" => value.get("transcript").and_then(Value::as_str),
+                _ => None,
+            };
+            if let Some(text) = said.filter(|text| !text.is_empty()) {
+                events.push_back(StreamEvent::TextDelta(text.to_owned()));
             }
-            grow(&mut self.parts.more, key, value);
+            response::grow(&mut self.parts.more, key, value);
         }
-        for call in delta.tool_calls {
-            self.extend_call(call, events);
+        for (position, call) in delta.tool_calls.into_iter().enumerate() {
+            self.extend_call(call, position > 0, events);
         }
     }
 
@@ -121,46 +150,38 @@ impl ChatAnswer {
         }
     }
 
-    fn extend_call(&mut self, delta: WireCall, events: &mut VecDeque<StreamEvent>) {
-        let place = self.place_of(&delta);
-        let known = self.calls.len();
-        let Some(call) = (match place {
-            Some(place) => self.calls.get_mut(place),
-            None => {
-                self.calls.push(OpenCall { index: delta.index, ..OpenCall::default() });
-                self.calls.last_mut()
-            }
-        }) else {
-            return;
-        };
-        if let (true, Some(id)) = (call.id.is_empty(), delta.id) {
-            call.id = id;
-        }
-        let function = delta.function.or(delta.custom.map(|custom| {
-            call.is_custom = true;
-            WireFunction { name: custom.name, arguments: custom.input }
-        }));
+    /// `is_later` says that another piece came in the same delta.
+    fn extend_call(&mut self, delta: WireCall, is_later: bool, events: &mut VecDeque<StreamEvent>) {
+        let WireCall { index, id, function, custom } = delta;
+        let is_custom = custom.is_some();
+        let function = function
+            .or(custom.map(|custom| WireFunction { name: custom.name, arguments: custom.input }));
         let WireFunction { name, arguments } = function.unwrap_or_default();
-        // Names come whole; some servers repeat them with every piece.
-        if let (true, Some(name)) = (call.name.is_empty(), name) {
-            call.name = name;
-        }
         let piece = match arguments {
-            Some(Value::String(piece)) => piece,
-            None | Some(Value::Null) => String::new(),
-            Some(whole) => whole.to_string(),
+            Value::String(piece) => piece,
+            Value::Null => String::new(),
+            whole => whole.to_string(),
         };
-        call.arguments.push_str(&piece);
-        if call.is_begun {
-            if !piece.is_empty() {
-                let id = call.id.clone();
-                events.push_back(StreamEvent::ToolUseInputDelta { id, delta: piece });
+        if id.is_empty() && name.is_empty() && piece.is_empty() {
+            return;
+        }
+        let mut place = self.place_of(index, &id);
+        if let Some(call) = place.and_then(|place| self.calls.get(place)) {
+            // Some servers say the name with every piece.
+            let may_repeat = index.is_some() || !is_later;
+            match call.relation(&id, &name, &piece, may_repeat) {
+                Relation::Continues => {}
+                Relation::IsAnother => place = None,
+                Relation::Repeats => return,
             }
-        } else if !call.name.is_empty() {
-            if call.id.is_empty() {
-                call.id = response::made_id(place.unwrap_or(known), &self.id);
-            }
-            call.begin(events);
+        }
+        let place = place.unwrap_or_else(|| {
+            self.calls.push(OpenCall { index, ..OpenCall::default() });
+            self.calls.len() - 1
+        });
+        if let Some(call) = self.calls.get_mut(place) {
+            call.is_custom |= is_custom;
+            call.extend(id, name, piece, || response::made_id(place, &self.id), events);
         }
     }
 
@@ -168,20 +189,32 @@ impl ChatAnswer {
     ///
     /// Some servers give no index, or the same to several calls: then an id that differs begins
     /// another call.
-    fn place_of(&self, delta: &WireCall) -> Option<usize> {
-        let id = delta.id.as_deref().unwrap_or_default();
-        let place = match delta.index {
-            Some(_) => self.calls.iter().rposition(|call| call.index == delta.index),
-            None if id.is_empty() => self.calls.len().checked_sub(1),
-            None => self.calls.iter().rposition(|call| call.id == id),
-        }?;
-        let other_id = self.calls.get(place).map(|call| call.id.as_str()).unwrap_or_default();
-        let is_another = !id.is_empty() && !other_id.is_empty() && id != other_id;
-        (!is_another).then_some(place)
+    fn place_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
+        let last = self.calls.len().checked_sub(1);
+        let at_index = |call: &OpenCall| index.is_none() || call.index == index;
+        if id.is_empty() {
+            let place = self.calls.iter().rposition(at_index);
+            // The index may be left out in some pieces.
+            return place.or(
+                last.filter(|last| self.calls.get(*last).is_some_and(|call| call.index.is_none()))
+            );
+        }
+        let is_same = |call: &OpenCall| at_index(call) && call.id == id;
+        let has_no_id = |call: &OpenCall| at_index(call) && (call.id.is_empty() || call.is_made);
+        let calls = &self.calls;
+        calls.iter().rposition(is_same).or_else(|| {
+            // An id may come after the name.
+            let place = calls.iter().rposition(at_index)?;
+            calls.get(place).is_some_and(has_no_id).then_some(place)
+        })
     }
 
     fn finish(&mut self, events: &mut VecDeque<StreamEvent>) {
         let mut parts = std::mem::take(&mut self.parts);
+        if let Some(old) = response::take_old_call(&mut parts.more) {
+            let function = serde_json::from_value(old).ok();
+            self.extend_call(WireCall { function, ..WireCall::default() }, true, events);
+        }
         for (place, mut call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
             if call.id.is_empty() {
                 call.id = response::made_id(place, &self.id);
@@ -195,27 +228,10 @@ impl ChatAnswer {
                 model: std::mem::take(&mut self.model),
                 stop_reason: response::stop_reason(self.finish_reason.as_deref(), &message),
                 message,
-                usage: self.usage.take().unwrap_or_default().into(),
+                usage: std::mem::take(&mut self.usage).into(),
             },
             events,
         );
-    }
-}
-
-/// Adds a piece of a field that we do not model: texts and lists grow, others are replaced.
-fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
-    match (fields.get_mut(&key), piece) {
-        (_, Value::Null) => {}
-        (Some(Value::String(text)), Value::String(piece)) => text.push_str(&piece),
-        (Some(Value::Array(items)), Value::Array(mut more)) => items.append(&mut more),
-        (Some(Value::Object(fields)), Value::Object(more)) => {
-            for (key, piece) in more {
-                grow(fields, key, piece);
-            }
-        }
-        (_, piece) => {
-            fields.insert(key, piece);
-        }
     }
 }
 
@@ -226,13 +242,70 @@ struct OpenCall {
     id: String,
     name: String,
     arguments: String,
+    /// Its id is ours.
+    is_made: bool,
     /// Its input is free text.
     is_custom: bool,
     /// Its start was announced.
     is_begun: bool,
 }
 
+/// What a piece is to a call.
+enum Relation {
+    Continues,
+    /// Servers that give neither index nor id send their calls whole.
+    IsAnother,
+    /// Some servers send a call once more at the end.
+    Repeats,
+}
+
 impl OpenCall {
+    /// What a piece means that has this call's place.
+    fn relation(&self, id: &str, name: &str, piece: &str, may_repeat: bool) -> Relation {
+        // Only what begins a call says its name.
+        if name.is_empty() || self.name.is_empty() {
+            return Relation::Continues;
+        }
+        let has_id = !id.is_empty() && id == self.id;
+        let is_whole = piece.starts_with('{')
+            && self.arguments.starts_with('{')
+            && serde_json::from_str::<IgnoredAny>(&self.arguments).is_ok();
+        match is_whole {
+            true if has_id && piece == self.arguments => Relation::Repeats,
+            true => Relation::IsAnother,
+            false if has_id || (may_repeat && name == self.name) => Relation::Continues,
+            false => Relation::IsAnother,
+        }
+    }
+
+    fn extend(
+        &mut self,
+        id: String,
+        name: String,
+        piece: String,
+        make_id: impl FnOnce() -> String,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        if self.id.is_empty() {
+            self.id = id;
+        }
+        if self.name.is_empty() {
+            self.name = name;
+        }
+        self.arguments.push_str(&piece);
+        if self.is_begun {
+            if !piece.is_empty() {
+                let id = self.id.clone();
+                events.push_back(StreamEvent::ToolUseInputDelta { id, delta: piece });
+            }
+        } else if !self.name.is_empty() {
+            if self.id.is_empty() {
+                (self.id, self.is_made) = (make_id(), true);
+            }
+            self.begin(events);
+        }
+    }
+
     fn begin(&mut self, events: &mut VecDeque<StreamEvent>) {
         self.is_begun = true;
         let (id, name) = (self.id.clone(), self.name.clone());
@@ -290,6 +363,8 @@ struct PieceChoice {
     delta: PieceDelta,
     #[serde(default, rename = "finish_reason")]
     _finish_reason: (),
+    #[serde(default, rename = "error")]
+    _error: (),
 }
 
 /// An object with one field.
@@ -303,30 +378,35 @@ enum PieceDelta {
 
 #[derive(Deserialize)]
 struct WireChunk {
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    id: String,
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    model: String,
     #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    model: Option<String>,
-    #[serde(default)]
-    choices: FirstChoice,
-    #[serde(default)]
+    choices: Option<FirstChoice>,
+    #[serde(default, deserialize_with = "lenient::or_default")]
     usage: Option<WireUsage>,
     #[serde(default)]
-    error: Option<Value>,
+    error: Value,
 }
 
 #[derive(Deserialize)]
 struct WireChoice {
-    #[serde(default)]
-    index: usize,
+    #[serde(default, deserialize_with = "lenient::count")]
+    index: Option<usize>,
     #[serde(default)]
     delta: WireDelta,
+    /// The whole answer in place of a delta.
     #[serde(default)]
+    message: Option<WireDelta>,
+    #[serde(default, deserialize_with = "lenient::or_default")]
     finish_reason: Option<String>,
+    /// Proxies tell here of an answer that their own server broke off.
+    #[serde(default)]
+    error: Option<Value>,
 }
 
 /// The first of the choices: a request asks for no more.
-#[derive(Default)]
 struct FirstChoice(Option<WireChoice>);
 
 impl<'de> Deserialize<'de> for FirstChoice {
@@ -340,14 +420,10 @@ impl<'de> Deserialize<'de> for FirstChoice {
                 f.write_str("a list of choices")
             }
 
-            fn visit_unit<E>(self) -> Result<FirstChoice, E> {
-                Ok(FirstChoice(None))
-            }
-
             fn visit_seq<A: SeqAccess<'de>>(self, mut choices: A) -> Result<FirstChoice, A::Error> {
                 let mut first = None;
                 while let Some(choice) = choices.next_element::<WireChoice>()? {
-                    if choice.index == 0 && first.is_none() {
+                    if choice.index.unwrap_or(0) == 0 && first.is_none() {
                         first = Some(choice);
                     }
                 }
@@ -355,15 +431,15 @@ impl<'de> Deserialize<'de> for FirstChoice {
             }
         }
 
-        deserializer.deserialize_any(Choices)
+        deserializer.deserialize_seq(Choices)
     }
 }
 
 /// What a chunk adds.
 #[derive(Default)]
 struct WireDelta {
-    text: Option<String>,
-    thinking: Option<String>,
+    text: String,
+    thinking: String,
     tool_calls: Vec<WireCall>,
     /// What is not modelled.
     more: Vec<(String, Value)>,
@@ -393,12 +469,14 @@ impl<'de> Deserialize<'de> for WireDelta {
                             fields.next_value::<IgnoredAny>()?;
                         }
                         Key::Content => match fields.next_value::<Content>()? {
-                            Content::Text(text) => delta.text = Some(text),
-                            Content::Pieces(pieces) => {
-                                let texts = pieces.iter().filter_map(|piece| piece.get("text"));
-                                delta.text = Some(texts.filter_map(Value::as_str).collect());
-                            }
+                            Content::Text(text) => delta.text = text,
                             Content::Nothing(()) => {}
+                            Content::Other(other) => {
+                                let Pieces { text, thinking, more } = Pieces::read(other);
+                                delta.text = text;
+                                delta.thinking.push_str(&thinking);
+                                delta.more.extend(more);
+                            }
                         },
                         Key::ToolCalls => {
                             let calls = fields.next_value::<Option<Vec<WireCall>>>()?;
@@ -407,8 +485,10 @@ impl<'de> Deserialize<'de> for WireDelta {
                         Key::Other(key) if REASONING.contains(&key.as_str()) => {
                             match fields.next_value()? {
                                 // Both hold the same where both are there.
-                                Value::String(text) => delta.thinking = Some(text),
-                                Value::Null => {}
+                                Value::String(text) if delta.thinking.is_empty() => {
+                                    delta.thinking = text;
+                                }
+                                Value::String(_) | Value::Null => {}
                                 other => delta.more.push((key, other)),
                             }
                         }
@@ -444,15 +524,17 @@ enum Key {
 enum Content {
     Text(String),
     Nothing(()),
-    Pieces(Vec<Value>),
+    Other(Value),
 }
 
 /// A piece of a tool call.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireCall {
+    #[serde(deserialize_with = "lenient::count")]
     index: Option<usize>,
-    id: Option<String>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    id: String,
     function: Option<WireFunction>,
     custom: Option<WireCustom>,
 }
@@ -460,16 +542,18 @@ struct WireCall {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireFunction {
-    name: Option<String>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    name: String,
     /// A piece of text, or on some servers the whole object.
-    arguments: Option<Value>,
+    arguments: Value,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireCustom {
-    name: Option<String>,
-    input: Option<Value>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    name: String,
+    input: Value,
 }
 
 #[cfg(test)]

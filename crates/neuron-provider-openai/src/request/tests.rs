@@ -1,1 +1,496 @@
-//! tests
+//! Every mapping of a request, and that the bytes of a conversation only grow.
+
+use neuron_testing::openai::check_chat_request;
+use neuron_types::{
+    CacheControl, ContentBlock, ContentItem, ContextEdit, ContextManagement, DocumentSource,
+    ImageSource, SystemBlock, ToolAnnotations, ToolCall,
+};
+use serde_json::json;
+
+use super::*;
+use crate::request_checks::{history, tool};
+
+fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
+    serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
+}
+
+/// Checks a body, without the fields that every body has.
+#[track_caller]
+fn check(request: &CompletionRequest, expected: Value) {
+    let mut json = json_with(request, Settings::default());
+    let fields = json.as_object_mut().unwrap();
+    for (key, usual) in [("model", json!("m")), ("messages", json!([]))] {
+        if fields.get(key) == Some(&usual) {
+            fields.shift_remove(key);
+        }
+    }
+    assert_eq!(json, expected);
+}
+
+/// Checks what these messages become.
+#[track_caller]
+fn check_messages(messages: Vec<Message>, expected: Value) {
+    let json = json_with(&talk(messages), Settings::default());
+    assert_eq!(json["messages"], expected);
+}
+
+/// Checks what an answer with these blocks becomes.
+#[track_caller]
+fn check_answer(content: Vec<ContentBlock>, expected: Value) {
+    check_messages(vec![message(Role::Assistant, content)], json!([expected]));
+}
+
+fn message(role: Role, content: Vec<ContentBlock>) -> Message {
+    Message { role, content }
+}
+
+fn talk(messages: Vec<Message>) -> CompletionRequest {
+    CompletionRequest { messages, ..Default::default() }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str, name: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: name.into(), input }
+}
+
+fn called(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
+    ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
+}
+
+fn words(text: &str) -> ContentItem {
+    ContentItem::Text(text.into())
+}
+
+fn png() -> ImageSource {
+    ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() }
+}
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+#[test]
+fn options_have_their_places_and_the_rest_is_not_sent() {
+    check(&CompletionRequest::default(), json!({}));
+    check(
+        &CompletionRequest {
+            max_tokens: Some(7),
+            temperature: Some(0.7),
+            top_p: Some(0.95),
+            stop_sequences: vec!["a".into(), "b".into()],
+            ..Default::default()
+        },
+        json!({"max_completion_tokens": 7, "temperature": 0.7, "top_p": 0.95, "stop": ["a", "b"]}),
+    );
+    let body = write(&CompletionRequest::default(), "m", Settings::default(), true).unwrap();
+    assert_eq!(
+        String::from_utf8(body).unwrap(),
+        r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]}"#
+    );
+}
+
+#[test]
+fn thinking_is_an_effort() {
+    let budget = ThinkingConfig::Enabled { budget_tokens: 5 };
+    for (effort, thinking, expected) in [
+        (Some(ReasoningEffort::None), None, Some("none")),
+        (Some(ReasoningEffort::Low), Some(ThinkingConfig::Disabled), Some("low")),
+        (Some(ReasoningEffort::Medium), Some(budget), Some("medium")),
+        (Some(ReasoningEffort::High), None, Some("high")),
+        (None, Some(ThinkingConfig::Disabled), Some("none")),
+        (None, Some(ThinkingConfig::Adaptive), None),
+        (None, Some(budget), None),
+    ] {
+        let request =
+            CompletionRequest { reasoning_effort: effort, thinking, ..Default::default() };
+        let json = json_with(&request, Settings::default());
+        assert_eq!(json.get("reasoning_effort").and_then(Value::as_str), expected);
+    }
+}
+
+#[test]
+fn forms_of_answers() {
+    let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
+    check(&form(ResponseFormat::Text), json!({}));
+    check(&form(ResponseFormat::JsonObject), json!({"response_format": {"type": "json_object"}}));
+    let schema = json!({"type": "object"});
+    check(
+        &form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: true }),
+        json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": true}}}),
+    );
+}
+
+#[test]
+fn tools_and_the_choice_among_them() {
+    let with = |tool_choice| CompletionRequest {
+        tools: vec![ToolDefinition {
+            title: Some("not sent".into()),
+            output_schema: Some(json!({})),
+            annotations: Some(ToolAnnotations::default()),
+            cache_control: Some(CacheControl::default()),
+            ..tool("look")
+        }],
+        tool_choice,
+        ..Default::default()
+    };
+    let sent = json!([{"type": "function", "function": {"name": "look", "description": "Looks", "parameters": {"type": "object", "properties": {}}}}]);
+    check(&with(None), json!({"tools": sent}));
+    for (choice, expected) in [
+        (ToolChoice::Auto, json!("auto")),
+        (ToolChoice::None, json!("none")),
+        (ToolChoice::Required, json!("required")),
+        (
+            ToolChoice::Specific { name: "look".into() },
+            json!({"type": "function", "function": {"name": "look"}}),
+        ),
+    ] {
+        check(&with(Some(choice)), json!({"tools": sent, "tool_choice": expected}));
+    }
+    for choice in [ToolChoice::Auto, ToolChoice::None] {
+        let request = CompletionRequest { tool_choice: Some(choice), ..Default::default() };
+        check(&request, json!({}));
+    }
+    let one = Settings { one_call_at_a_time: true, ..Settings::default() };
+    assert_eq!(json_with(&with(None), one)["parallel_tool_calls"], json!(false));
+    let json = json_with(&CompletionRequest::default(), one);
+    assert_eq!(json.get("parallel_tool_calls"), None, "the API takes it with tools only");
+}
+
+/// A tool without arguments made the vendor refuse every request.
+#[test]
+fn the_schema_of_an_object_has_properties() {
+    for (schema, expected) in [
+        (
+            json!({"type": "object", "title": "T"}),
+            json!({"type": "object", "title": "T", "properties": {}}),
+        ),
+        (
+            json!({"type": "object", "properties": {"a": true}}),
+            json!({"type": "object", "properties": {"a": true}}),
+        ),
+        (json!({}), json!({})),
+        (json!(true), json!({})),
+        (json!({"type": "string"}), json!({"type": "string"})),
+    ] {
+        assert_eq!(serde_json::to_value(Parameters(&schema)).unwrap(), expected);
+    }
+}
+
+#[test]
+fn extra_is_merged_and_its_tools_are_appended() {
+    let request = CompletionRequest {
+        max_tokens: Some(7),
+        tools: vec![tool("look")],
+        extra: Some(json!({
+            "max_completion_tokens": null,
+            "stream_options": {"include_obfuscation": false},
+            "tools": [{"type": "custom", "custom": {"name": "sql"}}],
+            "seed": 1,
+        })),
+        ..talk(vec![Message::user("hi")])
+    };
+    let body = write(&request, "m", Settings::default(), true).unwrap();
+    assert_eq!(
+        String::from_utf8(body).unwrap(),
+        r#"{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},"max_completion_tokens":null,"tools":[{"type":"function","function":{"name":"look","description":"Looks","parameters":{"type":"object","properties":{}}}},{"type":"custom","custom":{"name":"sql"}}],"seed":1,"messages":[{"role":"user","content":"hi"}]}"#
+    );
+    let request = CompletionRequest { extra: Some(json!([])), ..Default::default() };
+    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    assert!(error.to_string().contains("must be a JSON object"));
+}
+
+#[test]
+fn system_prompts_have_the_role_that_the_server_wants() {
+    let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
+    let with = |system: SystemPrompt| CompletionRequest {
+        system: Some(system),
+        ..talk(vec![Message::system("now"), Message::system("")])
+    };
+    let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
+    for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
+        let json = json_with(&with("be kind".into()), settings);
+        let now = json!({"role": role, "content": "now"});
+        assert_eq!(json["messages"], json!([{"role": role, "content": "be kind"}, now]));
+        let blocks = vec![block("a"), block(" "), block("b")];
+        let json = json_with(&with(SystemPrompt::Blocks(blocks)), settings);
+        let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
+        assert_eq!(json["messages"], json!([{"role": role, "content": parts}, now]));
+        for empty in [SystemPrompt::from("\n"), SystemPrompt::Blocks(vec![block("")])] {
+            assert_eq!(json_with(&with(empty), settings)["messages"], json!([now]));
+        }
+    }
+}
+
+#[test]
+fn what_a_user_says() {
+    let user = |content| vec![message(Role::User, content)];
+    check_messages(user(vec![text("a")]), json!([{"role": "user", "content": "a"}]));
+    check_messages(user(vec![text("")]), json!([]));
+    check_messages(user(vec![]), json!([]));
+    let document = |source| ContentBlock::Document { source };
+    check_messages(
+        user(vec![
+            text("a"),
+            ContentBlock::Image { source: png() },
+            ContentBlock::Image { source: ImageSource::Url { url: "https://h/a".into() } },
+            document(DocumentSource::Base64Pdf { data: "aGk=".into() }),
+            document(DocumentSource::PlainText { data: "plain".into() }),
+        ]),
+        json!([{"role": "user", "content": [
+            {"type": "text", "text": "a"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "image_url", "image_url": {"url": "https://h/a"}},
+            {"type": "file", "file": {"filename": "document.pdf", "file_data": "data:application/pdf;base64,aGk="}},
+            {"type": "text", "text": "plain"},
+        ]}]),
+    );
+}
+
+/// There was no way to send speech.
+#[test]
+fn parts_in_the_apis_own_words_go_as_they_are() {
+    let audio = json!({"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}});
+    let detailed =
+        json!({"type": "image_url", "image_url": {"url": "https://h/a", "detail": "low"}});
+    let image = ContentBlock::Image { source: png() };
+    check_messages(
+        vec![message(
+            Role::User,
+            vec![
+                raw("openai", audio.clone(), None),
+                raw("openai", detailed.clone(), Some(image.clone())),
+                raw("openai", json!({"type": "input_image", "file_id": "f"}), Some(image)),
+                raw("openai", json!({"type": "computer_call_output"}), None),
+                raw("anthropic", audio.clone(), Some(text("said"))),
+            ],
+        )],
+        json!([{"role": "user", "content": [
+            audio,
+            detailed,
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            {"type": "text", "text": "said"},
+        ]}]),
+    );
+}
+
+#[test]
+fn results_come_first_and_their_images_after_them() {
+    let image = ContentItem::Image { source: png() };
+    check_messages(
+        vec![message(
+            Role::User,
+            vec![
+                text("hurry"),
+                result("c1", vec![words("1"), image], false),
+                result("c2", vec![], true),
+                result("c3", vec![words("3")], true),
+                raw("anthropic", json!({}), Some(result("c4", vec![words("4")], false))),
+            ],
+        )],
+        json!([
+            {"role": "tool", "tool_call_id": "c1", "content": "1\n[the image follows]"},
+            {"role": "tool", "tool_call_id": "c2", "content": "Error: "},
+            {"role": "tool", "tool_call_id": "c3", "content": "Error: 3"},
+            {"role": "tool", "tool_call_id": "c4", "content": "4"},
+            {"role": "user", "content": [
+                {"type": "text", "text": "hurry"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+            ]},
+        ]),
+    );
+}
+
+#[test]
+fn what_the_model_said() {
+    check_answer(
+        vec![text("a"), text(""), text("b")],
+        json!({"role": "assistant", "content": "ab"}),
+    );
+    check_answer(
+        vec![text("a"), call("c1", "look", json!({"z": 1, "a": 2})), call("c2", "look", json!({}))],
+        json!({"role": "assistant", "content": "a", "tool_calls": [
+            called("c1", "look", "{\"z\":1,\"a\":2}"),
+            called("c2", "look", "{}"),
+        ]}),
+    );
+    check_answer(
+        vec![call("c1", "look", ToolCall::invalid_json_input("{\"a\":"))],
+        json!({"role": "assistant", "tool_calls": [called("c1", "look", "{\"a\":")]}),
+    );
+    let summary = ContentBlock::Compaction { content: "so far".into() };
+    check_answer(vec![summary], json!({"role": "assistant", "content": "so far"}));
+    let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
+    let nothing = vec![
+        thinking,
+        ContentBlock::RedactedThinking { data: "x".into() },
+        raw("anthropic", json!({"type": "server_tool_use"}), None),
+        text(""),
+    ];
+    check_messages(vec![message(Role::Assistant, nothing)], json!([]));
+}
+
+#[test]
+fn what_is_not_modelled_goes_back_in_the_message() {
+    let own = |mut json: Value, portable: Option<ContentBlock>| {
+        json["type"] = json!("message");
+        raw("openai", json, portable)
+    };
+    check_answer(
+        vec![own(json!({"refusal": "No."}), Some(text("No.")))],
+        json!({"role": "assistant", "refusal": "No."}),
+    );
+    let audio = json!({"id": "audio_1", "data": "AAAA", "transcript": "Hi"});
+    check_answer(
+        vec![own(json!({"audio": audio}), Some(text("Hi")))],
+        json!({"role": "assistant", "audio": {"id": "audio_1"}}),
+    );
+    check_answer(
+        vec![text("a"), own(json!({"annotations": [1], "content_parts": [2], "new": 3}), None)],
+        json!({"role": "assistant", "content": "a", "new": 3}),
+    );
+    // The API wants content where nothing takes its place.
+    check_answer(
+        vec![own(json!({"reasoning_details": [1]}), None)],
+        json!({"role": "assistant", "content": "", "reasoning_details": [1]}),
+    );
+    let custom = json!({"id": "c", "type": "custom", "custom": {"name": "sql", "input": "x"}});
+    check_answer(
+        vec![raw("openai", custom.clone(), Some(call("c", "sql", json!("x"))))],
+        json!({"role": "assistant", "tool_calls": [custom]}),
+    );
+    // Of another provider, the meaning.
+    check_answer(
+        vec![raw("another", json!({"type": "message", "refusal": "No."}), Some(text("No.")))],
+        json!({"role": "assistant", "content": "No."}),
+    );
+}
+
+#[test]
+fn items_of_the_responses_api_go_as_what_they_mean() {
+    check_answer(
+        vec![
+            raw("openai", json!({"type": "reasoning", "id": "rs_1", "summary": []}), None),
+            raw(
+                "openai",
+                json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "a"}]}),
+                Some(text("a")),
+            ),
+            raw(
+                "openai",
+                json!({"type": "custom_tool_call", "call_id": "c", "name": "sql", "input": "x"}),
+                Some(call("c", "sql", json!("x"))),
+            ),
+        ],
+        json!({"role": "assistant", "content": "a", "tool_calls": [called("c", "sql", "\"x\"")]}),
+    );
+}
+
+#[test]
+fn reasoning_goes_back_where_it_is_wanted() {
+    let thinking = |text: &str, signature: &str| ContentBlock::Thinking {
+        thinking: text.into(),
+        signature: signature.into(),
+    };
+    let request = talk(vec![message(
+        Role::Assistant,
+        vec![thinking("h", ""), thinking("of another", "signed"), thinking("m", ""), text("a")],
+    )]);
+    let settings = Settings { echo_reasoning: true, ..Settings::default() };
+    assert_eq!(
+        json_with(&request, settings)["messages"],
+        json!([{"role": "assistant", "content": "a", "reasoning_content": "hm"}])
+    );
+    assert_eq!(
+        json_with(&request, Settings::default())["messages"],
+        json!([{"role": "assistant", "content": "a"}])
+    );
+    let alone = talk(vec![message(Role::Assistant, vec![thinking("hm", "")])]);
+    assert_eq!(
+        json_with(&alone, settings)["messages"],
+        json!([{"role": "assistant", "content": "", "reasoning_content": "hm"}])
+    );
+}
+
+/// The vendor refused every later request for the name of a tool that is not there.
+#[test]
+fn calls_by_names_that_are_none_are_renamed() {
+    let named = |name: &str| {
+        let request = CompletionRequest {
+            tools: vec![tool("dotted.name")],
+            ..talk(vec![message(Role::Assistant, vec![call("c", name, json!({}))])])
+        };
+        let mut json = json_with(&request, Settings::default());
+        json["messages"][0]["tool_calls"][0]["function"]["name"].take()
+    };
+    assert_eq!(named("look-At_1"), "look-At_1");
+    assert_eq!(named("functions.look"), "functions_look");
+    assert_eq!(named("süß 🦀"), "s____");
+    assert_eq!(named(""), "unnamed");
+    assert_eq!(named(&"x".repeat(65)), "x".repeat(64));
+    assert_eq!(named("dotted.name"), "dotted.name", "a server takes it if it takes the tool");
+}
+
+#[test]
+fn what_the_api_cannot_express_is_refused() {
+    let request = CompletionRequest {
+        context_management: Some(ContextManagement {
+            edits: vec![ContextEdit::Compact { strategy: "x".into() }],
+        }),
+        ..Default::default()
+    };
+    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    assert_eq!(error.kind(), "InvalidRequest");
+    let none = Some(ContextManagement::default());
+    check(&CompletionRequest { context_management: none, ..Default::default() }, json!({}));
+    let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
+    let document = ContentBlock::Document { source };
+    // The portable form was left out without a word.
+    for block in [document.clone(), raw("anthropic", json!({}), Some(document))] {
+        let request = talk(vec![message(Role::User, vec![block])]);
+        let error = write(&request, "m", Settings::default(), false).unwrap_err();
+        assert_eq!(error.kind(), "InvalidRequest");
+    }
+}
+
+/// What prompt caches need, and that the vendor takes every conversation.
+mod conversations {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn begin_with_the_bytes_of_shorter_ones_and_are_accepted(
+            (messages, ends) in history(),
+            cut in any::<prop::sample::Index>(),
+            with_extra in any::<bool>(),
+        ) {
+            let long = CompletionRequest {
+                system: Some("be kind".into()),
+                tools: vec![tool("look")],
+                extra: with_extra.then(|| json!({"seed": 7, "metadata": {"user": "u"}})),
+                ..talk(messages)
+            };
+            let messages = long.messages[..ends[cut.index(ends.len())]].to_vec();
+            let short = CompletionRequest { messages, ..long.clone() };
+            let bytes =
+                |request: &CompletionRequest| write(request, "m", Settings::default(), true).unwrap();
+            let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+            let beginning = short_bytes.strip_suffix(b"]}").expect("messages come last");
+            prop_assert!(long_bytes.starts_with(beginning));
+            prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
+            prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+            for body in [short_bytes, long_bytes] {
+                let json = serde_json::from_slice(&body).unwrap();
+                prop_assert_eq!(check_chat_request(&json), Ok(()));
+            }
+        }
+    }
+}

@@ -1,1 +1,282 @@
-//! tests
+//! Whole answers: every field, every quirk of compatible servers, every cut.
+
+use super::*;
+
+fn read_json(json: &Value) -> Result<CompletionResponse, ProviderError> {
+    read(json.to_string().as_bytes(), &Secret::new("sk-secret"))
+}
+
+fn answer(message: Value, finish_reason: Value) -> Value {
+    json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}]})
+}
+
+/// Checks what content a message has.
+#[track_caller]
+fn check(message: Value, content: &[ContentBlock]) {
+    let response = read_json(&answer(message, json!("stop"))).unwrap();
+    assert_eq!(response.message.content, content);
+    assert_eq!(response.message.role, Role::Assistant);
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn thinking(thinking: &str) -> ContentBlock {
+    ContentBlock::Thinking { thinking: thinking.into(), signature: String::new() }
+}
+
+fn called(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: "openai".into(), json, portable: portable.map(Box::new) }
+}
+
+fn function(id: Value, arguments: Value) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}})
+}
+
+#[test]
+fn a_message_in_every_form() {
+    check(
+        json!({"role": "assistant", "content": "a", "refusal": null, "annotations": []}),
+        &[text("a")],
+    );
+    check(json!({"role": "assistant", "content": null}), &[]);
+    check(json!({"content": ""}), &[]);
+    check(json!({}), &[]);
+    check(json!({"content": [{"type": "text", "text": "a"}, {"text": "b"}, "c"]}), &[text("abc")]);
+    check(json!({"content": {"type": "text", "text": "a"}}), &[text("a")]);
+    check(
+        json!({"content": ["a", {"type": "image_url", "image_url": {"url": "u"}}]}),
+        &[
+            text("a"),
+            raw(
+                json!({"type": "message", "content_parts": [{"type": "image_url", "image_url": {"url": "u"}}]}),
+                None,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn reasoning_in_every_form() {
+    for message in [
+        json!({"reasoning_content": "hm", "content": "a"}),
+        json!({"reasoning": "hm", "content": "a"}),
+        json!({"reasoning": "hm", "reasoning_content": "hm", "content": "a"}),
+        json!({"reasoning": "hm", "reasoning_content": "", "content": "a"}),
+        json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]}),
+        json!({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}]}),
+    ] {
+        check(message, &[thinking("hm"), text("a")]);
+    }
+    let details = json!([{"type": "reasoning.encrypted", "data": "x"}]);
+    check(
+        json!({"reasoning": {"summary": "hm"}, "reasoning_details": details}),
+        &[raw(
+            json!({"type": "message", "reasoning": {"summary": "hm"}, "reasoning_details": details}),
+            None,
+        )],
+    );
+}
+
+#[test]
+fn what_is_not_modelled_is_kept_with_its_meaning() {
+    let refused = json!({"type": "message", "refusal": "No."});
+    check(json!({"content": null, "refusal": "No."}), &[raw(refused.clone(), Some(text("No.")))]);
+    check(
+        json!({"content": [{"type": "refusal", "refusal": "No."}]}),
+        &[raw(refused, Some(text("No.")))],
+    );
+    let cited = json!([{"type": "url_citation", "url_citation": {"url": "u"}}]);
+    check(
+        json!({"content": "a", "annotations": cited}),
+        &[text("a"), raw(json!({"type": "message", "annotations": cited}), None)],
+    );
+    let audio = json!({"id": "audio_1", "data": "AAAA", "transcript": "Hello", "expires_at": 7});
+    check(
+        json!({"content": null, "audio": audio}),
+        &[raw(json!({"type": "message", "audio": audio}), Some(text("Hello")))],
+    );
+}
+
+#[test]
+fn calls_in_every_form() {
+    for (arguments, input) in [
+        (json!("{\"z\":1,\"a\":2}"), json!({"z": 1, "a": 2})),
+        (json!(""), json!({})),
+        (json!(null), json!({})),
+        (json!({"a": 1}), json!({"a": 1})),
+        (json!("{\"a\":"), ToolCall::invalid_json_input("{\"a\":")),
+    ] {
+        check(json!({"tool_calls": [function(json!("x"), arguments)]}), &[called("x", input)]);
+    }
+    let (missing, empty) = (function(json!(null), json!("{}")), function(json!(""), json!("{}")));
+    check(
+        json!({"content": "a", "tool_calls": [missing, empty]}),
+        &[text("a"), called("call_cmpl_1_0", json!({})), called("call_cmpl_1_1", json!({}))],
+    );
+    let custom =
+        json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "select 1"}});
+    check(
+        json!({"tool_calls": [custom]}),
+        &[raw(custom.clone(), Some(called("c", json!("select 1"))))],
+    );
+    let nulls = json!({"id": "x", "type": "function", "custom": null, "function": {"name": "look", "arguments": "{}"}});
+    check(json!({"tool_calls": [nulls]}), &[called("x", json!({}))]);
+    for none in [json!(null), json!([])] {
+        check(json!({"tool_calls": none}), &[]);
+    }
+    check(
+        json!({"function_call": {"name": "look", "arguments": "{\"a\":1}"}}),
+        &[called("call_cmpl_1_0", json!({"a": 1}))],
+    );
+}
+
+/// One with more than 40 characters, or with others, is refused by the vendor once the conversation
+/// moves there.
+#[test]
+fn a_made_id_is_taken_by_every_vendor() {
+    assert_eq!(made_id(0, ""), "call_0");
+    assert_eq!(made_id(1, "::"), "call_1");
+    assert_eq!(made_id(2, "gen-1a:b"), "call_gen-1ab_2");
+    let long = made_id(100, "chatcmpl-0123456789abcdef0123456789abcdef");
+    assert_eq!(long, "call_89abcdef0123456789abcdef_100");
+    assert!(long.len() <= 40);
+}
+
+#[test]
+fn why_the_model_stopped() {
+    let calls = json!({"tool_calls": [function(json!("x"), json!("{}"))]});
+    let refused = json!({"refusal": "No."});
+    let said = json!({"content": "a", "refusal": ""});
+    for (message, reason, expected) in [
+        (&said, json!("stop"), StopReason::EndTurn),
+        (&said, json!(null), StopReason::EndTurn),
+        (&said, json!(""), StopReason::EndTurn),
+        (&said, json!(7), StopReason::EndTurn),
+        (&said, json!("length"), StopReason::MaxTokens),
+        (&said, json!("content_filter"), StopReason::ContentFilter),
+        (&said, json!("tool_calls"), StopReason::ToolUse),
+        (&said, json!("function_call"), StopReason::ToolUse),
+        (&said, json!("new"), StopReason::Other("new".into())),
+        (&calls, json!("stop"), StopReason::ToolUse),
+        (&calls, json!("new"), StopReason::ToolUse),
+        (&calls, json!(null), StopReason::ToolUse),
+        (&calls, json!("length"), StopReason::MaxTokens),
+        (&calls, json!("content_filter"), StopReason::ContentFilter),
+        (&refused, json!("stop"), StopReason::Refusal),
+        (&refused, json!("content_filter"), StopReason::Refusal),
+    ] {
+        let response = read_json(&answer(message.clone(), reason.clone())).unwrap();
+        assert_eq!(response.stop_reason, expected, "{message} {reason}");
+    }
+}
+
+#[test]
+fn tokens_in_every_form() {
+    let usage = |usage: Value| {
+        let mut json = answer(json!({"content": "a"}), json!("stop"));
+        json["usage"] = usage;
+        read_json(&json).unwrap().usage
+    };
+    let plain = TokenUsage { input_tokens: 5, output_tokens: 2, ..TokenUsage::default() };
+    assert_eq!(
+        usage(json!({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7})),
+        plain
+    );
+    assert_eq!(
+        usage(json!({"prompt_tokens": 5.0, "completion_tokens": 2, "prompt_tokens_details": null})),
+        plain
+    );
+    assert_eq!(
+        usage(json!({
+            "prompt_tokens": 5,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 1, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 1, "accepted_prediction_tokens": null},
+        })),
+        TokenUsage {
+            cache_read_tokens: Some(3),
+            cache_creation_tokens: Some(1),
+            reasoning_tokens: Some(1),
+            ..plain
+        }
+    );
+    for none in [json!(null), json!([]), json!("?"), json!({"prompt_tokens": -1})] {
+        assert_eq!(usage(none), TokenUsage::default());
+    }
+}
+
+#[test]
+fn names_that_are_missing_cost_no_answer() {
+    for (id, model) in [(json!(null), json!(null)), (json!(7), json!({}))] {
+        let mut json = answer(json!({"content": "a"}), json!("stop"));
+        (json["id"], json["model"]) = (id, model);
+        let response = read_json(&json).unwrap();
+        assert_eq!((response.id.as_str(), response.message.text().as_str()), ("", "a"));
+    }
+}
+
+#[test]
+fn an_error_in_place_of_an_answer() {
+    let error = json!({"message": "why", "type": "server_error", "code": 503});
+    let choice = json!([{"index": 0, "message": {"content": "half"}, "finish_reason": "error", "error": error}]);
+    for (json, text) in [
+        (json!({"error": error}), "service unavailable: in the answer server_error: why"),
+        (
+            json!({"error": error, "choices": null}),
+            "service unavailable: in the answer server_error: why",
+        ),
+        (
+            json!({"error": error, "choices": [], "id": null}),
+            "service unavailable: in the answer server_error: why",
+        ),
+        (json!({"choices": choice}), "service unavailable: in the answer server_error: why"),
+        (
+            json!({"object": "error", "message": "why", "type": "BadRequestError", "code": 400}),
+            "invalid request: in the answer BadRequestError: why",
+        ),
+        (json!({"error": "why"}), "in the answer: why"),
+        (
+            json!({"error": {"message": "why", "type": "server_error"}}),
+            "service unavailable: in the answer server_error: why",
+        ),
+    ] {
+        assert_eq!(read_json(&json).unwrap_err().to_string(), text);
+    }
+}
+
+#[test]
+fn what_is_no_completion_is_shown() {
+    for (body, why) in [
+        ("{}", "(there are no choices)"),
+        ("{\"choices\":[]}", "(there are no choices)"),
+        ("{\"choices\":[{\"text\":\"a\"}]}", "(missing field `message`)"),
+        ("{\"choices\":[{\"message\":null}]}", "(missing field `message`)"),
+        ("null", "(invalid type: null"),
+        ("<html>sk-secret</html>", "begins with: <html>[redacted]</html>"),
+        ("", "(EOF while parsing"),
+    ] {
+        let error = read(body.as_bytes(), &Secret::new("sk-secret")).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(why), "{text}");
+        assert_eq!(error.kind(), "Other");
+    }
+}
+
+#[test]
+fn an_answer_that_is_cut_anywhere_is_an_error() {
+    let body = answer(
+        json!({"content": "añ🦀", "tool_calls": [function(json!("x"), json!("{}"))]}),
+        json!("stop"),
+    );
+    let body = body.to_string();
+    for end in 0..body.len() {
+        read(&body.as_bytes()[..end], &Secret::default()).unwrap_err();
+    }
+    read(body.as_bytes(), &Secret::default()).unwrap();
+}

@@ -3,6 +3,8 @@
 //!
 //! `input` comes last: the body of a turn begins as that of the turn before.
 
+use std::borrow::Cow;
+
 use neuron_http::{Fields, shortest, write_json};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, ContextEdit, DocumentSource, Message,
@@ -13,7 +15,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::message::{self, Arguments, DataUrl, FILE_NAME, ToolText, is_own_fields};
-use crate::request::{PROVIDER, Settings, effort, has_tools};
+use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools};
 
 /// Writes the body of a request.
 ///
@@ -62,7 +64,7 @@ fn write_fields(
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.some("instructions", request.system.as_ref().and_then(instructions))?;
     fields.rest_but("input")?;
-    fields.entry("input", &Input { messages: &request.messages, settings })
+    fields.entry("input", &Input { request, settings })
 }
 
 #[derive(Serialize)]
@@ -124,7 +126,7 @@ impl Serialize for Tools<'_> {
             r#type: &'static str,
             name: &'a str,
             description: &'a str,
-            parameters: &'a Value,
+            parameters: Parameters<'a>,
             /// Left out it means true, and then most schemas are refused.
             strict: bool,
         }
@@ -132,7 +134,7 @@ impl Serialize for Tools<'_> {
             r#type: "function",
             name: &tool.name,
             description: &tool.description,
-            parameters: &tool.input_schema,
+            parameters: Parameters(&tool.input_schema),
             strict: false,
         }))
     }
@@ -169,14 +171,15 @@ fn instructions(prompt: &SystemPrompt) -> Option<String> {
 }
 
 struct Input<'a> {
-    messages: &'a [Message],
+    request: &'a CompletionRequest,
     settings: Settings,
 }
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
-        for message in self.messages {
+        let mut before = None;
+        for message in &self.request.messages {
             match message.role {
                 Role::System => {
                     let content = message::texts(message).collect::<String>();
@@ -186,14 +189,13 @@ impl Serialize for Input<'_> {
                     }
                 }
                 Role::Assistant => {
-                    for block in &message.content {
-                        if let Some(item) = assistant_item(block) {
-                            items.serialize_element(&item)?;
-                        }
+                    for item in assistant_items(message, self.request) {
+                        items.serialize_element(&item)?;
                     }
                 }
-                Role::User => write_user(&mut items, message)?,
+                Role::User => write_user(&mut items, message, before)?,
             }
+            before = Some(message);
         }
         items.end()
     }
@@ -217,12 +219,46 @@ enum Item<'a> {
     Call {
         r#type: &'static str,
         call_id: &'a str,
-        name: &'a str,
+        name: Cow<'a, str>,
         arguments: Arguments<'a>,
     },
 }
 
-fn assistant_item(block: &ContentBlock) -> Option<Item<'_>> {
+impl Item<'_> {
+    fn is_reasoning(&self) -> bool {
+        matches!(self, Item::Own(json) if json.get("type").is_some_and(|kind| kind == "reasoning"))
+    }
+}
+
+/// The items of an answer. Reasoning that nothing came of is left out, as the API refuses it: that
+/// of an answer which was cut while the model was thinking.
+fn assistant_items<'a>(
+    message: &'a Message,
+    request: &'a CompletionRequest,
+) -> impl Iterator<Item = Item<'a>> {
+    let stores = request.extra.as_ref().and_then(|extra| extra.get("store")?.as_bool());
+    let is_kept = move |item: &Item<'_>| match item {
+        Item::Own(json) if item.is_reasoning() => stores == Some(true) || stands_alone(json),
+        _ => true,
+    };
+    let items = move || {
+        let items = message.content.iter().filter_map(|block| item(block, &request.tools));
+        items.filter(is_kept)
+    };
+    let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());
+    let needed = others.last().map_or(0, |(last, _)| last + 1);
+    items().take(needed)
+}
+
+/// Whether reasoning holds what the vendor has not stored: something encrypted or, on compatible
+/// servers, its text.
+fn stands_alone(reasoning: &Value) -> bool {
+    let text = |key: &str| reasoning.get(key).and_then(Value::as_str);
+    let parts = reasoning.get("content").and_then(Value::as_array);
+    text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
+}
+
+fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block
         && provider == PROVIDER
         && is_item(json)
@@ -236,7 +272,7 @@ fn assistant_item(block: &ContentBlock) -> Option<Item<'_>> {
         ContentBlock::ToolUse { id, name, input } => Some(Item::Call {
             r#type: "function_call",
             call_id: id,
-            name,
+            name: message::called_name(name, tools),
             arguments: Arguments(input),
         }),
         // Reasoning of others.
@@ -251,16 +287,30 @@ fn is_item(json: &Value) -> bool {
     })
 }
 
-/// The results of tools are items of their own.
-fn write_user<S: SerializeSeq>(items: &mut S, message: &Message) -> Result<(), S::Error> {
+/// The results of tools are items of their own, and the caller's items come as they are.
+fn write_user<S: SerializeSeq>(
+    items: &mut S,
+    message: &Message,
+    before: Option<&Message>,
+) -> Result<(), S::Error> {
     for block in &message.content {
         if let Some(ContentBlock::ToolResult { tool_use_id, content, is_error }) = block.portable()
         {
+            let is_custom = before.is_some_and(|before| is_custom(before, tool_use_id));
             items.serialize_element(&CallOutput {
-                r#type: "function_call_output",
+                r#type: if is_custom { "custom_tool_call_output" } else { "function_call_output" },
                 call_id: tool_use_id,
                 output: Output { content, is_error: *is_error },
             })?;
+        }
+    }
+    for block in &message.content {
+        if let ContentBlock::Raw { provider, json, portable: None } = block
+            && provider == PROVIDER
+            && is_item(json)
+            && message::own_part(block, &PARTS).is_none()
+        {
+            items.serialize_element(json)?;
         }
     }
     let content = UserContent(message);
@@ -288,6 +338,17 @@ impl Serialize for UserContent<'_> {
         }
     }
 }
+
+/// Whether a call is one whose input is free text: its result has a name of its own.
+fn is_custom(message: &Message, id: &str) -> bool {
+    message.content.iter().any(|block| {
+        let custom = message::own_part(block, &["custom_tool_call"]);
+        custom.is_some() && block.as_tool_use().is_some_and(|call| call.id == id)
+    })
+}
+
+/// The parts of what a user says.
+const PARTS: [&str; 4] = ["input_text", "input_image", "input_file", "input_audio"];
 
 #[derive(Serialize)]
 struct CallOutput<'a> {
@@ -336,9 +397,15 @@ enum Part<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
     },
+    /// A part in the API's own words.
+    #[serde(untagged)]
+    Own(&'a Value),
 }
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
+    if let Some(own) = message::own_part(block, &PARTS) {
+        return Some(Part::Own(own));
+    }
     Some(match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text }
             if text.is_empty() =>

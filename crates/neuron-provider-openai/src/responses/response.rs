@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::{self, ApiError};
+use crate::lenient;
 use crate::request::PROVIDER;
 use crate::response::{CompletionDetails, PromptDetails};
 
@@ -18,7 +19,7 @@ use crate::response::{CompletionDetails, PromptDetails};
 ///
 /// [`ProviderError::Other`] when the body is not a response; the vendor's error for one that failed.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
-    let wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
+    let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
         let text = format!("the response is not a response ({error}); it begins with: {shown}");
         ProviderError::Other(text.into())
@@ -27,24 +28,33 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         return Err(error::from_answer(&error));
     }
     if wire.output.is_none() {
+        if let Some(error) = ApiError::find_in(body) {
+            return Err(error::from_answer(&error));
+        }
         let shown = secret.excerpt(body);
         let text = format!("the response has no output; it begins with: {shown}");
         return Err(ProviderError::Other(text.into()));
     }
-    Ok(wire.into_response(Vec::new()))
+    let items = wire.output.take().unwrap_or_default();
+    Ok(wire.into_response(items))
 }
 
 /// A response: the whole answer, or that of an event at the beginning or end of a stream.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireResponse {
+    #[serde(deserialize_with = "lenient::or_default")]
     pub(crate) id: String,
+    #[serde(deserialize_with = "lenient::or_default")]
     pub(crate) model: String,
+    #[serde(deserialize_with = "lenient::or_default")]
     status: Option<String>,
     error: Option<Value>,
-    incomplete_details: Option<Incomplete>,
-    output: Option<Vec<Value>>,
-    usage: Option<WireUsage>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    incomplete_details: Incomplete,
+    pub(crate) output: Option<Vec<Value>>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    usage: WireUsage,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -61,23 +71,19 @@ impl WireResponse {
         error.or_else(|| has_failed.then(ApiError::default))
     }
 
-    /// Takes over the items that came one by one where the response itself has none.
-    pub(crate) fn into_response(self, streamed: Vec<Value>) -> CompletionResponse {
-        let items = self.output.filter(|items| !items.is_empty()).unwrap_or(streamed);
+    /// Makes our response of it and its items, which came with it or one by one.
+    pub(crate) fn into_response(self, items: Vec<Value>) -> CompletionResponse {
         let has_refused = items.iter().any(has_refused);
         let message =
             Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
             _ if has_refused => StopReason::Refusal,
-            Some("incomplete") => {
-                let reason = self.incomplete_details.and_then(|details| details.reason);
-                match reason.as_deref() {
-                    Some("max_output_tokens") => StopReason::MaxTokens,
-                    Some("content_filter") => StopReason::ContentFilter,
-                    reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
-                }
-            }
+            Some("incomplete") => match self.incomplete_details.reason.as_deref() {
+                Some("max_output_tokens") => StopReason::MaxTokens,
+                Some("content_filter") => StopReason::ContentFilter,
+                reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
+            },
             Some("completed") | None if calls_tools => StopReason::ToolUse,
             Some("completed") | None => StopReason::EndTurn,
             Some(other) => StopReason::Other(other.to_owned()),
@@ -86,7 +92,7 @@ impl WireResponse {
             id: self.id,
             model: self.model,
             message,
-            usage: self.usage.unwrap_or_default().into(),
+            usage: self.usage.into(),
             stop_reason,
         }
     }
@@ -105,13 +111,16 @@ pub(crate) fn item(json: Value) -> ContentBlock {
 
 fn meaning(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    // Servers that are not quite compatible may have no other id.
+    let call_id =
+        || Some(text("call_id")).filter(|id| !id.is_empty()).unwrap_or_else(|| text("id"));
     match item.get("type").and_then(Value::as_str)? {
         "message" => {
             let said = texts(item, "content", &["text", "refusal"]).concat();
             (!said.is_empty()).then_some(ContentBlock::Text(said))
         }
         "function_call" => Some(ContentBlock::ToolUse {
-            id: text("call_id"),
+            id: call_id(),
             name: text("name"),
             input: match item.get("arguments") {
                 Some(Value::String(arguments)) => ToolCall::parse_input(arguments),
@@ -121,7 +130,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
         }),
         // Its input is free text: what our tools take is JSON, so they get a JSON string.
         "custom_tool_call" => Some(ContentBlock::ToolUse {
-            id: text("call_id"),
+            id: call_id(),
             name: text("name"),
             input: Value::String(text("input")),
         }),
@@ -144,23 +153,27 @@ pub(crate) const PARAGRAPH: &str = "\n\n";
 fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     let parts = item.get(list).and_then(Value::as_array);
     let text = |part: &'i Value| keys.iter().find_map(|key| part.get(*key)?.as_str());
-    parts.into_iter().flatten().filter_map(text).collect()
+    let texts = parts.into_iter().flatten().filter_map(text);
+    texts.filter(|text| !text.is_empty()).collect()
 }
 
 /// The API's counts.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct WireUsage {
+    #[serde(deserialize_with = "lenient::count")]
     input_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
     output_tokens: Option<usize>,
-    input_tokens_details: Option<PromptDetails>,
-    output_tokens_details: Option<CompletionDetails>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    input_tokens_details: PromptDetails,
+    #[serde(deserialize_with = "lenient::or_default")]
+    output_tokens_details: CompletionDetails,
 }
 
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
-        let input = wire.input_tokens_details.unwrap_or_default();
-        let output = wire.output_tokens_details.unwrap_or_default();
+        let (input, output) = (wire.input_tokens_details, wire.output_tokens_details);
         Self {
             input_tokens: wire.input_tokens.unwrap_or_default(),
             output_tokens: wire.output_tokens.unwrap_or_default(),

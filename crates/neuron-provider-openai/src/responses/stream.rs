@@ -2,10 +2,10 @@
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
-use neuron_types::{ProviderError, StreamEvent, ToolCall};
+use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -17,17 +17,28 @@ use crate::error::{self, ApiError};
 pub(crate) struct ResponseAnswer {
     id: String,
     model: String,
-    /// The ids of the calls that are open, by the place of their item.
+    /// The calls that are open, by the place of their item.
     calls: BTreeMap<usize, OpenCall>,
-    /// Items that are complete, by their place.
-    done: BTreeMap<usize, Value>,
-    /// The place of the reasoning whose text came in pieces.
-    reasoning: Option<usize>,
+    /// Items that are complete, with their place.
+    done: Vec<(usize, Value)>,
+    /// The places of items whose text or reasoning came in pieces.
+    shown: BTreeSet<usize>,
+    /// The part of reasoning that came last.
+    thought: Option<Thought>,
+}
+
+/// A part of the reasoning of an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Thought {
+    place: usize,
+    is_summary: bool,
+    part: usize,
 }
 
 #[derive(Debug)]
 struct OpenCall {
     id: String,
+    name: String,
     /// Whether its arguments came in pieces.
     has_pieces: bool,
 }
@@ -45,10 +56,8 @@ impl Answer for ResponseAnswer {
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
-        if let Ok(PieceEvent { kind, output_index, delta }) = read_frame(data)
-            && kind != PieceKind::None
-        {
-            self.extend(kind, output_index, delta, events);
+        if let Ok(PieceEvent { place, delta, .. }) = read_frame(data) {
+            self.extend_text(place, delta, events);
             return Ok(false);
         }
         let event: WireEvent<'_> = match read_frame(data) {
@@ -61,18 +70,42 @@ impl Answer for ResponseAnswer {
                 return Err(ProviderError::StreamError(text));
             }
         };
+        let place = event.output_index;
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = event.response {
                     (self.id, self.model) = (response.id, response.model);
                 }
             }
-            "response.output_item.added" => self.begin(event.output_index, event.item, events),
-            "response.output_item.done" => self.finish_item(event.output_index, event.item, events),
-            "response.reasoning_summary_part.added" | "response.content_part.added"
-                if self.reasoning == Some(event.output_index) =>
-            {
-                events.push_back(StreamEvent::ThinkingDelta(PARAGRAPH.to_owned()));
+            "response.output_item.added" => {
+                if let Some(item) = &event.item {
+                    self.begin(place, item, events);
+                }
+            }
+            "response.output_item.done" => {
+                if let Some(item) = event.item {
+                    self.finish_item(place, item, events);
+                }
+            }
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.extend_text(place, event.delta.unwrap_or_default(), events);
+            }
+            "response.reasoning_summary_text.delta" => {
+                let thought = Thought { place, is_summary: true, part: event.summary_index };
+                self.think(thought, event.delta, events);
+            }
+            "response.reasoning_text.delta" => {
+                let thought = Thought { place, is_summary: false, part: event.content_index };
+                self.think(thought, event.delta, events);
+            }
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
+                if let Some(call) = self.calls.get_mut(&place)
+                    && let Some(delta) = event.delta.filter(|delta| !delta.is_empty())
+                {
+                    call.has_pieces = true;
+                    let id = call.id.clone();
+                    events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
+                }
             }
             "response.completed" | "response.incomplete" => {
                 self.finish(event.response.unwrap_or_default(), events);
@@ -82,11 +115,14 @@ impl Answer for ResponseAnswer {
                 let error = event.response.and_then(|response| response.error());
                 return Err(error::from_event(&error.unwrap_or_default()));
             }
+            // The SDK's types have an error flat; the API nests it. Proxies forget the type.
             "error" => {
-                // The SDK's types have it flat; the API nests it.
-                let nested = event.error.and_then(ApiError::read);
-                let flat = || serde_json::from_slice::<FlatError>(data).unwrap_or_default().into();
-                return Err(error::from_event(&nested.unwrap_or_else(flat)));
+                return Err(error::from_event(&ApiError::of_event(data).unwrap_or_default()));
+            }
+            "" => {
+                if let Some(error) = ApiError::find_in(data) {
+                    return Err(error::from_event(&error));
+                }
             }
             // Whatever the API adds.
             _ => {}
@@ -96,73 +132,90 @@ impl Answer for ResponseAnswer {
 }
 
 impl ResponseAnswer {
-    fn extend(
-        &mut self,
-        kind: PieceKind,
-        place: usize,
-        delta: String,
-        events: &mut VecDeque<StreamEvent>,
-    ) {
-        match kind {
-            PieceKind::Text => events.push_back(StreamEvent::TextDelta(delta)),
-            PieceKind::Thinking => {
-                self.reasoning = Some(place);
-                events.push_back(StreamEvent::ThinkingDelta(delta));
-            }
-            PieceKind::Arguments => {
-                if let (Some(call), false) = (self.calls.get_mut(&place), delta.is_empty()) {
-                    call.has_pieces = true;
-                    let id = call.id.clone();
-                    events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
-                }
-            }
-            PieceKind::None => {}
+    fn extend_text(&mut self, place: usize, text: String, events: &mut VecDeque<StreamEvent>) {
+        if !text.is_empty() {
+            self.shown.insert(place);
+            events.push_back(StreamEvent::TextDelta(text));
         }
     }
 
-    fn begin(&mut self, place: usize, item: Option<Value>, events: &mut VecDeque<StreamEvent>) {
-        let Some(item) = item.filter(is_call) else {
+    fn think(
+        &mut self,
+        thought: Thought,
+        delta: Option<String>,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        let Some(delta) = delta.filter(|delta| !delta.is_empty()) else {
             return;
         };
+        if let Some(last) = self.thought.filter(|last| last.place == thought.place) {
+            // Of an item that has both, the message has one.
+            if last.is_summary != thought.is_summary {
+                return;
+            }
+            if last.part != thought.part {
+                events.push_back(StreamEvent::ThinkingDelta(PARAGRAPH.to_owned()));
+            }
+        }
+        self.thought = Some(thought);
+        self.shown.insert(thought.place);
+        events.push_back(StreamEvent::ThinkingDelta(delta));
+    }
+
+    fn begin(&mut self, place: usize, item: &Value, events: &mut VecDeque<StreamEvent>) {
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (id, name) = (text("call_id"), text("name"));
-        self.calls.insert(place, OpenCall { id: id.clone(), has_pieces: false });
-        events.push_back(StreamEvent::ToolUseStart { id, name });
+        // What is not known yet is known at its end.
+        if is_call(item) && !id.is_empty() && !name.is_empty() {
+            events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
+            self.calls.insert(place, OpenCall { id, name, has_pieces: false });
+        }
     }
 
-    fn finish_item(
-        &mut self,
-        place: usize,
-        json: Option<Value>,
-        events: &mut VecDeque<StreamEvent>,
-    ) {
-        let Some(json) = json else {
-            return;
-        };
-        if is_call(&json) && !self.calls.contains_key(&place) {
-            self.begin(place, Some(json.clone()), events);
-        }
+    fn finish_item(&mut self, place: usize, json: Value, events: &mut VecDeque<StreamEvent>) {
         let block = item(json.clone());
-        if let (Some(open), Some(call)) = (self.calls.remove(&place), block.as_tool_use()) {
-            let id = open.id;
-            let text = ["arguments", "input"].iter().find_map(|key| json.get(*key)?.as_str());
-            if let Some(text) = text.filter(|text| !open.has_pieces && !text.is_empty()) {
-                let (id, delta) = (id.clone(), text.to_owned());
-                events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
-            }
-            events.push_back(StreamEvent::ToolUseEnd { id });
-            if ToolCall::invalid_json(call.input).is_none() {
-                events.push_back(StreamEvent::ToolUse {
-                    id: call.id.to_owned(),
-                    name: call.name.to_owned(),
-                    input: call.input.clone(),
+        let was_shown = self.shown.contains(&place);
+        match block.portable() {
+            Some(ContentBlock::ToolUse { id, name, input }) => {
+                let open = self.calls.remove(&place).unwrap_or_else(|| {
+                    let (id, name) = (id.clone(), name.clone());
+                    events.push_back(StreamEvent::ToolUseStart {
+                        id: id.clone(),
+                        name: name.clone(),
+                    });
+                    OpenCall { id, name, has_pieces: false }
                 });
+                if let Some(delta) = arguments(&json).filter(|_| !open.has_pieces) {
+                    events.push_back(StreamEvent::ToolUseInputDelta { id: open.id.clone(), delta });
+                }
+                let OpenCall { id, name, .. } = open;
+                events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+                if ToolCall::invalid_json(input).is_none() {
+                    events.push_back(StreamEvent::ToolUse { id, name, input: input.clone() });
+                }
             }
+            // What did not come in pieces comes whole.
+            Some(ContentBlock::Text(text)) if !was_shown => {
+                events.push_back(StreamEvent::TextDelta(text.clone()));
+            }
+            Some(ContentBlock::Thinking { thinking, .. }) if !was_shown => {
+                events.push_back(StreamEvent::ThinkingDelta(thinking.clone()));
+            }
+            _ => {}
         }
-        self.done.insert(place, json);
+        self.done.push((place, json));
     }
 
     fn finish(&mut self, mut response: WireResponse, events: &mut VecDeque<StreamEvent>) {
+        // Some servers send no items but those of the response.
+        let output = response.output.take().unwrap_or_default();
+        if output.len() > self.done.len() {
+            for (place, item) in output.into_iter().enumerate() {
+                if self.done.iter().all(|(done, _)| *done != place) {
+                    self.finish_item(place, item, events);
+                }
+            }
+        }
         for (_, call) in std::mem::take(&mut self.calls) {
             events.push_back(StreamEvent::ToolUseEnd { id: call.id });
         }
@@ -172,8 +225,21 @@ impl ResponseAnswer {
         if response.model.is_empty() {
             response.model = std::mem::take(&mut self.model);
         }
-        let items = std::mem::take(&mut self.done).into_values().collect();
+        let mut items = std::mem::take(&mut self.done);
+        // Servers that give each item the same place send them in order, which a stable sort keeps.
+        items.sort_by_key(|(place, _)| *place);
+        let items = items.into_iter().map(|(_, item)| item).collect();
         complete(response.into_response(items), events);
+    }
+}
+
+/// The text of a call's arguments, if there are any.
+fn arguments(call: &Value) -> Option<String> {
+    let arguments = ["arguments", "input"].iter().find_map(|key| call.get(*key));
+    match arguments? {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then(|| text.clone()),
+        other => Some(other.to_string()),
     }
 }
 
@@ -182,71 +248,46 @@ fn is_call(item: &Value) -> bool {
     matches!(kind, Some("function_call" | "custom_tool_call"))
 }
 
-/// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
+/// The event of which a stream has thousands: a piece of text.
 ///
 /// It is read first and alone, because it is much smaller than [`WireEvent`], and moving that from one
 /// function to the next takes as long as reading it.
 #[derive(Deserialize)]
 struct PieceEvent {
     #[serde(rename = "type")]
-    kind: PieceKind,
-    #[serde(default)]
-    output_index: usize,
+    _kind: PieceKind,
+    #[serde(default, rename = "output_index")]
+    place: usize,
     delta: String,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Deserialize)]
 enum PieceKind {
     #[serde(rename = "response.output_text.delta", alias = "response.refusal.delta")]
     Text,
-    #[serde(
-        rename = "response.reasoning_summary_text.delta",
-        alias = "response.reasoning_text.delta"
-    )]
-    Thinking,
-    #[serde(
-        rename = "response.function_call_arguments.delta",
-        alias = "response.custom_tool_call_input.delta"
-    )]
-    Arguments,
-    /// Another event.
-    #[serde(other)]
-    None,
 }
 
-/// Any other of the API's events: each has some of these fields.
+/// Any of the API's events: each has some of these fields.
 #[derive(Deserialize)]
 struct WireEvent<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(default)]
     output_index: usize,
     #[serde(default)]
+    summary_index: usize,
+    #[serde(default)]
+    content_index: usize,
+    #[serde(default)]
     item: Option<Value>,
-    /// A text, if the event is as expected.
-    #[serde(default, rename = "delta")]
-    _delta: Option<String>,
+    #[serde(default)]
+    delta: Option<String>,
     #[serde(default)]
     response: Option<WireResponse>,
-    #[serde(default)]
-    error: Option<Value>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct FlatError {
-    code: Option<Value>,
-    message: Option<String>,
-}
-
-impl From<FlatError> for ApiError {
-    fn from(flat: FlatError) -> Self {
-        Self::new(flat.code, flat.message)
-    }
 }
 
 /// The events that are read; others are passed over.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 16] = [
     "response.created",
     "response.in_progress",
     "response.queued",
@@ -255,7 +296,6 @@ const EVENTS: [&str; 17] = [
     "response.output_text.delta",
     "response.refusal.delta",
     "response.reasoning_summary_text.delta",
-    "response.reasoning_summary_part.added",
     "response.reasoning_text.delta",
     "response.function_call_arguments.delta",
     "response.custom_tool_call_input.delta",

@@ -1,1 +1,433 @@
-//! tests
+//! Every mapping of a request, and that the bytes of a conversation only grow.
+
+use neuron_testing::openai::check_responses_request;
+use neuron_types::{ContextManagement, ImageSource, ReasoningEffort, SystemBlock, ToolCall};
+use serde_json::json;
+
+use super::*;
+use crate::request::SystemRole;
+use crate::request_checks::{history, tool};
+
+fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
+    serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
+}
+
+/// Checks a body, without the fields that every body has.
+#[track_caller]
+fn check(request: &CompletionRequest, expected: Value) {
+    let mut json = json_with(request, Settings::default());
+    let fields = json.as_object_mut().unwrap();
+    for (key, usual) in [
+        ("model", json!("m")),
+        ("store", json!(false)),
+        ("include", json!(["reasoning.encrypted_content"])),
+        ("input", json!([])),
+    ] {
+        if fields.get(key) == Some(&usual) {
+            fields.shift_remove(key);
+        }
+    }
+    assert_eq!(json, expected);
+}
+
+/// Checks what these messages become.
+#[track_caller]
+fn check_input(messages: Vec<Message>, expected: Value) {
+    assert_eq!(json_with(&talk(messages), Settings::default())["input"], expected);
+}
+
+fn message(role: Role, content: Vec<ContentBlock>) -> Message {
+    Message { role, content }
+}
+
+fn talk(messages: Vec<Message>) -> CompletionRequest {
+    CompletionRequest { messages, ..Default::default() }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
+    ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
+}
+
+fn words(text: &str) -> ContentItem {
+    ContentItem::Text(text.into())
+}
+
+fn png() -> ImageSource {
+    ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() }
+}
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+fn own(json: &Value) -> ContentBlock {
+    crate::responses::response::item(json.clone())
+}
+
+fn reasoning(id: &str) -> Value {
+    json!({"type": "reasoning", "id": id, "summary": [], "encrypted_content": "gAAA"})
+}
+
+fn said() -> Value {
+    json!({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+        "phase": "final_answer", "content": [{"type": "output_text", "text": "a", "annotations": []}]})
+}
+
+#[test]
+fn options_have_their_places_and_nothing_is_stored() {
+    let body = write(&CompletionRequest::default(), "m", Settings::default(), true).unwrap();
+    assert_eq!(
+        String::from_utf8(body).unwrap(),
+        r#"{"model":"m","stream":true,"store":false,"include":["reasoning.encrypted_content"],"input":[]}"#
+    );
+    check(
+        &CompletionRequest {
+            max_tokens: Some(16),
+            temperature: Some(0.7),
+            top_p: Some(0.95),
+            system: Some("be kind".into()),
+            ..Default::default()
+        },
+        json!({"max_output_tokens": 16, "temperature": 0.7, "top_p": 0.95, "instructions": "be kind"}),
+    );
+    let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
+    let system = SystemPrompt::Blocks(vec![block("a"), block(" "), block("b")]);
+    let with = |system| CompletionRequest { system: Some(system), ..Default::default() };
+    check(&with(system), json!({"instructions": "a\n\nb"}));
+    check(&with("\n".into()), json!({}));
+}
+
+#[test]
+fn thinking_that_is_on_asks_for_its_summary() {
+    let budget = ThinkingConfig::Enabled { budget_tokens: 5 };
+    for (effort, thinking, expected) in [
+        (None, None, json!(null)),
+        (Some(ReasoningEffort::Low), None, json!({"effort": "low"})),
+        (None, Some(ThinkingConfig::Disabled), json!({"effort": "none"})),
+        (None, Some(ThinkingConfig::Adaptive), json!({"summary": "auto"})),
+        (Some(ReasoningEffort::High), Some(budget), json!({"effort": "high", "summary": "auto"})),
+    ] {
+        let request =
+            CompletionRequest { reasoning_effort: effort, thinking, ..Default::default() };
+        let json = json_with(&request, Settings::default());
+        assert_eq!(json.get("reasoning").cloned().unwrap_or_default(), expected);
+    }
+}
+
+#[test]
+fn forms_of_answers() {
+    let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
+    check(&form(ResponseFormat::Text), json!({}));
+    check(&form(ResponseFormat::JsonObject), json!({"text": {"format": {"type": "json_object"}}}));
+    let schema = json!({"type": "object"});
+    check(
+        &form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: false }),
+        json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": false}}}),
+    );
+}
+
+#[test]
+fn tools_and_the_choice_among_them() {
+    let with = |tool_choice| CompletionRequest {
+        tools: vec![tool("look")],
+        tool_choice,
+        ..Default::default()
+    };
+    let sent = json!([{"type": "function", "name": "look", "description": "Looks",
+        "parameters": {"type": "object", "properties": {}}, "strict": false}]);
+    check(&with(None), json!({"tools": sent}));
+    for (choice, expected) in [
+        (ToolChoice::Auto, json!("auto")),
+        (ToolChoice::None, json!("none")),
+        (ToolChoice::Required, json!("required")),
+        (ToolChoice::Specific { name: "look".into() }, json!({"type": "function", "name": "look"})),
+    ] {
+        check(&with(Some(choice)), json!({"tools": sent, "tool_choice": expected}));
+    }
+    let one = Settings { one_call_at_a_time: true, ..Settings::default() };
+    assert_eq!(json_with(&with(None), one)["parallel_tool_calls"], json!(false));
+}
+
+#[test]
+fn extra_is_merged_and_its_tools_are_appended() {
+    let request = CompletionRequest {
+        tools: vec![tool("look")],
+        thinking: Some(ThinkingConfig::Adaptive),
+        extra: Some(json!({
+            "store": true,
+            "include": [],
+            "reasoning": {"context": "all_turns"},
+            "tools": [{"type": "web_search"}],
+            "truncation": "auto",
+        })),
+        ..talk(vec![Message::user("hi")])
+    };
+    let json = json_with(&request, Settings::default());
+    assert_eq!((&json["store"], &json["include"]), (&json!(true), &json!([])));
+    assert_eq!(json["reasoning"], json!({"summary": "auto", "context": "all_turns"}));
+    assert_eq!(json["tools"][1], json!({"type": "web_search"}));
+    assert_eq!(check_responses_request(&json), Ok(()));
+    assert_eq!(json.as_object().unwrap().keys().next_back().unwrap(), "input");
+}
+
+#[test]
+fn context_is_managed() {
+    let edits = vec![
+        ContextEdit::Compact { strategy: "compaction".into() },
+        ContextEdit::Raw { json: json!({"type": "compaction", "compact_threshold": 5}) },
+    ];
+    check(
+        &CompletionRequest {
+            context_management: Some(ContextManagement { edits }),
+            ..Default::default()
+        },
+        json!({"context_management": [{"type": "compaction"}, {"type": "compaction", "compact_threshold": 5}]}),
+    );
+}
+
+#[test]
+fn stop_sequences_are_refused() {
+    let request = CompletionRequest { stop_sequences: vec!["a".into()], ..Default::default() };
+    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    assert_eq!(error.kind(), "InvalidRequest");
+}
+
+#[test]
+fn what_a_user_says() {
+    let user = |content| vec![message(Role::User, content)];
+    check_input(user(vec![text("a")]), json!([{"role": "user", "content": "a"}]));
+    check_input(user(vec![text("")]), json!([]));
+    let document = |source| ContentBlock::Document { source };
+    let file = json!({"type": "input_file", "file_id": "file_1"});
+    check_input(
+        user(vec![
+            text("a"),
+            ContentBlock::Image { source: png() },
+            document(DocumentSource::Base64Pdf { data: "aGk=".into() }),
+            document(DocumentSource::PlainText { data: "plain".into() }),
+            document(DocumentSource::Url { url: "https://h/a.pdf".into() }),
+            raw("openai", file.clone(), None),
+        ]),
+        json!([{"role": "user", "content": [
+            {"type": "input_text", "text": "a"},
+            {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+            {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,aGk="},
+            {"type": "input_text", "text": "plain"},
+            {"type": "input_file", "file_url": "https://h/a.pdf"},
+            file,
+        ]}]),
+    );
+    let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
+    for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
+        let json = json_with(&talk(vec![Message::system("now"), Message::system("")]), settings);
+        assert_eq!(json["input"], json!([{"role": role, "content": "now"}]));
+    }
+}
+
+#[test]
+fn results_are_items_and_come_first() {
+    let image = ContentItem::Image { source: png() };
+    check_input(
+        vec![message(
+            Role::User,
+            vec![
+                text("hurry"),
+                result("c1", vec![words("1"), image], true),
+                result("c2", vec![words("2"), words("b")], true),
+                result("c3", vec![], false),
+            ],
+        )],
+        json!([
+            {"type": "function_call_output", "call_id": "c1", "output": [
+                {"type": "input_text", "text": "Error:"},
+                {"type": "input_text", "text": "1"},
+                {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+            ]},
+            {"type": "function_call_output", "call_id": "c2", "output": "Error: 2\nb"},
+            {"type": "function_call_output", "call_id": "c3", "output": ""},
+            {"role": "user", "content": "hurry"},
+        ]),
+    );
+}
+
+#[test]
+fn items_of_the_api_go_back_as_they_came() {
+    let items = [
+        reasoning("rs_1"),
+        said(),
+        reasoning("rs_2"),
+        json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{ \"z\":1}", "status": "completed"}),
+        json!({"type": "image_generation_call", "id": "ig_1", "result": "AAAA"}),
+    ];
+    let content = items.iter().map(own).collect();
+    check_input(vec![message(Role::Assistant, content)], json!(items));
+}
+
+/// The result of such a call has a name of its own.
+#[test]
+fn a_custom_call_has_a_custom_result() {
+    let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
+    let request = talk(vec![
+        Message::user("hi"),
+        message(Role::Assistant, vec![own(&custom("c1")), call("c2", json!({}))]),
+        message(
+            Role::User,
+            vec![result("c1", vec![words("1")], false), result("c2", vec![], false)],
+        ),
+    ]);
+    let json = json_with(&request, Settings::default());
+    assert_eq!(
+        json["input"][3],
+        json!({"type": "custom_tool_call_output", "call_id": "c1", "output": "1"})
+    );
+    assert_eq!(json["input"][4]["type"], "function_call_output");
+    assert_eq!(check_responses_request(&json), Ok(()));
+}
+
+/// There was no way to answer a call of the vendor's own tools.
+#[test]
+fn items_that_the_caller_wrote_go_as_they_are() {
+    let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});
+    check_input(
+        vec![message(Role::User, vec![text("look"), raw("openai", output.clone(), None)])],
+        json!([output, {"role": "user", "content": "look"}]),
+    );
+}
+
+/// The vendor refuses reasoning without the item that it led to: an answer that was cut while the
+/// model was thinking made every later request fail.
+#[test]
+fn reasoning_that_nothing_came_of_is_left_out() {
+    let check = |content: &[Value], expected: &[Value]| {
+        let content = content.iter().map(own).collect();
+        let request = talk(vec![
+            Message::user("hi"),
+            message(Role::Assistant, content),
+            Message::user("go on"),
+        ]);
+        let json = json_with(&request, Settings::default());
+        let input = json["input"].as_array().unwrap();
+        assert_eq!(&input[1..input.len() - 1], expected);
+        assert_eq!(check_responses_request(&json), Ok(()));
+    };
+    check(&[reasoning("rs_1")], &[]);
+    check(&[said(), reasoning("rs_1"), reasoning("rs_2")], &[said()]);
+    let both = [reasoning("rs_1"), reasoning("rs_2"), said()];
+    check(&both, &both);
+    let empty = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": []});
+    let before_nothing = [reasoning("rs_1"), empty];
+    check(&before_nothing, &before_nothing);
+}
+
+/// The vendor does not find what it has not stored.
+#[test]
+fn reasoning_that_cannot_be_read_again_is_left_out() {
+    let mut bare = reasoning("rs_1");
+    bare.as_object_mut().unwrap().shift_remove("encrypted_content");
+    let request = |extra: Value| CompletionRequest {
+        extra: Some(extra),
+        ..talk(vec![message(Role::Assistant, vec![own(&bare), own(&said())])])
+    };
+    let input = |extra| json_with(&request(extra), Settings::default())["input"].take();
+    assert_eq!(input(json!({"include": []})), json!([said()]));
+    assert_eq!(input(json!({"store": true})), json!([bare, said()]));
+    // Compatible servers give the text itself, and want it back.
+    let mut open = bare.clone();
+    open["content"] = json!([{"type": "reasoning_text", "text": "hm"}]);
+    let request = talk(vec![message(Role::Assistant, vec![own(&open), own(&said())])]);
+    assert_eq!(json_with(&request, Settings::default())["input"], json!([open, said()]));
+}
+
+#[test]
+fn blocks_of_others_go_as_what_they_mean() {
+    let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
+    check_input(
+        vec![message(
+            Role::Assistant,
+            vec![
+                thinking,
+                ContentBlock::RedactedThinking { data: "x".into() },
+                raw("anthropic", json!({"type": "server_tool_use"}), None),
+                raw("anthropic", json!({"type": "text", "citations": [1]}), Some(text("cited"))),
+                ContentBlock::Compaction { content: "so far".into() },
+                text(""),
+                raw("anthropic", json!({"type": "tool_use"}), Some(call("c1", json!({"z": 1})))),
+                call("c2", ToolCall::invalid_json_input("{\"a\":")),
+            ],
+        )],
+        json!([
+            {"role": "assistant", "content": "cited"},
+            {"role": "assistant", "content": "so far"},
+            {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{\"z\":1}"},
+            {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"a\":"},
+        ]),
+    );
+    // Those of Chat Completions too.
+    let custom = json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "x"}});
+    check_input(
+        vec![message(
+            Role::Assistant,
+            vec![
+                raw("openai", json!({"type": "message", "refusal": "No."}), Some(text("No."))),
+                raw("openai", json!({"type": "message", "annotations": [1]}), None),
+                raw("openai", custom, Some(call("c", json!("x")))),
+            ],
+        )],
+        json!([
+            {"role": "assistant", "content": "No."},
+            {"type": "function_call", "call_id": "c", "name": "look", "arguments": "\"x\""},
+        ]),
+    );
+}
+
+#[test]
+fn a_call_by_a_name_that_is_none_is_renamed() {
+    let name = "functions.look".to_owned();
+    let call = ContentBlock::ToolUse { id: "c".into(), name, input: json!({}) };
+    let json = json_with(&talk(vec![message(Role::Assistant, vec![call])]), Settings::default());
+    assert_eq!(json["input"][0]["name"], "functions_look");
+}
+
+/// What prompt caches need, and that the vendor takes every conversation.
+mod conversations {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn begin_with_the_bytes_of_shorter_ones_and_are_accepted(
+            (messages, ends) in history(),
+            cut in any::<prop::sample::Index>(),
+            stores in any::<bool>(),
+        ) {
+            let long = CompletionRequest {
+                system: Some("be kind".into()),
+                tools: vec![tool("look")],
+                extra: stores.then(|| json!({"store": true, "metadata": {"user": "u"}})),
+                ..talk(messages)
+            };
+            let messages = long.messages[..ends[cut.index(ends.len())]].to_vec();
+            let short = CompletionRequest { messages, ..long.clone() };
+            let bytes =
+                |request: &CompletionRequest| write(request, "m", Settings::default(), true).unwrap();
+            let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+            let beginning = short_bytes.strip_suffix(b"]}").expect("input comes last");
+            prop_assert!(long_bytes.starts_with(beginning));
+            prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
+            prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+            for body in [short_bytes, long_bytes] {
+                let json = serde_json::from_slice(&body).unwrap();
+                prop_assert_eq!(check_responses_request(&json), Ok(()));
+            }
+        }
+    }
+}

@@ -1,1 +1,415 @@
-//! tests
+//! Streams without HTTP: every event, every quirk, every split, every cut.
+
+use neuron_testing::Wire;
+use neuron_testing::openai::{responses_body, responses_bytes};
+use neuron_types::{CompletionResponse, Message, Role, StopReason, TokenUsage};
+use serde_json::json;
+
+use super::*;
+use crate::stream_checks::*;
+
+fn read(events: &[Value]) -> Vec<StreamEvent> {
+    read_bytes::<ResponseAnswer>(&sse(events))
+}
+
+fn created() -> Value {
+    json!({"type": "response.created", "response": {"id": "resp_1", "model": "m", "status": "in_progress", "output": [], "usage": null}})
+}
+
+fn completed(output: Value) -> Value {
+    json!({"type": "response.completed", "response": {"id": "resp_1", "model": "m", "status": "completed", "output": output, "usage": {"input_tokens": 9, "output_tokens": 3}}})
+}
+
+fn event(kind: &str, place: usize, mut fields: Value) -> Value {
+    fields["type"] = format!("response.{kind}").into();
+    fields["output_index"] = place.into();
+    fields
+}
+
+fn added(place: usize, item: &Value) -> Value {
+    event("output_item.added", place, json!({"item": item}))
+}
+
+fn done(place: usize, item: &Value) -> Value {
+    event("output_item.done", place, json!({"item": item}))
+}
+
+fn said(text: &str) -> Value {
+    json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": text}]})
+}
+
+fn called(id: &str, arguments: Value) -> Value {
+    json!({"type": "function_call", "id": "fc_1", "call_id": id, "name": "look", "arguments": arguments})
+}
+
+fn reasoned(summary: &[&str]) -> Value {
+    let parts: Vec<_> =
+        summary.iter().map(|text| json!({"type": "summary_text", "text": text})).collect();
+    json!({"type": "reasoning", "id": "rs_1", "summary": parts})
+}
+
+/// Checks which deltas these events give, and that the answer has these items.
+#[track_caller]
+fn check(middle: &[Value], deltas: &[&str], items: &[Value]) {
+    // Whether the last event has the items, or only those before it.
+    for output in [json!(items), json!([]), json!(null)] {
+        let events: Vec<_> = [created()]
+            .into_iter()
+            .chain(middle.iter().cloned())
+            .chain([completed(output)])
+            .collect();
+        let events = read(&events);
+        let content: Vec<_> = items.iter().cloned().map(item).collect();
+        assert_eq!(response_of(&events).message.content, content);
+        assert_eq!(short(&events), deltas);
+    }
+}
+
+fn everything() -> CompletionResponse {
+    let thinking = ContentBlock::Thinking { thinking: "hm é".into(), signature: "sig".into() };
+    let call = ContentBlock::ToolUse {
+        id: "c1".into(),
+        name: "look".into(),
+        input: json!({"é": ["\"\n"]}),
+    };
+    CompletionResponse {
+        id: "resp_7".into(),
+        model: "m".into(),
+        message: Message {
+            role: Role::Assistant,
+            content: vec![thinking, ContentBlock::Text("añ🦀".into()), call],
+        },
+        usage: TokenUsage {
+            input_tokens: 50,
+            output_tokens: 9,
+            cache_read_tokens: Some(40),
+            cache_creation_tokens: Some(3),
+            reasoning_tokens: Some(2),
+            iterations: None,
+        },
+        stop_reason: StopReason::ToolUse,
+    }
+}
+
+#[test]
+fn a_stream_gives_what_a_whole_answer_gives() {
+    let body = responses_body(&everything()).to_string();
+    let whole = crate::responses::response::read(body.as_bytes(), &Secret::default()).unwrap();
+    assert_eq!(whole.message.content.len(), 3);
+    let unusual = Wire::default().crlf().no_space().comments();
+    for (chunk_chars, wire) in [(1, Wire::default()), (3, unusual), (1000, Wire::default())] {
+        let bytes = responses_bytes(&everything(), chunk_chars, &wire);
+        let events = read_bytes::<ResponseAnswer>(&bytes);
+        assert_eq!(*response_of(&events), whole);
+    }
+}
+
+#[test]
+fn every_split_and_every_cut() {
+    let bytes = responses_bytes(&everything(), 16, &Wire::default());
+    // The empty line that ends the last event may be half there.
+    check_every_byte::<ResponseAnswer>(&bytes, bytes.trim_ascii_end().len() + 1);
+}
+
+#[test]
+fn deltas_come_as_they_are_sent() {
+    let (message, call) = (said("añ"), called("c1", json!("{\"a\":1}")));
+    check(
+        &[
+            added(0, &said("")),
+            event("content_part.added", 0, json!({"content_index": 0, "part": {}})),
+            event("output_text.delta", 0, json!({"delta": "a", "obfuscation": "xyz"})),
+            event("output_text.delta", 0, json!({"delta": ""})),
+            event("output_text.delta", 0, json!({"delta": "ñ"})),
+            event("output_text.done", 0, json!({"text": "añ"})),
+            done(0, &message),
+            added(1, &called("c1", json!(""))),
+            event("function_call_arguments.delta", 1, json!({"delta": "{\"a\""})),
+            event("function_call_arguments.delta", 1, json!({"delta": ":1}"})),
+            event("function_call_arguments.done", 1, json!({"arguments": "{\"a\":1}"})),
+            done(1, &call),
+        ],
+        &[
+            "text a",
+            "text ñ",
+            "start c1 look",
+            "input c1 {\"a\"",
+            "input c1 :1}",
+            "end c1",
+            "call c1 look {\"a\":1}",
+        ],
+        &[message, call],
+    );
+}
+
+#[test]
+fn calls_that_come_at_once_are_kept_apart() {
+    let (first, second) = (called("c1", json!("{}")), called("c2", json!("{\"b\":2}")));
+    check(
+        &[
+            added(0, &called("c1", json!(""))),
+            added(1, &called("c2", json!(""))),
+            event("function_call_arguments.delta", 1, json!({"delta": "{\"b\":2}"})),
+            event("function_call_arguments.delta", 0, json!({"delta": "{}"})),
+            done(1, &second),
+            done(0, &first),
+        ],
+        &[
+            "start c1 look",
+            "start c2 look",
+            "input c2 {\"b\":2}",
+            "input c1 {}",
+            "end c2",
+            "call c2 look {\"b\":2}",
+            "end c1",
+            "call c1 look {}",
+        ],
+        &[first, second],
+    );
+}
+
+#[test]
+fn the_parts_of_reasoning_are_paragraphs() {
+    let delta = |place: usize, part: usize, text: &str| {
+        event("reasoning_summary_text.delta", place, json!({"summary_index": part, "delta": text}))
+    };
+    let part = |part: usize| {
+        event("reasoning_summary_part.added", 0, json!({"summary_index": part, "part": {}}))
+    };
+    let (first, second) = (reasoned(&["ab", "", "c"]), reasoned(&["d"]));
+    check(
+        &[
+            added(0, &reasoned(&[])),
+            part(0),
+            delta(0, 0, "a"),
+            delta(0, 0, "b"),
+            part(1),
+            delta(0, 1, ""),
+            part(2),
+            delta(0, 2, "c"),
+            done(0, &first),
+            delta(1, 0, "d"),
+            done(1, &second),
+        ],
+        &["thinking a", "thinking b", "thinking \n\n", "thinking c", "thinking d"],
+        &[first, second],
+    );
+    let open = json!({"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "raw"}]});
+    check(
+        &[
+            event("reasoning_text.delta", 0, json!({"content_index": 0, "delta": "raw"})),
+            done(0, &open),
+        ],
+        &["thinking raw"],
+        &[open],
+    );
+}
+
+/// The deltas had both, and the message the summary.
+#[test]
+fn reasoning_with_a_summary_and_its_text_is_shown_once() {
+    let both =
+        json!({"type": "reasoning", "summary": [{"text": "short"}], "content": [{"text": "long"}]});
+    check(
+        &[
+            event("reasoning_summary_text.delta", 0, json!({"delta": "short"})),
+            event("reasoning_text.delta", 0, json!({"delta": "long"})),
+            done(0, &both),
+        ],
+        &["thinking short"],
+        &[both],
+    );
+}
+
+#[test]
+fn a_refusal_is_told_as_text() {
+    let refused = json!({"type": "message", "content": [{"type": "refusal", "refusal": "No."}]});
+    let events = [
+        event("refusal.delta", 0, json!({"delta": "No."})),
+        event("refusal.done", 0, json!({"refusal": "No."})),
+        done(0, &refused),
+    ];
+    check(&events, &["text No."], std::slice::from_ref(&refused));
+    let events = read(&[done(0, &refused), completed(json!([refused]))]);
+    assert_eq!(response_of(&events).stop_reason, StopReason::Refusal);
+}
+
+#[test]
+fn a_custom_call_has_free_text() {
+    let custom =
+        json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "x y"});
+    check(
+        &[
+            added(
+                0,
+                &json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": ""}),
+            ),
+            event("custom_tool_call_input.delta", 0, json!({"delta": "x y"})),
+            done(0, &custom),
+        ],
+        &["start c1 sql", "input c1 x y", "end c1", "call c1 sql \"x y\""],
+        &[custom],
+    );
+}
+
+/// Servers that are not quite compatible, and fast ones, send no pieces.
+#[test]
+fn what_does_not_come_in_pieces_comes_whole() {
+    let items = [
+        reasoned(&["a", "b"]),
+        said("Hi"),
+        called("c1", json!("{\"a\":1}")),
+        called("c2", json!({"b": 2})),
+        called("c3", json!("")),
+    ];
+    let deltas = [
+        "thinking a\n\nb",
+        "text Hi",
+        "start c1 look",
+        "input c1 {\"a\":1}",
+        "end c1",
+        "call c1 look {\"a\":1}",
+        "start c2 look",
+        "input c2 {\"b\":2}",
+        "end c2",
+        "call c2 look {\"b\":2}",
+        "start c3 look",
+        "end c3",
+        "call c3 look {}",
+    ];
+    let whole: Vec<_> = items.iter().enumerate().map(|(place, item)| done(place, item)).collect();
+    check(&whole, &deltas, &items);
+    // Only the last event has them.
+    let events = read(&[created(), completed(json!(items))]);
+    response_of(&events);
+    assert_eq!(short(&events), deltas);
+    // The last event has more than came before it.
+    let events = read(&[created(), done(0, &items[0]), completed(json!(items))]);
+    response_of(&events);
+    assert_eq!(short(&events), deltas);
+}
+
+/// The first was lost where the last event has no items.
+#[test]
+fn items_that_have_all_the_same_place_are_kept() {
+    let items = [said("a"), called("c1", json!("{}"))];
+    let whole: Vec<_> = items.iter().map(|item| done(0, item)).collect();
+    let events = read(&[whole, vec![completed(json!([]))]].concat());
+    assert_eq!(response_of(&events).message.content.len(), 2);
+}
+
+#[test]
+fn a_call_whose_name_comes_at_its_end() {
+    let call = called("c1", json!("{}"));
+    check(
+        &[
+            added(0, &json!({"type": "function_call", "id": "fc_1", "status": "in_progress"})),
+            event("function_call_arguments.delta", 0, json!({"delta": "{}"})),
+            done(0, &call),
+        ],
+        &["start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
+        &[call],
+    );
+}
+
+#[test]
+fn arguments_that_were_cut_are_never_run() {
+    let mut cut = called("c1", json!("{\"a\":"));
+    cut["status"] = json!("incomplete");
+    let incomplete = json!({"type": "response.incomplete", "response": {"id": "resp_1", "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [cut]}});
+    let events = read(&[created(), done(0, &cut), incomplete]);
+    let response = response_of(&events);
+    assert_eq!(response.stop_reason, StopReason::MaxTokens);
+    assert_eq!(short(&events), ["start c1 look", "input c1 {\"a\":", "end c1"]);
+    // The beginning said what the end does not.
+    assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
+}
+
+#[test]
+fn events_that_are_not_known_are_passed_over() {
+    let message = said("a");
+    check(
+        &[
+            json!({"type": "response.audio.delta", "delta": {"an": "object"}, "output_index": "x"}),
+            json!({"type": "response.web_search_call.searching", "output_index": 0, "item": 7}),
+            json!({"type": "keepalive", "sequence_number": 3}),
+            json!({"no": "type"}),
+            event("output_text.delta", 0, json!({"delta": "a"})),
+            event("output_text.annotation.added", 0, json!({"annotation": {}})),
+            done(0, &message),
+        ],
+        &["text a"],
+        &[message],
+    );
+    let bytes = [b": hi\n\ndata:\n\ndata: [DONE]\n\n".to_vec(), sse(&[completed(json!([]))])];
+    response_of(&read_bytes::<ResponseAnswer>(&bytes.concat()));
+}
+
+#[test]
+fn nothing_after_the_end_is_read() {
+    let bytes = [sse(&[completed(json!([]))]), b"data: nonsense\n\ndata: [DONE]\n\n".to_vec()];
+    response_of(&read_bytes::<ResponseAnswer>(&bytes.concat()));
+}
+
+#[test]
+fn an_error_within_the_stream() {
+    let failed = |error: Value| json!({"type": "response.failed", "response": {"status": "failed", "error": error}});
+    for (json, kind, text) in [
+        (
+            json!({"type": "error", "error": {"type": "server_error", "code": null, "message": "why"}}),
+            "StreamError",
+            "stream error: in the stream server_error: why",
+        ),
+        (
+            json!({"type": "error", "code": "server_is_overloaded", "message": "why", "param": null}),
+            "ServiceUnavailable",
+            "service unavailable: in the stream server_is_overloaded: why",
+        ),
+        (
+            json!({"type": "error", "code": null, "message": "why"}),
+            "StreamError",
+            "stream error: in the stream: why",
+        ),
+        (
+            json!({"type": "error"}),
+            "StreamError",
+            "stream error: in the stream: the server gives no reason",
+        ),
+        (
+            failed(json!({"code": "rate_limit_exceeded", "message": "why"})),
+            "RateLimit",
+            "rate limited",
+        ),
+        (
+            failed(json!(null)),
+            "StreamError",
+            "stream error: in the stream: the server gives no reason",
+        ),
+        (
+            json!({"type": "response.cancelled", "response": {"status": "cancelled"}}),
+            "StreamError",
+            "stream error: in the stream: the server gives no reason",
+        ),
+        (
+            json!({"error": {"message": "why sk-secret", "code": "invalid_api_key"}}),
+            "Authentication",
+            "authentication failed: in the stream invalid_api_key: why [redacted]",
+        ),
+    ] {
+        let events = [created(), event("output_text.delta", 0, json!({"delta": "a"})), json];
+        assert_eq!(check_error(&read(&events), kind), text);
+    }
+}
+
+#[test]
+fn what_is_no_event_is_an_error() {
+    let bytes = |data: &str| read_bytes::<ResponseAnswer>(format!("data: {data}\n\n").as_bytes());
+    for data in ["nonsense", "[7]", "{\"type\":\"response.output_text.delta\",\"delta\":7}"] {
+        let text = check_error(&bytes(data), "StreamError");
+        assert!(text.contains("an event is not as expected"), "{text}");
+    }
+    for data in ["{}", "[DONE]", ""] {
+        let text = check_error(&bytes(data), "StreamError");
+        assert!(text.contains("ended before the answer was complete"), "{text}");
+    }
+}

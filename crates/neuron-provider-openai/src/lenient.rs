@@ -1,0 +1,63 @@
+//! Reading what is not needed without losing what is: a count or a name in a form of its own must not
+//! cost an answer.
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer};
+use serde_json::Value;
+
+/// Reads a value, or its default where it is null or something else.
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned + Default,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// Reads a count, which some servers write as a decimal. One that makes no sense is none.
+pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(match value.as_u64() {
+        Some(count) => usize::try_from(count).ok(),
+        None => value.as_f64().filter(|count| (0.0..1e15).contains(count)).map(whole),
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is no less than zero, and small enough"
+)]
+fn whole(count: f64) -> usize {
+    count as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(json: &str, expected: Option<usize>) {
+        let read = count(&mut serde_json::Deserializer::from_str(json));
+        assert_eq!(read.unwrap(), expected, "{json}");
+    }
+
+    #[test]
+    fn a_count_in_every_form() {
+        check("7", Some(7));
+        check("7.0", Some(7));
+        check("0", Some(0));
+        for json in ["null", "-1", "-0.5", "1e300", "\"7\"", "[]", "{}", "true"] {
+            check(json, None);
+        }
+    }
+
+    #[test]
+    fn a_name_in_every_form() {
+        for (json, expected) in [("\"a\"", "a"), ("null", ""), ("7", ""), ("{}", "")] {
+            let read: String = or_default(&mut serde_json::Deserializer::from_str(json)).unwrap();
+            assert_eq!(read, expected);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Calls of tools: which pieces belong together, and what their arguments may look like.
+
+use super::*;
+
+/// Checks the content of calls, given as the lists of calls of each delta.
+#[track_caller]
+fn check_calls(deltas: impl IntoIterator<Item = Value>, calls: &[ContentBlock]) {
+    check(deltas.into_iter().map(|calls| json!({"tool_calls": calls})), calls);
+}
+
+#[test]
+fn calls_keep_together_by_index_by_id_or_by_coming_last() {
+    let (null, empty) = (json!(null), json!(""));
+    let (a, b) = (json!({"a": 1}), json!({"b": 2}));
+    let calls = [call("x", "look", a.clone()), call("y", "find", b.clone())];
+    let begin = |index: Value, id: &str, name: &str, arguments: &str| {
+        json!([function(index, json!(id), json!(name), json!(arguments))])
+    };
+    let more = |index: Value, id: &Value, name: &Value, arguments: &str| {
+        json!([function(index, id.clone(), name.clone(), json!(arguments))])
+    };
+    // Pieces of two calls at once.
+    let (zero, one) = (json!(0), json!(1));
+    check_calls(
+        [
+            begin(zero.clone(), "x", "look", ""),
+            begin(one.clone(), "y", "find", "{"),
+            more(zero.clone(), &null, &null, "{\"a\":"),
+            more(one, &null, &empty, "\"b\": 2}"),
+            more(zero.clone(), &empty, &null, "1}"),
+        ],
+        &calls,
+    );
+    // No index, and the same index.
+    for index in [null.clone(), zero] {
+        check_calls(
+            [
+                begin(index.clone(), "x", "look", ""),
+                more(index.clone(), &null, &null, "{\"a\":"),
+                more(index.clone(), &empty, &empty, "1}"),
+                begin(index.clone(), "y", "find", "{\"b\":"),
+                more(index.clone(), &null, &null, "2}"),
+            ],
+            &calls,
+        );
+        // Each piece says its id and its name.
+        check_calls(
+            [
+                begin(index.clone(), "x", "look", "{\"a\":"),
+                begin(index.clone(), "y", "find", "{\"b\":"),
+                begin(index.clone(), "x", "look", "1}"),
+                begin(index.clone(), "y", "find", "2}"),
+            ],
+            &calls,
+        );
+        // Whole calls of one delta.
+        check_calls(
+            [json!([
+                function(index.clone(), json!("x"), json!("look"), json!("{\"a\":1}")),
+                function(index.clone(), json!("y"), json!("find"), b.clone()),
+            ])],
+            &calls,
+        );
+    }
+    // The index comes once.
+    check_calls(
+        [begin(null.clone(), "x", "look", ""), more(json!(0), &null, &null, "{\"a\":1}")],
+        &calls[..1],
+    );
+    check_calls(
+        [
+            begin(json!(0), "x", "look", "{\"a\":"),
+            json!([{"id": "x", "function": {"arguments": "1}"}}]),
+        ],
+        &calls[..1],
+    );
+}
+
+/// The second call was taken for a piece of the first: `{"a":1}{"b":2}`.
+#[test]
+fn whole_calls_without_index_and_id_are_calls_of_their_own() {
+    let whole =
+        |name: &str, arguments: Value| json!({"function": {"name": name, "arguments": arguments}});
+    let (a, b) = (json!({"a": 1}), json!({"b": 2}));
+    let made = |index: usize, name: &str, input: &Value| {
+        call(&format!("call_cmpl_1_{index}"), name, input.clone())
+    };
+    for (first, second) in [("look", "find"), ("look", "look")] {
+        let calls = [made(0, first, &a), made(1, second, &b)];
+        let (one, two) = (whole(first, json!("{\"a\":1}")), whole(second, b.clone()));
+        check_calls([json!([one]), json!([two])], &calls);
+        check_calls([json!([one, two])], &calls);
+    }
+    let nothing = json!({});
+    let calls = [made(0, "look", &nothing), made(1, "look", &nothing)];
+    check_calls([json!([whole("look", json!("")), whole("look", json!(""))])], &calls);
+    check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
+}
+
+/// A name was said again with every piece.
+#[test]
+fn a_name_may_be_repeated_with_every_piece() {
+    let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
+    let calls = [call("call_cmpl_1_0", "look", json!({"a": 1}))];
+    check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
+    let piece = |arguments: &str| json!([{"function": {"name": "look", "arguments": arguments}}]);
+    check_calls([piece(""), piece("{\"a\""), piece(":1}")], &calls);
+}
+
+#[test]
+fn a_call_that_is_said_again_at_the_end_is_one() {
+    let whole = json!([function(json!(0), json!("x"), json!("look"), json!("{\"a\":1}"))]);
+    check_calls([whole.clone(), whole], &[call("x", "look", json!({"a": 1}))]);
+}
+
+#[test]
+fn an_id_that_comes_after_the_name_begins_no_other_call() {
+    check_calls(
+        [
+            json!([{"index": 0, "function": {"name": "look"}}]),
+            json!([{"index": 0, "id": "late", "function": {"arguments": "{\"a\":1}"}}]),
+        ],
+        &[call("call_cmpl_1_0", "look", json!({"a": 1}))],
+    );
+    check_calls(
+        [
+            json!([{"index": 0, "id": "early"}]),
+            json!([{"index": 0, "function": {"arguments": "{\"a\""}}]),
+            json!([{"index": 0, "function": {"name": "look", "arguments": ":1}"}}]),
+        ],
+        &[call("early", "look", json!({"a": 1}))],
+    );
+}
+
+#[test]
+fn what_says_nothing_is_no_call() {
+    check_calls([json!([{}]), json!([{"index": 0}]), json!([]), json!(null)], &[]);
+    check_calls([json!([{"index": null, "id": null, "function": null, "type": "function"}])], &[]);
+}
+
+#[test]
+fn arguments_in_every_form() {
+    let whole =
+        |arguments: Value| json!([function(json!(0), json!("x"), json!("look"), arguments)]);
+    for (arguments, input) in [
+        (json!(""), json!({})),
+        (json!(null), json!({})),
+        (json!({}), json!({})),
+        (json!({"a": {"b": [1]}}), json!({"a": {"b": [1]}})),
+        (json!("{\"z\": 1, \"a\": 2}"), json!({"z": 1, "a": 2})),
+        (json!("{\"a\":"), ToolCall::invalid_json_input("{\"a\":")),
+        (json!("nonsense"), ToolCall::invalid_json_input("nonsense")),
+    ] {
+        check_calls([whole(arguments)], &[call("x", "look", input)]);
+    }
+}
+
+#[test]
+fn a_custom_call_has_free_text() {
+    let events = read(&answer(
+        [
+            json!({"tool_calls": [{"index": 0, "id": "c1", "type": "custom", "custom": {"name": "sql", "input": ""}}]}),
+            json!({"tool_calls": [{"index": 0, "custom": {"input": "select "}}]}),
+            json!({"tool_calls": [{"index": 0, "custom": {"input": "1"}}]}),
+        ],
+        "tool_calls",
+    ));
+    let json =
+        json!({"id": "c1", "type": "custom", "custom": {"name": "sql", "input": "select 1"}});
+    let expected = raw(json, Some(call("c1", "sql", json!("select 1"))));
+    assert_eq!(response_of(&events).message.content, [expected]);
+}
+
+/// It was kept as a field without meaning: the reason to stop said that a tool is called, and there
+/// was no call.
+#[test]
+fn the_call_of_old_servers_is_a_call() {
+    let events = read(&answer(
+        [
+            json!({"function_call": {"name": "look", "arguments": ""}}),
+            json!({"function_call": {"arguments": "{\"a\":"}}),
+            json!({"function_call": {"arguments": "1}"}}),
+        ],
+        "function_call",
+    ));
+    let response = response_of(&events);
+    let expected = call("call_cmpl_1_0", "look", json!({"a": 1}));
+    assert_eq!(response.message.content, [expected]);
+    assert_eq!(response.stop_reason, StopReason::ToolUse);
+}

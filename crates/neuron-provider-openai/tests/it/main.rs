@@ -1,0 +1,3 @@
+//! The provider over real connections. One binary, so that it links once.
+
+mod conformance;
