@@ -1,0 +1,68 @@
+//! What users write who have read the book.
+
+use neuron_provider_openai::OpenAi;
+use neuron_testing::ServerReply;
+use neuron_types::*;
+use serde_json::json;
+
+use crate::support::{RawServer, soon, start};
+
+/// A server of one answer, as a mock of HTTP plays it: no fields but those that count.
+#[tokio::test]
+async fn a_mocked_endpoint() {
+    let server = RawServer::bind().await;
+    let body = json!({
+        "id": "chatcmpl-123",
+        "model": "gpt-4o",
+        "choices": [{
+            "index": 0,
+            "message": { "role": "assistant", "content": "Hello!" },
+            "finish_reason": "stop"
+        }],
+        "usage": { "prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15 }
+    })
+    .to_string();
+    let client = OpenAi::new("test-key").base_url(server.url());
+    let asked = client.complete(CompletionRequest {
+        model: "gpt-4o".to_string(),
+        messages: vec![Message::user("Hi")],
+        ..Default::default()
+    });
+    let serve = async {
+        let mut connection = server.request().await;
+        connection.head(200, "application/json", body.len()).await;
+        connection.write(&body).await;
+    };
+    let (response, ()) = soon(async { tokio::join!(asked, serve) }).await;
+    let response = response.unwrap();
+    assert_eq!(response.stop_reason, StopReason::EndTurn);
+    assert_eq!(response.id, "chatcmpl-123");
+    assert_eq!(response.message, Message::assistant("Hello!"));
+    assert_eq!((response.usage.input_tokens, response.usage.output_tokens), (10, 5));
+}
+
+#[tokio::test]
+async fn embeddings_of_two_sentences() {
+    let vectors = EmbeddingResponse {
+        embeddings: vec![vec![0.1, 0.2], vec![0.3, 0.4]],
+        model: "text-embedding-3-small".into(),
+        usage: EmbeddingUsage { prompt_tokens: 14, total_tokens: 14 },
+    };
+    let server = start([ServerReply::from(vectors)]).await;
+    let client = OpenAi::new("test-key").base_url(server.url());
+    let response = client
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-small".to_string(),
+            input: vec![
+                "Rust is a systems programming language.".to_string(),
+                "Python is great for scripting.".to_string(),
+            ],
+            dimensions: None,
+            ..Default::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(response.embeddings.len(), 2);
+    assert_eq!(response.embeddings[0].len(), 2);
+    assert_eq!(response.usage.total_tokens, 14);
+}

@@ -1,0 +1,156 @@
+//! Embeddings over HTTP: both forms, any order, and what is no answer.
+
+use std::collections::HashMap;
+
+use neuron_provider_openai::OpenAi;
+use neuron_testing::openai::Dialect;
+use neuron_testing::{OpenAiServer, Reply, ServerReply};
+use neuron_types::{
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
+    ProviderError,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn vectors() -> EmbeddingResponse {
+    EmbeddingResponse {
+        embeddings: vec![vec![0.1, -2.5], vec![1e-20, f32::MAX], vec![0.0, 1.0]],
+        model: "the-model".into(),
+        usage: EmbeddingUsage { prompt_tokens: 7, total_tokens: 9 },
+    }
+}
+
+fn texts() -> EmbeddingRequest {
+    EmbeddingRequest {
+        input: vec!["one".into(), "zwei 🦀".into(), " ".into()],
+        ..Default::default()
+    }
+}
+
+fn as_base64() -> EmbeddingRequest {
+    let extra = HashMap::from([("encoding_format".to_owned(), json!("base64"))]);
+    EmbeddingRequest { extra, ..texts() }
+}
+
+fn provider(server: &OpenAiServer) -> OpenAi {
+    OpenAi::new(OpenAiServer::API_KEY).base_url(server.url())
+}
+
+#[tokio::test]
+async fn vectors_in_either_form_and_in_any_order() {
+    for dialect in [
+        Dialect::default(),
+        Dialect::default().shuffled_embeddings(),
+        Dialect::default().floats_only(),
+        Dialect::default().floats_only().shuffled_embeddings(),
+    ] {
+        let replies = [ServerReply::from(vectors()), ServerReply::from(vectors())];
+        let server = OpenAiServer::builder().dialect(dialect).start(replies).await.unwrap();
+        let provider = provider(&server);
+        assert_eq!(provider.embed(texts()).await.unwrap(), vectors());
+        assert_eq!(provider.embed(as_base64()).await.unwrap(), vectors());
+        server.assert_complete();
+    }
+}
+
+#[tokio::test]
+async fn what_is_sent() {
+    let server = start([ServerReply::from(vectors()), ServerReply::from(vectors())]).await;
+    let provider = provider(&server).model("for-completions").organization("org-1");
+    provider.embed(texts()).await.unwrap();
+    provider
+        .embed(EmbeddingRequest {
+            model: "text-embedding-3-large".into(),
+            dimensions: Some(2),
+            ..as_base64()
+        })
+        .await
+        .unwrap();
+    let sent = server.requests();
+    assert_eq!(sent[0].path, "/v1/embeddings");
+    assert_eq!(sent[0].header("openai-organization"), Some("org-1"));
+    let input = json!(["one", "zwei 🦀", " "]);
+    assert_eq!(
+        server.bodies(),
+        [
+            json!({"model": "text-embedding-3-small", "input": input}),
+            json!({"model": "text-embedding-3-large", "dimensions": 2, "encoding_format": "base64", "input": input}),
+        ]
+    );
+}
+
+async fn fails(reply: impl Into<ServerReply>, request: EmbeddingRequest) -> EmbeddingError {
+    let server = start([reply]).await;
+    soon(provider(&server).embed(request)).await.unwrap_err()
+}
+
+#[tokio::test]
+async fn no_texts_and_empty_texts_are_refused() {
+    for (input, text) in [
+        (vec![], "Invalid 'input': empty array."),
+        (vec![String::new()], "Invalid 'input': input cannot be an empty string."),
+    ] {
+        let request = EmbeddingRequest { input, ..Default::default() };
+        let error = fails(vectors(), request).await;
+        assert!(matches!(error, EmbeddingError::InvalidRequest(_)), "{error:?}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn another_number_of_vectors_is_an_error() {
+    let mut fewer = vectors();
+    fewer.embeddings.pop();
+    let error = fails(fewer, texts()).await;
+    assert_eq!(error.to_string(), "3 texts were sent, and 2 vectors came back");
+    assert!(matches!(error, EmbeddingError::Other(_)));
+}
+
+#[tokio::test]
+async fn every_error_has_its_class() {
+    use ProviderError as E;
+    let error = |error: E| fails(Reply::error(error), texts());
+    let limited = error(E::RateLimit { retry_after: None }).await;
+    assert!(matches!(limited, EmbeddingError::RateLimit { .. }) && limited.is_retryable());
+    let refused = error(E::Authentication("no".into())).await;
+    assert!(matches!(refused, EmbeddingError::Authentication(_)) && !refused.is_retryable());
+    let gone = error(E::ModelNotFound("m".into())).await;
+    assert!(matches!(gone, EmbeddingError::InvalidRequest(_)), "{gone:?}");
+    let closed = error(E::Network("reset".into())).await;
+    assert!(matches!(closed, EmbeddingError::Network(_)) && closed.is_retryable());
+    let unpaid = error(E::InsufficientResources("pay".into())).await;
+    assert!(!unpaid.is_retryable(), "{unpaid:?}");
+}
+
+#[tokio::test]
+async fn a_success_that_is_no_answer() {
+    let raw = |json: Value| {
+        ServerReply::raw(200, [("content-type", "application/json")], json.to_string())
+    };
+    for (json, text) in [
+        (json!({}), "the response holds no embeddings (missing field `data`)"),
+        (json!({"data": null}), "the response holds no embeddings (missing field `data`)"),
+        (
+            json!({"data": [{"index": 0}]}),
+            "the response holds no embeddings (missing field `embedding`",
+        ),
+        (
+            json!({"error": {"message": "why", "code": 401}, "data": null}),
+            "authentication failed: in the answer: why",
+        ),
+        (
+            json!({"error": {"message": "why", "code": 401}, "data": []}),
+            "authentication failed: in the answer: why",
+        ),
+    ] {
+        let error = fails(raw(json), texts()).await.to_string();
+        assert!(error.starts_with(text), "{error}");
+    }
+    // What is not needed may have any form.
+    let item = |index: usize| json!({"index": index, "embedding": [1, 2.5]});
+    let loose = json!({"data": [item(0), item(1), item(2)], "model": null, "usage": null});
+    let server = start([raw(loose)]).await;
+    let response = provider(&server).embed(texts()).await.unwrap();
+    assert_eq!(response.embeddings, vec![vec![1.0, 2.5]; 3]);
+}

@@ -1,0 +1,243 @@
+//! Answers, whole and streamed, and conversations of several turns.
+
+use neuron_testing::openai::Dialect;
+use neuron_testing::{OpenAiServer, Reply, ServerReply, Wire};
+use neuron_types::{
+    BoxedProvider, CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message,
+    Provider, Role, StopReason, StreamEvent, ToolCall,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+#[tokio::test]
+async fn an_answer_in_one_piece_and_as_a_stream() {
+    for api in APIS {
+        let server = start([Reply::from(answer()), Reply::from(answer()).chunk_chars(2)]).await;
+        let provider = api.provider(server.url());
+        let expected = api.read(&answer());
+        assert_eq!(provider.complete(ask("hi")).await.unwrap(), expected);
+        let handle = provider.complete_stream(ask("hi")).await;
+        let events = events(handle.unwrap()).await;
+        let texts: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                StreamEvent::TextDelta(text) => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(texts, ["añ", "🦀"]);
+        let Some(StreamEvent::ResponseComplete(response)) = events.last() else {
+            panic!("{events:?}");
+        };
+        assert_eq!(**response, expected);
+        server.assert_complete();
+    }
+}
+
+#[tokio::test]
+async fn however_the_bytes_are_written() {
+    for api in APIS {
+        for wire in [
+            Wire::default().split_every(1),
+            Wire::default().split_every(7).crlf(),
+            Wire::default().no_space().comments().padded(),
+        ] {
+            let replies = [ServerReply::from(answer()), ServerReply::from(answer())];
+            let server = OpenAiServer::builder().wire(wire).start(replies).await.unwrap();
+            let provider = api.provider(server.url());
+            let expected = api.read(&answer());
+            assert_eq!(provider.complete(ask("hi")).await.unwrap(), expected);
+            let handle = provider.complete_stream(ask("hi")).await.unwrap();
+            assert_eq!(soon(handle.into_response()).await.unwrap(), expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_content_type_may_have_parameters_any_case_or_be_missing() {
+    for api in APIS {
+        for headers in [
+            vec![("content-type", "Text/Event-Stream;charset=UTF-8")],
+            vec![("content-type", "text/event-stream")],
+            vec![],
+        ] {
+            let server = start([ServerReply::raw(200, headers, api.bytes(&answer()))]).await;
+            let handle = api.provider(server.url()).complete_stream(ask("hi")).await;
+            let response = soon(handle.unwrap().into_response()).await.unwrap();
+            assert_eq!(response, api.read(&answer()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn behind_a_pointer_and_in_a_task() {
+    let server = start([answer(), answer()]).await;
+    let provider = BoxedProvider::new(Api::Chat.provider(server.url()));
+    assert_eq!(provider.info().name, "openai");
+    let whole = tokio::spawn({
+        let provider = provider.clone();
+        async move { provider.complete(ask("hi")).await }
+    });
+    assert_eq!(soon(whole).await.unwrap().unwrap(), answer());
+    let streamed = tokio::spawn(async move {
+        let handle = provider.complete_stream_ref(&ask("hi")).await?;
+        handle.into_response().await
+    });
+    assert_eq!(soon(streamed).await.unwrap().unwrap(), answer());
+}
+
+/// Answers the calls of the last message, as an agent does.
+fn answer_calls(request: &mut CompletionRequest) {
+    let last = request.messages.last().unwrap();
+    let results = last.tool_uses().map(|call| ContentBlock::ToolResult {
+        tool_use_id: call.id.to_owned(),
+        content: vec![ContentItem::Text(format!("result of {}", call.id))],
+        is_error: ToolCall::invalid_json(call.input).is_some(),
+    });
+    let content = results.collect();
+    request.messages.push(Message { role: Role::User, content });
+}
+
+/// Lets the model and the tools take turns, every other one streamed, until no tool is called.
+async fn converse(
+    provider: &impl Provider,
+    request: &mut CompletionRequest,
+    turns: usize,
+) -> CompletionResponse {
+    for turn in 0..turns {
+        let response = match turn % 2 {
+            0 => {
+                let handle = provider.complete_stream_ref(request).await.unwrap();
+                soon(handle.into_response()).await.unwrap()
+            }
+            _ => provider.complete_ref(request).await.unwrap(),
+        };
+        request.messages.push(response.message.clone());
+        if response.stop_reason != StopReason::ToolUse {
+            return response;
+        }
+        answer_calls(request);
+    }
+    panic!("more than {turns} turns");
+}
+
+/// The server refuses what the vendor refuses, and every answer goes back to it.
+#[tokio::test]
+async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
+    let call =
+        |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "look".into(), input };
+    let cut = ToolCall::invalid_json_input("{\"a\":");
+    let replies = || {
+        [
+            Reply::message(vec![call("c1", json!({"at": [1, 2]}))]).thinking("hm", "sig"),
+            Reply::message(vec![call("c2", json!({})), call("c3", cut.clone())]).with_text("And?"),
+            Reply::message(vec![call("c4", json!({"z": 1, "a": 2}))]).thinking("", "sig2"),
+            Reply::text("Done.").thinking("at last", "sig3"),
+        ]
+    };
+    for api in APIS {
+        for stop_with_calls in [false, true] {
+            let dialect = match stop_with_calls {
+                true => Dialect::default().stop_with_calls().without_call_index(),
+                false => Dialect::default(),
+            };
+            let builder = OpenAiServer::builder().dialect(dialect);
+            let server = builder.start(replies()).await.unwrap();
+            let provider = api.provider(server.url());
+            let mut request = CompletionRequest {
+                tools: vec![look()],
+                system: Some("be kind".into()),
+                ..ask("hi")
+            };
+            let last = converse(&provider, &mut request, 4).await;
+            assert_eq!(last.message.text(), "Done.");
+            server.assert_complete();
+            check_growth(api, &server.bodies());
+        }
+    }
+}
+
+#[track_caller]
+fn check_growth(api: Api, bodies: &[Value]) {
+    let said = if api == Api::Chat { "messages" } else { "input" };
+    for pair in bodies.windows(2) {
+        let list = |body: &Value| body[said].as_array().unwrap().clone();
+        assert!(list(&pair[1]).starts_with(&list(&pair[0])));
+        assert!(list(&pair[1]).len() > list(&pair[0]).len());
+    }
+}
+
+/// Reasoning with its encrypted content, ids, and items of the vendor's own tools.
+#[tokio::test]
+async fn items_go_back_byte_for_byte() {
+    let items = r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAAB+/=\u00e9","status":null},{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"x"}},{"type":"function_call","id":"fc_1","call_id":"call_1","status":"completed","name":"look","arguments":"{ \"z\": 1.0, \"a\": 2 }"}"#;
+    let body = format!(r#"{{"id":"resp_1","model":"m","status":"completed","output":[{items}]}}"#);
+    let completed = format!("data: {{\"type\":\"response.completed\",\"response\":{body}}}\n\n");
+    let whole = ServerReply::raw(200, [("content-type", "application/json")], body);
+    let streamed = ServerReply::raw(200, [("content-type", "text/event-stream")], completed);
+    for reply in [streamed, whole] {
+        let is_streamed = reply_is_streamed(&reply);
+        let server = start([reply, ServerReply::from("Done.")]).await;
+        let provider = Api::Responses.provider(server.url());
+        let mut request = CompletionRequest { tools: vec![look()], ..ask("hi") };
+        let response = match is_streamed {
+            true => {
+                let handle = provider.complete_stream_ref(&request).await.unwrap();
+                soon(handle.into_response()).await.unwrap()
+            }
+            false => provider.complete_ref(&request).await.unwrap(),
+        };
+        assert_eq!(response.stop_reason, StopReason::ToolUse);
+        // As a session stores it.
+        let stored = serde_json::to_string(&response.message).unwrap();
+        request.messages.push(serde_json::from_str(&stored).unwrap());
+        answer_calls(&mut request);
+        provider.complete_ref(&request).await.unwrap();
+        let sent = String::from_utf8(server.requests()[1].body.clone()).unwrap();
+        let items = items.replace("\\u00e9", "é");
+        assert!(sent.contains(&items), "{sent}");
+        let result =
+            r#"{"type":"function_call_output","call_id":"call_1","output":"result of call_1"}"#;
+        assert!(sent.contains(&format!("{items},{result}")), "{sent}");
+    }
+}
+
+fn reply_is_streamed(reply: &ServerReply) -> bool {
+    format!("{reply:?}").contains("text/event-stream")
+}
+
+/// The limit of tokens came while the model was thinking: the next request was refused.
+#[tokio::test]
+async fn a_conversation_goes_on_after_an_answer_that_was_cut_while_thinking() {
+    let thinking = Reply::message(Vec::new())
+        .thinking("a long thought", "sig")
+        .stop_reason(StopReason::MaxTokens);
+    for api in APIS {
+        let server = start([thinking.clone(), Reply::text("Here you are.")]).await;
+        let provider = api.provider(server.url());
+        let mut request = ask("hi");
+        let response = provider.complete_ref(&request).await.unwrap();
+        assert_eq!(response.stop_reason, StopReason::MaxTokens);
+        request.messages.extend([response.message, Message::user("go on")]);
+        let response = provider.complete_ref(&request).await.unwrap();
+        assert_eq!(response.message.text(), "Here you are.");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_after_a_refusal() {
+    for api in APIS {
+        let refusal = Reply::text("I cannot.").stop_reason(StopReason::Refusal);
+        let server = start([refusal, Reply::text("Sure.")]).await;
+        let provider = api.provider(server.url());
+        let mut request = ask("hi");
+        let response = provider.complete_ref(&request).await.unwrap();
+        assert_eq!(response.stop_reason, StopReason::Refusal);
+        assert_eq!(response.message.text(), "I cannot.");
+        request.messages.extend([response.message, Message::user("another thing")]);
+        provider.complete_ref(&request).await.unwrap();
+        let sent = server.bodies()[1].to_string();
+        assert!(sent.contains(r#""refusal":"I cannot.""#), "{sent}");
+    }
+}

@@ -1,0 +1,160 @@
+//! Conversations that move from one provider to another: each accepts what the others wrote.
+
+use neuron_provider_anthropic::Anthropic;
+use neuron_testing::{AnthropicServer, Reply, ServerReply};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, StopReason,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input: json!({"a": 1}) }
+}
+
+fn results(ids: &[&str]) -> Message {
+    let result = |id: &&str| ContentBlock::ToolResult {
+        tool_use_id: (*id).to_owned(),
+        content: vec![ContentItem::Text(format!("result of {id}"))],
+        is_error: false,
+    };
+    Message { role: Role::User, content: ids.iter().map(result).collect() }
+}
+
+fn talk(messages: Vec<Message>) -> CompletionRequest {
+    CompletionRequest { messages, tools: vec![look()], max_tokens: Some(64), ..Default::default() }
+}
+
+/// What Anthropic's models leave in a conversation.
+fn anthropics() -> Vec<Message> {
+    let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() };
+    let search =
+        json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}});
+    let found =
+        json!({"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": []});
+    let cited = json!({"type": "text", "text": "cited", "citations": [{"type": "char_location"}]});
+    let called = json!({"type": "tool_use", "id": "toolu_2", "name": "look", "input": {}, "caller": {"type": "direct"}});
+    let compacted = json!({"type": "compaction", "content": "so far", "encrypted_content": "x"});
+    let summary = ContentBlock::Compaction { content: "so far".into() };
+    vec![
+        Message::user("hi"),
+        Message {
+            role: Role::Assistant,
+            content: vec![
+                thinking,
+                ContentBlock::RedactedThinking { data: "xyz".into() },
+                raw("anthropic", search, None),
+                raw("anthropic", found, None),
+                raw("anthropic", cited, Some(text("cited"))),
+                call("toolu_1"),
+                raw("anthropic", called, Some(call("toolu_2"))),
+            ],
+        },
+        results(&["toolu_1", "toolu_2"]),
+        Message {
+            role: Role::Assistant,
+            content: vec![raw("anthropic", compacted, Some(summary)), text("\n\n"), text("Done.")],
+        },
+        // An answer that was cut while the model was thinking.
+        Message {
+            role: Role::Assistant,
+            content: vec![ContentBlock::Thinking { thinking: "h".into(), signature: "s".into() }],
+        },
+        Message::user("thanks"),
+    ]
+}
+
+#[tokio::test]
+async fn a_conversation_of_anthropics_goes_on_here() {
+    for api in APIS {
+        let server = start(["You are welcome."]).await;
+        let response = api.provider(server.url()).complete(talk(anthropics())).await.unwrap();
+        assert_eq!(response.message.text(), "You are welcome.");
+        let sent = server.bodies()[0].to_string();
+        for said in ["cited", "toolu_1", "result of toolu_2", "so far", "Done."] {
+            assert!(sent.contains(said), "{said} is not in {sent}");
+        }
+        for private in ["srvtoolu_1", "xyz", "char_location", "sig"] {
+            assert!(!sent.contains(private), "{private} is in {sent}");
+        }
+    }
+}
+
+/// Lets this API answer: a thought, two calls, a text and a refusal.
+async fn history_of(api: Api) -> Vec<Message> {
+    let calls = [("call_1", "look", json!({"a": 1})), ("call_2", "look", json!({}))];
+    let server = start([
+        ServerReply::from(Reply::tool_calls(calls).with_text("Let me see.").thinking("hm", "enc")),
+        Reply::message(Vec::new())
+            .thinking("cut off", "enc")
+            .stop_reason(StopReason::MaxTokens)
+            .into(),
+        Reply::text("Here.").thinking("so", "enc").into(),
+        Reply::text("I cannot.").stop_reason(StopReason::Refusal).into(),
+    ])
+    .await;
+    let provider = api.provider(server.url());
+    let mut request = talk(vec![Message::user("hi")]);
+    let turns = [
+        results(&["call_1", "call_2"]),
+        Message::user("go on"),
+        Message::user("a"),
+        Message::user("b"),
+    ];
+    for turn in turns {
+        let response = provider.complete_ref(&request).await.unwrap();
+        request.messages.extend([response.message, turn]);
+    }
+    request.messages
+}
+
+#[tokio::test]
+async fn a_conversation_moves_between_both_apis_and_to_anthropic() {
+    for from in APIS {
+        let history = history_of(from).await;
+        for to in APIS {
+            let server = start(["Fine."]).await;
+            let provider = to.provider(server.url());
+            provider.complete(talk(history.clone())).await.unwrap();
+            check_sent(&server.bodies()[0].to_string(), from == to);
+        }
+        let server = AnthropicServer::start(["Fine."]).await.unwrap();
+        let provider = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+        provider.complete(talk(history.clone())).await.unwrap();
+        check_sent(&server.bodies()[0].to_string(), false);
+    }
+}
+
+#[track_caller]
+fn check_sent(sent: &str, is_same: bool) {
+    for said in ["Let me see.", "call_1", "result of call_2", "Here.", "I cannot."] {
+        assert!(sent.contains(said), "{said} is not in {sent}");
+    }
+    for private in ["\"rs_", "\"msg_", "\"fc_", "encrypted_content\":"] {
+        assert!(is_same || !sent.contains(private), "{private} is in {sent}");
+    }
+}
+
+/// There and back: what the first provider wrote goes back to it as it was.
+#[tokio::test]
+async fn a_conversation_comes_back_with_what_only_its_provider_reads() {
+    let mut history = history_of(Api::Responses).await;
+    let server = AnthropicServer::start(["Fine."]).await.unwrap();
+    let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+    let response = anthropic.complete(talk(history.clone())).await.unwrap();
+    history.extend([response.message, Message::user("back again")]);
+    let server = start(["Welcome."]).await;
+    Api::Responses.provider(server.url()).complete(talk(history)).await.unwrap();
+    let sent = server.bodies()[0].to_string();
+    assert!(sent.contains(r#""encrypted_content":"enc""#), "{sent}");
+    assert!(sent.contains("Fine."), "{sent}");
+}
