@@ -259,6 +259,13 @@ mod tests {
                 "insufficient resources: 429 insufficient_quota: why (request id req_h)",
             ),
             (
+                429,
+                "billing_not_active",
+                json!("billing_not_active"),
+                "InsufficientResources",
+                "insufficient resources: 429 billing_not_active: why (request id req_h)",
+            ),
+            (
                 500,
                 "server_error",
                 json!(null),
@@ -337,6 +344,31 @@ mod tests {
     }
 
     #[test]
+    fn an_error_is_found_where_servers_put_it() {
+        let found = |json: Value| ApiError::find(json).map(|error| error.message().to_owned());
+        let why = Some("why".to_owned());
+        assert_eq!(found(json!({"error": {"message": "why"}})), why);
+        assert_eq!(found(json!({"error": "why", "message": "not this"})), why);
+        assert_eq!(found(json!({"object": "error", "message": "why"})), why);
+        assert_eq!(found(json!({"error": {"message": ["a", 1]}})), Some("[\"a\",1]".into()));
+        for none in [json!({}), json!([]), json!({"error": null}), json!({"message": null})] {
+            assert_eq!(found(none), None);
+        }
+        for none in [json!(null), json!(""), json!(false), json!([]), json!(7)] {
+            assert_eq!(found(json!({"error": none})), None);
+        }
+    }
+
+    /// In a stream nothing can be taken back; an answer that is not there can be asked for again.
+    #[test]
+    fn a_failure_of_the_server_in_place_of_an_answer_can_be_tried_again() {
+        let error = |kind: &str| ApiError::read(json!({"type": kind, "message": "why"})).unwrap();
+        assert_eq!(from_answer(&error("server_error")).kind(), "ServiceUnavailable");
+        assert_eq!(from_event(&error("server_error")).kind(), "StreamError");
+        assert_eq!(from_answer(&error("new")).kind(), "Other");
+    }
+
+    #[test]
     fn an_error_within_a_stream_keeps_its_class() {
         for (kind, code, class) in [
             ("server_error", json!(null), "StreamError"),
@@ -348,6 +380,12 @@ mod tests {
             ("upstream", json!(502), "ServiceUnavailable"),
             ("upstream", json!(402), "InsufficientResources"),
             ("upstream", json!(7), "StreamError"),
+            ("upstream", json!("503"), "ServiceUnavailable"),
+            // The status says more than the vendor's word for nearly everything.
+            ("invalid_request_error", json!(401), "Authentication"),
+            ("invalid_request_error", json!(429), "RateLimit"),
+            ("invalid_request_error", json!(400), "InvalidRequest"),
+            ("insufficient_quota", json!(429), "InsufficientResources"),
             ("something_new", json!("new"), "StreamError"),
         ] {
             let error = ApiError::read(body(kind, code)["error"].take()).unwrap();

@@ -32,7 +32,13 @@
 //!   `reasoning_details`) are kept in one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and
 //!   go back in the message. Reasoning that compatible servers send is
 //!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
-//! - Responses: each item is kept as it came, with its meaning beside it.
+//! - Responses: each item is kept as it came, with its meaning beside it. Reasoning that nothing
+//!   came of, because the answer was cut, is left out of the next request: the API refuses it.
+//! - A block that the caller writes in the API's own words, a
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message, is sent
+//!   as it is: speech in Chat Completions, the answer to one of the vendor's own tools in Responses.
+//! - A call by a name that is none, which models invent, goes back with `_` in place of what the API
+//!   refuses.
 //! - Images in the results of tools follow in a user message in Chat Completions, which takes them
 //!   nowhere else. Errors of tools are marked by the word `Error:`, as the API has no mark for them.
 //! - A budget for thinking has no equal here: the model reasons by

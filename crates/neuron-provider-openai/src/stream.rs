@@ -179,9 +179,16 @@ impl ChatAnswer {
             self.calls.push(OpenCall { index, ..OpenCall::default() });
             self.calls.len() - 1
         });
+        let begun = self.calls.iter().filter(|call| call.begun.is_some()).count();
         if let Some(call) = self.calls.get_mut(place) {
             call.is_custom |= is_custom;
-            call.extend(id, name, piece, || response::made_id(place, &self.id), events);
+            call.extend(id, name, piece, events);
+            if call.begun.is_none() && !call.name.is_empty() {
+                if call.id.is_empty() {
+                    (call.id, call.is_made) = (response::made_id(place, &self.id), true);
+                }
+                call.begin(begun, events);
+            }
         }
     }
 
@@ -215,7 +222,10 @@ impl ChatAnswer {
             let function = serde_json::from_value(old).ok();
             self.extend_call(WireCall { function, ..WireCall::default() }, true, events);
         }
-        for (place, mut call) in std::mem::take(&mut self.calls).into_iter().enumerate() {
+        let mut calls: Vec<_> = std::mem::take(&mut self.calls).into_iter().enumerate().collect();
+        // In the order in which readers heard of them.
+        calls.sort_by_key(|(_, call)| call.begun.unwrap_or(usize::MAX));
+        for (place, mut call) in calls {
             if call.id.is_empty() {
                 call.id = response::made_id(place, &self.id);
             }
@@ -246,8 +256,8 @@ struct OpenCall {
     is_made: bool,
     /// Its input is free text.
     is_custom: bool,
-    /// Its start was announced.
-    is_begun: bool,
+    /// Its start was announced, after so many others.
+    begun: Option<usize>,
 }
 
 /// What a piece is to a call.
@@ -283,7 +293,6 @@ impl OpenCall {
         id: String,
         name: String,
         piece: String,
-        make_id: impl FnOnce() -> String,
         events: &mut VecDeque<StreamEvent>,
     ) {
         if self.id.is_empty() {
@@ -293,21 +302,14 @@ impl OpenCall {
             self.name = name;
         }
         self.arguments.push_str(&piece);
-        if self.is_begun {
-            if !piece.is_empty() {
-                let id = self.id.clone();
-                events.push_back(StreamEvent::ToolUseInputDelta { id, delta: piece });
-            }
-        } else if !self.name.is_empty() {
-            if self.id.is_empty() {
-                (self.id, self.is_made) = (make_id(), true);
-            }
-            self.begin(events);
+        if self.begun.is_some() && !piece.is_empty() {
+            let id = self.id.clone();
+            events.push_back(StreamEvent::ToolUseInputDelta { id, delta: piece });
         }
     }
 
-    fn begin(&mut self, events: &mut VecDeque<StreamEvent>) {
-        self.is_begun = true;
+    fn begin(&mut self, number: usize, events: &mut VecDeque<StreamEvent>) {
+        self.begun = Some(number);
         let (id, name) = (self.id.clone(), self.name.clone());
         events.push_back(StreamEvent::ToolUseStart { id, name });
         if !self.arguments.is_empty() {
@@ -317,8 +319,8 @@ impl OpenCall {
     }
 
     fn finish(mut self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
-        if !self.is_begun {
-            self.begin(events);
+        if self.begun.is_none() {
+            self.begin(usize::MAX, events);
         }
         events.push_back(StreamEvent::ToolUseEnd { id: self.id.clone() });
         let block = if self.is_custom {

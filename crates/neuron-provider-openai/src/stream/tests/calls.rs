@@ -1,5 +1,9 @@
 //! Calls of tools: which pieces belong together, and what their arguments may look like.
 
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
 use super::*;
 
 /// Checks the content of calls, given as the lists of calls of each delta.
@@ -187,4 +191,34 @@ fn the_call_of_old_servers_is_a_call() {
     let expected = call("call_cmpl_1_0", "look", json!({"a": 1}));
     assert_eq!(response.message.content, [expected]);
     assert_eq!(response.stop_reason, StopReason::ToolUse);
+}
+
+/// A piece of a call, with any of its fields missing.
+fn piece() -> impl Strategy<Value = Value> {
+    let one_of = |values: Vec<Value>| prop::sample::select(values);
+    (
+        one_of(vec![json!(null), json!(0), json!(1)]),
+        one_of(vec![json!(null), json!(""), json!("x"), json!("y")]),
+        one_of(vec![json!(null), json!(""), json!("look"), json!("find")]),
+        one_of(vec![json!(null), json!(""), json!("{\"a\":"), json!("1}"), json!("{}"), json!({})]),
+    )
+        .prop_map(|(index, id, name, arguments)| function(index, id, name, arguments))
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_the_deltas_tell_of_the_message(
+        deltas in prop::collection::vec(prop::collection::vec(piece(), 0..3), 0..6),
+    ) {
+        let deltas = deltas.into_iter().map(|calls| json!({"content": "a", "tool_calls": calls}));
+        let events = read(&answer(deltas, "stop"));
+        let Some(StreamEvent::ResponseComplete(response)) = events.last() else {
+            panic!("{events:?}");
+        };
+        let ids: Vec<_> = response.message.tool_uses().map(|call| call.id).collect();
+        // A server that gives two calls one id is not to be helped.
+        if ids.iter().collect::<HashSet<_>>().len() == ids.len() {
+            response_of(&events);
+        }
+    }
 }
