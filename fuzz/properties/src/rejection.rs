@@ -1,0 +1,50 @@
+//! Errors by status: the class follows from status and body, and the text stays short.
+
+use neuron_http::reqwest::header::{HeaderMap, HeaderValue};
+use neuron_provider_anthropic as anthropic;
+use neuron_provider_ollama as ollama;
+use neuron_provider_openai as openai;
+use neuron_types::ProviderError;
+
+use crate::assert_short;
+
+/// Reads an error of the Messages API.
+pub fn anthropic(input: &[u8]) {
+    check(anthropic::wire::read_error, input);
+}
+
+/// Reads an error of OpenAI's.
+pub fn openai(input: &[u8]) {
+    check(openai::wire::read_error, input);
+}
+
+/// Reads an error of Ollama's.
+pub fn ollama(input: &[u8]) {
+    check(ollama::wire::read_error, input);
+}
+
+/// Headers that an error may be made from.
+const HEADERS: [&str; 5] =
+    ["retry-after", "retry-after-ms", "request-id", "x-request-id", "location"];
+
+/// The first two bytes are the status, the third is the length of a value for all headers, then come
+/// that value and the body.
+fn check(read: fn(u16, &HeaderMap, &[u8]) -> ProviderError, input: &[u8]) {
+    let [high, low, length, rest @ ..] = input else {
+        return;
+    };
+    let status = u16::from_be_bytes([*high, *low]);
+    let (value, body) = rest.split_at(rest.len().min((*length).into()));
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = HeaderValue::from_bytes(value) {
+        headers.extend(HEADERS.map(|name| (name.parse().ok(), value.clone())).into_iter());
+    }
+
+    let plain = read(status, &HeaderMap::new(), body);
+    let error = read(status, &headers, body);
+    assert_eq!(error.kind(), plain.kind());
+    assert_eq!(plain.retry_after(), None);
+    assert!(error.retry_after().is_none() || error.kind() == "RateLimit");
+    assert_short(&plain);
+    assert_short(&error);
+}

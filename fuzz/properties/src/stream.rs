@@ -1,0 +1,152 @@
+//! Streamed answers: the same events however the bytes are cut, one end, and a message that is what
+//! its pieces say.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use neuron_types::{CompletionResponse, ContentBlock, StreamEvent, ToolCall};
+
+use crate::pieces::Cut;
+use crate::vendor::{self, Vendor};
+use crate::{assert_short, echo};
+
+/// Reads a stream of the Messages API.
+pub fn anthropic(input: &[u8]) {
+    check(&vendor::ANTHROPIC, input);
+}
+
+/// Reads a stream of Chat Completions.
+pub fn chat(input: &[u8]) {
+    check(&vendor::CHAT, input);
+}
+
+/// Reads a stream of the Responses API.
+pub fn responses(input: &[u8]) {
+    check(&vendor::RESPONSES, input);
+}
+
+/// Reads a stream of Ollama's.
+pub fn ollama(input: &[u8]) {
+    check(&vendor::OLLAMA, input);
+}
+
+fn check(vendor: &Vendor, input: &[u8]) {
+    let cut = Cut::new(input);
+    let whole = read(vendor, vec![Bytes::copy_from_slice(cut.whole)]);
+    let in_pieces = read(vendor, cut.pieces());
+    assert_eq!(without_made_ids(&whole), without_made_ids(&in_pieces));
+
+    let Some((last, before)) = whole.split_last() else {
+        panic!("a stream without an end");
+    };
+    let is_end = |event: &StreamEvent| {
+        matches!(event, StreamEvent::ResponseComplete(_) | StreamEvent::Error(_))
+    };
+    assert!(!before.iter().any(is_end), "something follows the end: {whole:?}");
+    match last {
+        StreamEvent::ResponseComplete(response) => complete(vendor, before, response),
+        StreamEvent::Error(error) => assert_short(error),
+        other => panic!("{other:?} is no end"),
+    }
+}
+
+/// All events of a stream whose bytes are there.
+fn read(vendor: &Vendor, pieces: Vec<Bytes>) -> Vec<StreamEvent> {
+    let mut receiver = (vendor.read_stream)(pieces).receiver;
+    let mut context = Context::from_waker(Waker::noop());
+    let mut events = Vec::new();
+    loop {
+        match Pin::new(&mut receiver).poll_next(&mut context) {
+            Poll::Ready(Some(event)) => events.push(event),
+            Poll::Ready(None) => return events,
+            Poll::Pending => panic!("there is nothing to wait for"),
+        }
+    }
+}
+
+/// Events as text, without the random ids of calls whose server gave them none.
+fn without_made_ids(events: &[StreamEvent]) -> String {
+    const HEX_DIGITS: usize = 32;
+    let text = format!("{events:?}");
+    let mut parts = text.split("call_");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_made = part.len() >= HEX_DIGITS
+            && part.bytes().take(HEX_DIGITS).all(|byte| byte.is_ascii_hexdigit());
+        masked.push_str("call_");
+        masked.push_str(if is_made { &part[HEX_DIGITS..] } else { part });
+    }
+    masked
+}
+
+/// An answer that was read to its end.
+fn complete(vendor: &Vendor, before: &[StreamEvent], response: &CompletionResponse) {
+    let [deltas @ .., StreamEvent::Usage(usage), StreamEvent::MessageComplete(message)] = before
+    else {
+        panic!("usage and message do not come before the response: {before:?}");
+    };
+    assert_eq!(usage, &response.usage);
+    assert_eq!(message, &response.message);
+    assert!(deltas.iter().all(StreamEvent::is_delta), "{deltas:?}");
+    calls_begin_and_end(deltas);
+    if vendor.assembles {
+        pieces_make_the_message(deltas, response);
+    }
+    echo::check(vendor, response);
+}
+
+fn calls_begin_and_end(deltas: &[StreamEvent]) {
+    let mut open: HashMap<&str, usize> = HashMap::new();
+    for delta in deltas {
+        match delta {
+            StreamEvent::ToolUseStart { id, .. } => *open.entry(id).or_default() += 1,
+            StreamEvent::ToolUseInputDelta { id, .. } => {
+                assert!(open.get(id.as_str()).is_some_and(|calls| *calls > 0), "{deltas:?}");
+            }
+            StreamEvent::ToolUseEnd { id } => match open.get_mut(id.as_str()) {
+                Some(calls) if *calls > 0 => *calls -= 1,
+                _ => panic!("{id} ends and did not begin: {deltas:?}"),
+            },
+            _ => {}
+        }
+    }
+    assert!(open.values().all(|calls| *calls == 0), "a call does not end: {deltas:?}");
+}
+
+fn pieces_make_the_message(deltas: &[StreamEvent], response: &CompletionResponse) {
+    let message = &response.message;
+    let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
+    for delta in deltas {
+        match delta {
+            StreamEvent::TextDelta(piece) => text.push_str(piece),
+            StreamEvent::ThinkingDelta(piece) => thinking.push_str(piece),
+            StreamEvent::ToolUse { id, name, input } => calls.push((id, name, input)),
+            _ => {}
+        }
+    }
+    // A server may write several blocks at a time; the message has them one after the other.
+    assert_eq!(letters(&text), letters(&message.text()), "{deltas:?} made {message:?}");
+    let thoughts = message.content.iter().filter_map(|block| match block.portable()? {
+        ContentBlock::Thinking { thinking, .. } => Some(thinking.as_str()),
+        _ => None,
+    });
+    assert_eq!(letters(&thinking), letters(&thoughts.collect::<String>()), "{message:?}");
+
+    let whole = message.tool_uses().filter(|call| ToolCall::invalid_json(call.input).is_none());
+    assert_eq!(whole.count(), calls.len(), "{deltas:?} made {message:?}");
+    for (id, name, input) in calls {
+        let is_it = message
+            .tool_uses()
+            .any(|call| call.id == id && call.name == name && call.input == input);
+        assert!(is_it, "{id} is not in {message:?}");
+    }
+}
+
+fn letters(text: &str) -> Vec<char> {
+    let mut letters: Vec<char> = text.chars().collect();
+    letters.sort_unstable();
+    letters
+}
