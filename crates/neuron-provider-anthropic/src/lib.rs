@@ -40,6 +40,7 @@
 //! |---|---|
 //! | `client.rs` | [`Anthropic`]: settings, headers, the two calls |
 //! | `request.rs` | our request as the API's JSON |
+//! | `ids.rs` | the ids of tool calls, those of other vendors too |
 //! | `response.rs` | the API's JSON as our response |
 //! | `stream.rs` | the API's events as ours |
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
@@ -54,6 +55,7 @@
 mod betas;
 mod client;
 mod error;
+mod ids;
 mod request;
 mod response;
 mod stream;

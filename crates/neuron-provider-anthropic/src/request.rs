@@ -13,6 +13,8 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::ids::Ids;
+
 /// The provider's name in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "anthropic";
 
@@ -305,30 +307,34 @@ impl Serialize for Messages<'_> {
             role: &'static str,
             content: Content<'a>,
         }
-        let messages = self.0.iter().filter_map(|message| {
+        let mut ids = Ids::new(self.0);
+        let mut sequence = serializer.serialize_seq(None)?;
+        for message in self.0 {
             let role = match message.role {
                 Role::User => "user",
                 Role::Assistant => "assistant",
                 Role::System => "system",
             };
-            let content = Content(&message.content);
+            ids.take(message);
+            let content = Content { blocks: &message.content, ids: &ids };
             // The API rejects messages without content.
-            content.blocks().next().is_some().then_some(WireMessage { role, content })
-        });
-        let mut sequence = serializer.serialize_seq(None)?;
-        for message in messages {
-            sequence.serialize_element(&message)?;
+            if content.blocks().next().is_some() {
+                sequence.serialize_element(&WireMessage { role, content })?;
+            }
         }
         sequence.end()
     }
 }
 
 #[derive(Clone, Copy)]
-struct Content<'a>(&'a [ContentBlock]);
+struct Content<'a> {
+    blocks: &'a [ContentBlock],
+    ids: &'a Ids<'a>,
+}
 
 impl<'a> Content<'a> {
     fn blocks(self) -> impl Iterator<Item = Block<'a>> {
-        self.0.iter().filter_map(block)
+        self.blocks.iter().filter_map(move |block| self::block(block, self.ids))
     }
 }
 
@@ -386,7 +392,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 /// A block as the API takes it; `None` for what it would reject or does not know.
-fn block(block: &ContentBlock) -> Option<Block<'_>> {
+fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
@@ -395,10 +401,10 @@ fn block(block: &ContentBlock) -> Option<Block<'_>> {
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
         ContentBlock::ToolUse { id, name, input } => {
-            Block::ToolUse { id, name, input: Input(input) }
+            Block::ToolUse { id: ids.of(id), name, input: Input(input) }
         }
         ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
-            tool_use_id,
+            tool_use_id: ids.of(tool_use_id),
             content: Items { content, is_error: *is_error },
             is_error: *is_error,
         },
@@ -406,7 +412,7 @@ fn block(block: &ContentBlock) -> Option<Block<'_>> {
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Block::Raw(json),
-        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?),
+        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, ids),
         _ => return None,
     })
 }
@@ -473,9 +479,20 @@ enum Source<'a> {
 fn image(source: &ImageSource) -> Option<Source<'_>> {
     Some(match source {
         ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
-        ImageSource::Url { url } => Source::Url { url },
+        ImageSource::Url { url } => match inline_image(url) {
+            Some((media_type, data)) => Source::Base64 { media_type, data },
+            None => Source::Url { url },
+        },
         _ => return None,
     })
+}
+
+/// The type and the base64 of a `data:` URL, as conversations with other vendors have them: the API
+/// fetches addresses only.
+fn inline_image(url: &str) -> Option<(&str, &str)> {
+    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let media_type = kind.strip_suffix(";base64")?.split(';').next()?;
+    Some((media_type, data))
 }
 
 fn document(source: &DocumentSource) -> Option<Source<'_>> {

@@ -261,6 +261,82 @@ fn raw_blocks_go_back_as_they_came_and_others_in_their_portable_form() {
     );
 }
 
+/// The API refused a conversation that began with another vendor's model, for the ids of its calls:
+/// for their characters, or because a server had begun anew with every answer.
+#[test]
+fn ids_of_other_vendors_become_ids_that_the_api_takes() {
+    let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
+    let answered = |ids: &[&str]| {
+        let result = |id: &&str| ContentBlock::ToolResult {
+            tool_use_id: (*id).into(),
+            content: vec![],
+            is_error: false,
+        };
+        Message { role: Role::User, content: ids.iter().map(result).collect() }
+    };
+    let own = json!({"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}, "caller": {"type": "direct"}});
+    let messages = vec![
+        Message::user("hi"),
+        asked(vec![call("call_0", json!({})), call("functions.look:1", json!({}))]),
+        answered(&["functions.look:1", "call_0"]),
+        asked(vec![call("call_0", json!({})), call("functions_look_1", json!({}))]),
+        answered(&["call_0", "functions_look_1"]),
+        asked(vec![raw("other", json!({}), Some(call("call_0", json!({}))))]),
+        answered(&["call_0"]),
+        asked(vec![raw("anthropic", own, Some(call("toolu_1", json!({}))))]),
+        answered(&["toolu_1"]),
+        asked(vec![call("call_0_2", json!({})), call("é", json!({}))]),
+        answered(&["é", "call_0_2"]),
+    ];
+    let mut expected = Vec::new();
+    let request = talk(messages);
+    let json = json_of(&request);
+    for message in json["messages"].as_array().unwrap() {
+        let ids = message["content"].as_array().unwrap().iter();
+        let ids = ids.filter_map(|block| block.get("id").or(block.get("tool_use_id")));
+        expected.push(ids.map(|id| id.as_str().unwrap()).collect::<Vec<_>>().join(" "));
+    }
+    assert_eq!(
+        expected,
+        [
+            "",
+            "call_0 functions_look_1",
+            "functions_look_1 call_0",
+            "call_0_2 functions_look_1_2",
+            "call_0_2 functions_look_1_2",
+            "call_0_3",
+            "call_0_3",
+            "toolu_1",
+            "toolu_1",
+            "call_0_2_2 _",
+            "_ call_0_2_2",
+        ]
+    );
+    assert_eq!(check_request(&json, &[]), Ok(()));
+}
+
+/// They were sent as addresses, which the API would have to fetch.
+#[test]
+fn images_in_data_urls_are_sent_as_their_bytes() {
+    let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
+    let bytes = json!({"type": "base64", "media_type": "image/png", "data": "aGk="});
+    check_blocks(
+        Role::User,
+        vec![image("data:image/png;base64,aGk="), image("data:image/png;charset=x;base64,aGk=")],
+        json!([{"type": "image", "source": bytes}, {"type": "image", "source": bytes}]),
+    );
+    check_blocks(
+        Role::User,
+        vec![result(
+            vec![ContentItem::Image {
+                source: ImageSource::Url { url: "data:image/png;base64,aGk=".into() },
+            }],
+            false,
+        )],
+        json!([{"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "image", "source": bytes}]}]),
+    );
+}
+
 /// Models write such texts before a tool call, and the API refuses them in the next request.
 #[test]
 fn blank_texts_and_messages_without_content_are_left_out() {
@@ -689,7 +765,12 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
             ends.push(messages.len());
             let (mut asked, mut answered) = (model, Vec::new());
             for (position, (input, outcome)) in calls.into_iter().enumerate() {
-                let id = format!("call_{index}_{position}");
+                // Some servers begin anew with every answer, and write what they like.
+                let id = match (index % 3, position) {
+                    (0, _) => format!("call_{index}_{position}"),
+                    (1, _) => format!("look:{position}"),
+                    (_, _) => format!("look_{position}"),
+                };
                 let inputs = [
                     json!(null),
                     json!({}),

@@ -1,0 +1,68 @@
+//! The ids of tool calls in a conversation, as the API takes them: of letters, digits, `_` and `-`,
+//! and each given once.
+//!
+//! Other vendors promise neither: `functions.look:0` is an id, and some servers begin anew with
+//! every answer. A conversation that began with them goes on here.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use neuron_types::{ContentBlock, Message};
+
+use crate::request::PROVIDER;
+
+/// What the ids up to a message are sent as. An id depends only on what stands before it, so that
+/// the bytes of a conversation only grow.
+pub(crate) struct Ids<'a> {
+    sent: HashSet<Cow<'a, str>>,
+    /// What is sent in place of an id that cannot be, or that another call has.
+    renamed: HashMap<&'a str, String>,
+}
+
+impl<'a> Ids<'a> {
+    pub(crate) fn new(messages: &[Message]) -> Self {
+        let calls = messages.iter().flat_map(Message::tool_uses).count();
+        Self { sent: HashSet::with_capacity(calls), renamed: HashMap::new() }
+    }
+
+    /// Takes up the calls of the next message; until then results name those before.
+    pub(crate) fn take(&mut self, message: &'a Message) {
+        for block in &message.content {
+            let Some(call) = block.as_tool_use() else {
+                continue;
+            };
+            let id = match block {
+                // The API gave it.
+                ContentBlock::Raw { provider, .. } if provider == PROVIDER => call.id.into(),
+                _ => self.unique(allowed(call.id)),
+            };
+            match &id {
+                Cow::Borrowed(_) => drop(self.renamed.remove(call.id)),
+                Cow::Owned(id) => drop(self.renamed.insert(call.id, id.clone())),
+            }
+            self.sent.insert(id);
+        }
+    }
+
+    /// Returns what is sent in place of an id.
+    pub(crate) fn of<'i>(&'i self, id: &'i str) -> &'i str {
+        self.renamed.get(id).map_or(id, String::as_str)
+    }
+
+    fn unique(&self, id: Cow<'a, str>) -> Cow<'a, str> {
+        if !self.sent.contains(&id) {
+            return id;
+        }
+        let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
+        let free = numbered.into_iter().find(|id| !self.sent.contains(id.as_str()));
+        free.map_or(id, Cow::Owned)
+    }
+}
+
+fn allowed(id: &str) -> Cow<'_, str> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if id.chars().all(is_allowed) {
+        return id.into();
+    }
+    id.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect::<String>().into()
+}
