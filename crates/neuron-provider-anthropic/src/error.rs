@@ -8,7 +8,7 @@ use serde::Deserialize;
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
 #[derive(Debug, Deserialize)]
-struct ErrorBody {
+pub(crate) struct ErrorBody {
     error: ApiError,
     #[serde(default)]
     request_id: Option<String>,
@@ -49,13 +49,23 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
 
 /// Maps an `error` event within a stream, whose status was a success.
 pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> ProviderError {
-    let text = describe_within("the stream", &error.kind, &error.message, request_id);
+    within("the stream", error, request_id)
+}
+
+/// Maps an error that came in place of an answer, whose status was a success: proxies do that.
+pub(crate) fn from_answer(body: &ErrorBody) -> ProviderError {
+    within("the answer", &body.error, body.request_id.as_deref())
+}
+
+fn within(place: &str, error: &ApiError, request_id: Option<&str>) -> ProviderError {
+    let text = describe_within(place, &error.kind, &error.message, request_id);
     match error.kind.as_str() {
         _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
         "overloaded_error" => ProviderError::ServiceUnavailable(text),
         "rate_limit_error" => ProviderError::RateLimit { retry_after: None },
         "authentication_error" | "permission_error" => ProviderError::Authentication(text),
         "billing_error" => ProviderError::InsufficientResources(text),
+        "not_found_error" => ProviderError::ModelNotFound(text),
         "invalid_request_error" => ProviderError::InvalidRequest(text),
         _ => ProviderError::StreamError(text),
     }
@@ -154,6 +164,7 @@ mod tests {
         for (kind, class) in [
             ("overloaded_error", "ServiceUnavailable"),
             ("rate_limit_error", "RateLimit"),
+            ("not_found_error", "ModelNotFound"),
             ("api_error", "StreamError"),
             ("something_new", "StreamError"),
         ] {

@@ -8,15 +8,20 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::error::{self, ErrorBody};
 use crate::request::PROVIDER;
 
 /// Reads a whole answer. What an error shows of it is without the secret.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body is not a message.
+/// [`ProviderError::Other`] when the body is not a message, and the error that it holds in place of
+/// one.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
+        if let Ok(body) = serde_json::from_slice::<ErrorBody>(body) {
+            return error::from_answer(&body);
+        }
         let shown = secret.excerpt(body);
         ProviderError::Other(
             format!("the response is not a message ({error}); it begins with: {shown}").into(),

@@ -43,7 +43,7 @@ pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when it is not a message.
+/// [`ProviderError::Other`] when it is not a message, and the error that it holds in place of one.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     response::read(body, &Secret::default())
 }

@@ -270,10 +270,6 @@ fn a_body_that_is_no_message_is_shown() {
         "the response is not a message (invalid type: null, expected struct WireMessage at line 1 column 4); it begins with: null",
     );
     check_malformed(
-        r#"{"type":"error","error":{"message":"no"}}"#,
-        r#"the response is not a message (missing field `content` at line 1 column 41); it begins with: {"type":"error","error":{"message":"no"}}"#,
-    );
-    check_malformed(
         r#"{"content":"hi"}"#,
         r#"the response is not a message (invalid type: string "hi", expected a sequence at line 1 column 15); it begins with: {"content":"hi"}"#,
     );
@@ -281,6 +277,28 @@ fn a_body_that_is_no_message_is_shown() {
     let error = read(long.as_bytes()).unwrap_err().to_string();
     assert!(error.ends_with(&format!(": {}", "é".repeat(300))));
     assert!(read(&[0xff, 0xfe, 0x00]).is_err());
+}
+
+/// It was an answer that could not be read, and so neither retried nor understood: proxies pass errors
+/// on without their status.
+#[test]
+fn an_error_in_place_of_a_message_keeps_its_class() {
+    for (json, kind, text) in [
+        (
+            json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}, "request_id": "req_1"}),
+            "ServiceUnavailable",
+            "service unavailable: in the answer overloaded_error: busy (request id req_1)",
+        ),
+        (
+            json!({"error": {"type": "not_found_error", "message": "model: m"}}),
+            "ModelNotFound",
+            "model not found: in the answer not_found_error: model: m",
+        ),
+        (json!({"error": {"message": "no"}}), "StreamError", "stream error: in the answer: no"),
+    ] {
+        let error = read(json.to_string().as_bytes()).unwrap_err();
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+    }
 }
 
 /// Errors show the beginning of the body: a server that echoes the key there gave it away.
