@@ -44,50 +44,73 @@ impl Serialize for Parameters<'_> {
 /// Puts what is referred to where it is referred to: the server drops references, and the model would
 /// never learn what an argument looks like. Where a schema refers to itself, anything goes.
 fn inlined(schema: &Value) -> Cow<'_, Value> {
-    let definitions = DEFINITIONS.iter().find_map(|key| schema.get(*key)?.as_object());
-    let Some(definitions) = definitions else {
+    let Some(fields) = schema.as_object() else {
         return Cow::Borrowed(schema);
     };
-    let mut schema = resolved(schema, definitions, &mut Vec::new());
-    if let Value::Object(fields) = &mut schema {
-        for key in DEFINITIONS {
-            fields.shift_remove(key);
-        }
-    }
-    Cow::Owned(schema)
+    let Some(definitions) = DEFINITIONS.iter().find_map(|key| fields.get(*key)?.as_object()) else {
+        return Cow::Borrowed(schema);
+    };
+    let resolved = DEPTHS.into_iter().find_map(|depth| {
+        let mut references = References { definitions, open: Vec::new(), depth, left: AT_MOST };
+        references.object(fields, &DEFINITIONS)
+    });
+    resolved.map_or(Cow::Borrowed(schema), Cow::Owned)
 }
+
+/// How deep references within what is referred to are followed: as deep as keeps the schema small.
+/// Definitions that refer to each other multiply with every step, and those of foreign tools may be
+/// made to.
+const DEPTHS: [usize; 6] = [32, 8, 4, 2, 1, 0];
+
+/// The most objects that may come in place of references.
+const AT_MOST: usize = 10_000;
 
 /// Where generators put the schemas that others refer to.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 
-fn resolved<'a>(
-    schema: &'a Value,
+struct References<'a> {
     definitions: &'a Map<String, Value>,
-    open: &mut Vec<&'a str>,
-) -> Value {
-    let fields = match schema {
-        Value::Object(fields) => fields,
-        Value::Array(schemas) => {
-            return schemas.iter().map(|schema| resolved(schema, definitions, open)).collect();
+    /// The names that are being followed.
+    open: Vec<&'a str>,
+    depth: usize,
+    /// How many more objects may come in place of references.
+    left: usize,
+}
+
+impl<'a> References<'a> {
+    /// Returns the schema with what it refers to; `None` when that would be too much.
+    fn resolved(&mut self, schema: &'a Value) -> Option<Value> {
+        match schema {
+            Value::Object(fields) => self.object(fields, &[]),
+            Value::Array(schemas) => schemas.iter().map(|schema| self.resolved(schema)).collect(),
+            other => Some(other.clone()),
         }
-        other => return other.clone(),
-    };
-    let mut result = Map::new();
-    if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(referred)
-        && let Some(definition) = definitions.get(name)
-        && !open.contains(&name)
-    {
-        open.push(name);
-        if let Value::Object(definition) = resolved(definition, definitions, open) {
-            result = definition;
+    }
+
+    fn object(&mut self, fields: &'a Map<String, Value>, but: &[&str]) -> Option<Value> {
+        if !self.open.is_empty() {
+            self.left = self.left.checked_sub(1)?;
         }
-        open.pop();
+        let mut result = Map::new();
+        if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(referred)
+            && let Some(definition) = self.definitions.get(name)
+            && !self.open.contains(&name)
+            && self.open.len() < self.depth
+        {
+            self.open.push(name);
+            if let Value::Object(definition) = self.resolved(definition)? {
+                result = definition;
+            }
+            self.open.pop();
+        }
+        // What stands beside a reference is more specific than what it refers to.
+        for (key, value) in fields {
+            if key != "$ref" && !but.contains(&key.as_str()) {
+                result.insert(key.clone(), self.resolved(value)?);
+            }
+        }
+        Some(Value::Object(result))
     }
-    // What stands beside a reference is more specific than what it refers to.
-    for (key, value) in fields.iter().filter(|(key, _)| *key != "$ref") {
-        result.insert(key.clone(), resolved(value, definitions, open));
-    }
-    Value::Object(result)
 }
 
 fn referred(reference: &str) -> Option<&str> {
@@ -183,6 +206,54 @@ mod tests {
                 "type": "object",
                 "properties": {"root": {"type": "object", "properties": {"next": {}, "gone": {}}}},
             }),
+        );
+    }
+
+    /// Each definition refers to the next one twice: in full that would be 2^40 objects, and the
+    /// request was never written.
+    #[test]
+    fn a_schema_whose_references_multiply_stays_small() {
+        let mut definitions = Map::new();
+        for number in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/D{}", number + 1)});
+            definitions.insert(
+                format!("D{number}"),
+                json!({"type": "object", "properties": {"a": next, "b": next}}),
+            );
+        }
+        let schema = json!({
+            "type": "object",
+            "properties": {"top": {"$ref": "#/$defs/D0"}},
+            "$defs": definitions,
+        });
+        let text = serde_json::to_string(&Parameters(inlined(&schema))).unwrap();
+        let level = r#"{"type":"object","properties":{"a":"#;
+        assert!(text.contains(&level.repeat(8)) && !text.contains("$ref"), "{}", text.len());
+        assert!(text.len() < 1_000_000, "{}", text.len());
+    }
+
+    /// A chain as long as a foreign tool likes to make it must not be followed on the stack.
+    #[test]
+    fn a_long_chain_of_references_ends() {
+        let link = |number| {
+            let next = json!({"$ref": format!("#/$defs/D{}", number + 1)});
+            (format!("D{number}"), json!({"properties": {"next": next}}))
+        };
+        let definitions: Map<_, _> = (0..100_000).map(link).collect();
+        let schema = json!({"properties": {"D": {"$ref": "#/$defs/D0"}}, "$defs": definitions});
+        let text = serde_json::to_string(&Parameters(inlined(&schema))).unwrap();
+        assert_eq!(text.matches("next").count(), 32);
+    }
+
+    /// A property may be called as the place of the definitions is.
+    #[test]
+    fn a_property_called_definitions_is_kept() {
+        check(
+            json!({
+                "$ref": "#/$defs/Args",
+                "$defs": {"Args": {"properties": {"definitions": {"type": "string"}, "x": {"$ref": "#/$defs/X"}}}, "X": {"type": "null"}},
+            }),
+            json!({"properties": {"definitions": {"type": "string"}, "x": {"type": "null"}}}),
         );
     }
 
