@@ -8,6 +8,7 @@ use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, Provider
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::error::{self, ErrorBody};
 use crate::models::NOMIC_EMBED_TEXT;
 use crate::request::Settings;
 
@@ -60,13 +61,17 @@ struct WireEmbeddings {
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] when the body has no vectors, or not one for each text.
+/// [`ProviderError::Other`] when the body has no vectors, or not one for each text, and the error that
+/// it holds in place of them.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
     secret: &Secret,
 ) -> Result<EmbeddingResponse, ProviderError> {
     let wire: WireEmbeddings = serde_json::from_slice(body).map_err(|error| {
+        if let Ok(ErrorBody { error, .. }) = serde_json::from_slice(body) {
+            return error::from_answer(&error);
+        }
         let shown = secret.excerpt(body);
         ProviderError::Other(
             format!("the response has no embeddings ({error}); it begins with: {shown}").into(),
@@ -148,6 +153,17 @@ mod tests {
     fn check_malformed(body: &str, expected: &str) {
         let error = read(body.as_bytes(), 2, &Secret::new("sk-secret")).unwrap_err();
         assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
+    }
+
+    /// It was an answer that could not be read, and the fix was not named.
+    #[test]
+    fn an_error_in_place_of_vectors_keeps_its_class() {
+        let body = br#"{"error":"model 'm' not found"}"#;
+        let error = read(body, 1, &Secret::default()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "model not found: in the answer: model 'm' not found; `ollama pull m` gets it"
+        );
     }
 
     #[test]

@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 #[derive(Debug, Deserialize)]
-struct ErrorBody {
-    error: Value,
+pub(crate) struct ErrorBody {
+    pub(crate) error: Value,
     /// Where to sign in to Ollama's cloud.
     #[serde(default)]
     signin_url: Option<String>,
