@@ -129,7 +129,8 @@ enum Meaning {
 
 impl Meaning {
     fn of(message: &str) -> Option<Self> {
-        let message = message.to_lowercase();
+        // What follows are the model's own words, of a call that could not be read.
+        let message = message.split("raw='").next().unwrap_or_default().to_lowercase();
         let says = |words: &str| message.contains(words);
         if says("model") && says("not found") {
             return Some(Self::NoModel);
@@ -243,6 +244,15 @@ mod tests {
             error.to_string(),
             "invalid request: 404: the response is not the API's: 404 page not found"
         );
+    }
+
+    /// The server quotes the model, whose words gave the error a class.
+    #[test]
+    fn what_the_model_wrote_gives_an_error_no_class() {
+        let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
+        let text = format!("service unavailable: 500: {message}");
+        check(500, json!(message), "ServiceUnavailable", &text);
+        assert_eq!(from_line(&json!(message)).kind(), "StreamError");
     }
 
     #[test]
