@@ -119,7 +119,8 @@ impl Ollama {
     }
 
     /// Sets how long the model stays in memory after a request: `5m`, `1h30m`, a number of seconds,
-    /// `0` to unload it at once, or a negative number for ever. Default: the server's.
+    /// `0` to unload it at once, or a negative number for ever. Default, and what an empty text means:
+    /// the server's.
     ///
     /// # Example
     ///
@@ -131,7 +132,7 @@ impl Ollama {
     /// ```
     #[must_use]
     pub fn keep_alive(mut self, duration: impl Into<String>) -> Self {
-        self.keep_alive = Some(keep_alive(&duration.into()));
+        self.keep_alive = keep_alive(&duration.into());
         self
     }
 
@@ -228,12 +229,15 @@ impl Ollama {
     }
 }
 
-/// The server takes a text with a unit, or a number; a number in a text it refuses.
-fn keep_alive(duration: &str) -> Value {
+/// The server takes a text with a unit, or a number; a number in a text it refuses, and an empty text.
+fn keep_alive(duration: &str) -> Option<Value> {
     let duration = duration.trim();
+    if duration.is_empty() {
+        return None;
+    }
     let whole = duration.parse::<i64>().ok().map(Number::from);
     let number = whole.or_else(|| Number::from_f64(duration.parse().ok()?));
-    number.map_or_else(|| duration.into(), Value::Number)
+    Some(number.map_or_else(|| duration.into(), Value::Number))
 }
 
 impl Provider for Ollama {
@@ -319,8 +323,10 @@ mod tests {
             ("inf", json!("inf")),
             ("NaN", json!("NaN")),
         ] {
-            assert_eq!(keep_alive(duration), expected);
+            assert_eq!(keep_alive(duration), Some(expected));
         }
+        // Of a variable that is not set.
+        assert_eq!(keep_alive(" "), None);
     }
 
     #[test]
