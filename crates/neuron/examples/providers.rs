@@ -57,7 +57,7 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
 
 /// A provider chosen at run time, with the server that plays its vendor.
 async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
-    let is_set = |variable: &str| std::env::var_os(variable).is_some();
+    let is_set = |variable: &str| std::env::var(variable).is_ok_and(|text| !text.trim().is_empty());
     Ok(match name {
         "anthropic" if is_set("ANTHROPIC_API_KEY") => {
             (BoxedProvider::new(Anthropic::from_env()?), None)

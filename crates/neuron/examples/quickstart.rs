@@ -102,8 +102,8 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let (provider, _server) = match std::env::var("ANTHROPIC_API_KEY") {
-        Ok(_) => (Anthropic::from_env()?, None),
-        Err(_) => {
+        Ok(key) if !key.trim().is_empty() => (Anthropic::from_env()?, None),
+        _ => {
             let server = AnthropicServer::start(script()).await?;
             println!("ANTHROPIC_API_KEY is not set: a server in this process plays the model.\n");
             (Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()), Some(server))
