@@ -41,8 +41,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let text = rejection.describe(&error.kind, &error.message, request_id);
     match rejection.status() {
         _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
-        // Of the two things that may not be found, the path is the caller's mistake.
-        404 if error.kind == "not_found_error" => ProviderError::ModelNotFound(text),
+        404 if error.is_missing_model() => ProviderError::ModelNotFound(text),
         _ => rejection.classify(text),
     }
 }
@@ -65,13 +64,18 @@ fn within(place: &str, error: &ApiError, request_id: Option<&str>) -> ProviderEr
         "rate_limit_error" => ProviderError::RateLimit { retry_after: None },
         "authentication_error" | "permission_error" => ProviderError::Authentication(text),
         "billing_error" => ProviderError::InsufficientResources(text),
-        "not_found_error" => ProviderError::ModelNotFound(text),
+        _ if error.is_missing_model() => ProviderError::ModelNotFound(text),
         "invalid_request_error" => ProviderError::InvalidRequest(text),
         _ => ProviderError::StreamError(text),
     }
 }
 
 impl ApiError {
+    /// A path or a file that is not found is the caller's mistake, and has the same kind.
+    fn is_missing_model(&self) -> bool {
+        self.kind == "not_found_error" && self.message.starts_with("model")
+    }
+
     fn is_spend_limit(&self) -> bool {
         let code = self.details.as_ref().and_then(|details| details.error_code.as_deref());
         code.is_some_and(|code| SPEND_LIMITS.contains(&code))
@@ -113,7 +117,7 @@ mod tests {
             (401, "authentication_error", "Authentication", "authentication failed"),
             (402, "billing_error", "InsufficientResources", "insufficient resources"),
             (403, "permission_error", "Authentication", "authentication failed"),
-            (404, "not_found_error", "ModelNotFound", "model not found"),
+            (404, "not_found_error", "InvalidRequest", "invalid request"),
             (409, "conflict_error", "InvalidRequest", "invalid request"),
             (413, "request_too_large", "InvalidRequest", "invalid request"),
             (500, "api_error", "ServiceUnavailable", "service unavailable"),
@@ -123,6 +127,8 @@ mod tests {
             let text = format!("{prefix}: {status} {kind}: why (request id req_1)");
             check(status, &body(kind, "why"), class, &text);
         }
+        let text = "model not found: 404 not_found_error: model: m (request id req_1)";
+        check(404, &body("not_found_error", "model: m"), "ModelNotFound", text);
         check(429, &body("rate_limit_error", "slow down"), "RateLimit", "rate limited");
         check(504, &body("timeout_error", "late"), "Timeout", "timeout after 600s");
     }
@@ -164,7 +170,7 @@ mod tests {
         for (kind, class) in [
             ("overloaded_error", "ServiceUnavailable"),
             ("rate_limit_error", "RateLimit"),
-            ("not_found_error", "ModelNotFound"),
+            ("not_found_error", "StreamError"),
             ("api_error", "StreamError"),
             ("something_new", "StreamError"),
         ] {

@@ -49,6 +49,18 @@ async fn a_model_that_is_not_there() {
     );
 }
 
+/// It was a model that is not found, and the model was right.
+#[tokio::test]
+async fn a_path_that_is_not_there_is_no_missing_model() {
+    let server = start(["never sent"]).await;
+    let provider = provider(format!("{}/v1/messages", server.url()));
+    let error = provider.complete(ask("hi")).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "invalid request: 404 not_found_error: Not Found (request id req_1)"
+    );
+}
+
 #[tokio::test]
 async fn the_apis_errors_keep_their_class_and_their_text() {
     use ProviderError as E;
