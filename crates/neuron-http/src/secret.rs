@@ -61,13 +61,28 @@ impl Secret {
         excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
-    /// Takes the secret out of a text that somebody else wrote: servers echo keys in errors.
+    /// Takes the secret out of a text that somebody else wrote: servers echo keys in errors. The text
+    /// may have been cut within the secret.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
-        if self.0.is_empty() || !text.contains(&self.0) {
+        if self.0.is_empty() {
             return text;
         }
-        text.replace(&self.0, "[redacted]")
+        let text = match text.contains(&self.0) {
+            true => text.replace(&self.0, "[redacted]"),
+            false => text,
+        };
+        match self.beginning_at_end_of(&text) {
+            Some(beginning) => format!("{beginning}[redacted]"),
+            None => text,
+        }
+    }
+
+    /// What stands before a cut secret; `None` when the text does not end with one. Fewer characters
+    /// than four give nothing away.
+    fn beginning_at_end_of<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let ends = self.0.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
+        ends.rev().find_map(|end| text.strip_suffix(self.0.get(..end)?))
     }
 
     /// Takes the secret out of an error's texts.
@@ -91,10 +106,8 @@ impl Secret {
 
     fn redact_source(&self, source: BoxError) -> BoxError {
         let text = source.to_string();
-        if self.0.is_empty() || !text.contains(&self.0) {
-            return source;
-        }
-        self.redact(text).into()
+        let redacted = self.redact(text.clone());
+        if redacted == text { source } else { redacted.into() }
     }
 }
 
@@ -109,5 +122,32 @@ pub(crate) fn excerpt(bytes: &[u8]) -> String {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[redacted]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Secret::new("sk-añ-123").redact(text.into()), expected);
+    }
+
+    #[test]
+    fn the_secret_is_taken_out_wherever_it_stands() {
+        check("a sk-añ-123 b sk-añ-123", "a [redacted] b [redacted]");
+        check("nothing", "nothing");
+        assert_eq!(Secret::default().redact("all".into()), "all");
+    }
+
+    /// A body that broke off within the key showed most of it.
+    #[test]
+    fn a_secret_that_is_cut_is_taken_out_too() {
+        check("bad key sk-añ-12", "bad key [redacted]");
+        check("bad key sk-a", "bad key [redacted]");
+        check("sk-añ-123 and sk-añ-", "[redacted] and [redacted]");
+        check("bad key sk-", "bad key sk-");
+        check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
     }
 }
