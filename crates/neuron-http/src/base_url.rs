@@ -28,13 +28,18 @@ impl BaseUrl {
     }
 
     /// Returns the address of an API's endpoint: `path` (`v1/messages`, for instance) below the base,
-    /// which may end with a slash or with the path's version.
+    /// which may end with a slash or with the path's version. A query stays at the end.
     ///
     /// # Errors
     ///
     /// [`ProviderError::InvalidRequest`] when it is no HTTP address.
     pub fn join(&self, path: &str) -> Result<Url, ProviderError> {
-        let base = self.0.trim().trim_end_matches('/');
+        let base = self.0.trim();
+        let (base, query) = match base.split_once('?') {
+            Some((base, query)) => (base, Some(query)),
+            None => (base, None),
+        };
+        let base = base.trim_end_matches('/');
         let version = path.split('/').next().unwrap_or_default();
         let base = match base.strip_suffix(version) {
             Some(rest) if rest.ends_with('/') => rest.trim_end_matches('/'),
@@ -43,20 +48,33 @@ impl BaseUrl {
         let invalid = |why: String| {
             ProviderError::InvalidRequest(format!("the base URL `{}` {why}", self.shown()))
         };
-        let url = Url::parse(&format!("{base}/{path}"))
+        let mut url = Url::parse(&format!("{base}/{path}"))
             .map_err(|error| invalid(format!("is not a URL: {error}")))?;
+        url.set_query(query);
         match url.scheme() {
             "http" | "https" => Ok(url),
             _ => Err(invalid("must begin with http:// or https://".into())),
         }
     }
 
+    /// The address without what may be secret: what stands before an `@`, however the scheme is
+    /// written, and the query.
     fn shown(&self) -> Cow<'_, str> {
-        let (slashes, at) = (self.0.find("//"), self.0.rfind('@'));
-        match slashes.zip(at).and_then(|(slashes, at)| self.0.get(slashes + 2..at)) {
-            Some(credentials) => self.0.replacen(credentials, "[redacted]", 1).into(),
-            None => self.0.as_str().into(),
-        }
+        let (address, query) = match self.0.split_once('?') {
+            Some((address, _)) => (address, "?[redacted]"),
+            None => (self.0.as_str(), ""),
+        };
+        // A password may have a question mark.
+        let Some((before, host)) = self.0.rsplit_once('@') else {
+            return if query.is_empty() {
+                address.into()
+            } else {
+                format!("{address}{query}").into()
+            };
+        };
+        let scheme = before.find("//").and_then(|slashes| before.get(..slashes + 2));
+        let host = host.split_once('?').map_or(host, |(host, _)| host);
+        format!("{}[redacted]@{host}{query}", scheme.unwrap_or_default()).into()
     }
 }
 
@@ -84,6 +102,13 @@ mod tests {
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
+    /// The path became a part of the query, and every request went to the base itself.
+    #[test]
+    fn a_query_stays_at_the_end() {
+        check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
+        check("http://h/?a=b/c", "http://h/v1/messages?a=b/c");
+    }
+
     #[test]
     fn a_password_is_never_shown() {
         for (url, shown) in [
@@ -91,6 +116,12 @@ mod tests {
             ("ftp://hunter2@h", "\"ftp://[redacted]@h\""),
             ("https://h/@x", "\"https://[redacted]@x\""),
             ("https://h", "\"https://h\""),
+            // The last four were shown as they are, and of `http` the scheme was hidden.
+            ("http://http@h", "\"http://[redacted]@h\""),
+            ("user:hunter2@h:1", "\"[redacted]@h:1\""),
+            ("http:/user:hunter2@h", "\"[redacted]@h\""),
+            ("https://h/v1?key=hunter2", "\"https://h/v1?[redacted]\""),
+            ("https://user:hunter2?x@h?key=hunter2", "\"https://[redacted]@h?[redacted]\""),
             ("", "\"\""),
         ] {
             assert_eq!(format!("{:?}", BaseUrl::new(url)), shown);
