@@ -32,6 +32,24 @@ impl Deadline {
         Self {}
     }
 
+    /// Sets a time limit that begins now, unless this one ends before it.
+    #[cfg(not(target_family = "wasm"))]
+    #[must_use]
+    pub(crate) fn or_after(self, limit: Duration) -> Self {
+        let sooner = Self::after(limit);
+        match (self.at, sooner.at) {
+            (Some(at), Some(other)) if at <= other => self,
+            _ => sooner,
+        }
+    }
+
+    /// Sets a time limit that begins now, unless this one ends before it.
+    #[cfg(target_family = "wasm")]
+    #[must_use]
+    pub(crate) fn or_after(self, _limit: Duration) -> Self {
+        self
+    }
+
     /// Limits the time of `work` to what is left.
     ///
     /// # Errors

@@ -11,6 +11,10 @@ use crate::client::Http;
 use crate::deadline::Deadline;
 use crate::{BaseUrl, Rejection, Reply, Secret};
 
+/// How long to wait for the body that explains a status: the status says the most, and a retry should
+/// not wait for a server that does not go on.
+const EXPLANATION: Duration = Duration::from_secs(5);
+
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
@@ -142,7 +146,7 @@ impl Endpoint {
                 return Ok(Reply::new(response, deadline, self.timeouts));
             }
             let (status, headers) = (response.status(), response.headers().clone());
-            let body = read_beginning(response, deadline).await;
+            let body = read_beginning(response, deadline.or_after(EXPLANATION)).await;
             let body = self.secret.redact(String::from_utf8_lossy(&body).into_owned());
             Err(reject(&Rejection::new(status.as_u16(), headers, body.as_bytes(), call)))
         }

@@ -81,6 +81,22 @@ async fn an_error_whose_body_stops_half_way_is_still_that_error() {
     );
 }
 
+/// It had all the time of an answer: ten minutes to learn that the rate is limited.
+#[tokio::test(start_paused = true)]
+async fn an_error_does_not_wait_long_for_its_body() {
+    let server = RawServer::bind().await;
+    let provider = provider(server.url()).timeout(Duration::from_secs(600));
+    let serve = async {
+        let mut connection = server.request().await;
+        connection.head(429, "text/plain", 100).await;
+        connection
+    };
+    let start = tokio::time::Instant::now();
+    let (error, _open) = tokio::join!(provider.complete(ask("hi")), serve);
+    assert_eq!(error.unwrap_err().kind(), "RateLimit");
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_stands_still() {
     let server = start([Reply::text("hello").hang_after(4)]).await;
