@@ -125,7 +125,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// [`ProviderError::Network`] or [`ProviderError::Timeout`] before an answer,
-    /// [`ProviderError::InvalidRequest`] for an address that is none, and those of `reject`.
+    /// [`ProviderError::InvalidRequest`] for an address that is none, those of `reject`, and
+    /// [`ProviderError::Other`] outside of a tokio runtime, which the connections need.
     ///
     /// # Cancel safety
     ///
@@ -138,6 +139,13 @@ impl Endpoint {
         reject: impl FnOnce(&Rejection) -> ProviderError + WasmCompatSend + 'a,
     ) -> impl Future<Output = Result<Reply, ProviderError>> + WasmCompatSend + 'a {
         async move {
+            // Timers and connections would panic.
+            #[cfg(not(target_family = "wasm"))]
+            if tokio::runtime::Handle::try_current().is_err() {
+                return Err(ProviderError::Other(
+                    "a request over HTTP needs a tokio runtime: call it within one".into(),
+                ));
+            }
             let Timeouts { connect, call, .. } = self.timeouts;
             let deadline = Deadline::after(call);
             let url = self.base_url.join(path)?;

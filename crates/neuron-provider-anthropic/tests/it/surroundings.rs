@@ -56,3 +56,12 @@ async fn a_name_that_has_no_address() {
         assert!(text.contains("lookup address"), "{text}");
     }
 }
+
+/// It panicked.
+#[test]
+fn without_a_tokio_runtime_there_is_an_error() {
+    let provider = provider("http://127.0.0.1:1");
+    let error = futures_util::future::FutureExt::now_or_never(provider.complete(ask("hi")));
+    let error = error.unwrap().unwrap_err();
+    assert!(error.to_string().contains("needs a tokio runtime"), "{error}");
+}
