@@ -13,7 +13,7 @@ use crate::{BaseUrl, Rejection, Reply, Secret};
 
 /// How long to wait for the body that explains a status: the status says the most, and a retry should
 /// not wait for a server that does not go on.
-const EXPLANATION: Duration = Duration::from_secs(5);
+pub(crate) const EXPLANATION: Duration = Duration::from_secs(5);
 
 /// How long to wait for what.
 #[derive(Debug, Clone, Copy)]
@@ -151,7 +151,7 @@ impl Endpoint {
             let url = self.base_url.join(path)?;
             let response = self.http.post(url, headers, body, connect, deadline).await?;
             if response.status().is_success() {
-                return Ok(Reply::new(response, deadline, self.timeouts));
+                return Ok(Reply::new(response, deadline, self.timeouts, self.secret.clone()));
             }
             let (status, headers) = (response.status(), response.headers().clone());
             let body = read_beginning(response, deadline.or_after(EXPLANATION)).await;

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use neuron_types::ProviderError;
-use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer as _};
+use serde::ser::{Error as _, SerializeMap};
+use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Compound};
-use serde_json::{Map, Serializer, Value};
+use serde_json::{Map, Value};
 
 /// Writes a JSON object field by field, and merges the fields of `extra` into it.
 ///
@@ -43,6 +43,11 @@ pub fn write_json(
 ) -> Result<Vec<u8>, ProviderError> {
     let extra = match extra {
         None | Some(Value::Null) => None,
+        Some(Value::Object(extra)) if extra.contains_key("stream") => {
+            return Err(ProviderError::InvalidRequest(
+                "`extra` cannot set `stream`: call complete or complete_stream".into(),
+            ));
+        }
         Some(Value::Object(extra)) => Some(extra),
         Some(_) => {
             return Err(ProviderError::InvalidRequest(
@@ -51,7 +56,7 @@ pub fn write_json(
         }
     };
     let mut body = Vec::with_capacity(1024);
-    let mut serializer = Serializer::new(&mut body);
+    let mut serializer = serde_json::Serializer::new(&mut body);
     let written = serializer.serialize_map(None).and_then(|map| {
         let mut fields = Fields { map, extra, written: Vec::new() };
         write(&mut fields)?;
@@ -142,10 +147,19 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
     }
 }
 
-/// The number as its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071.
-#[must_use]
-pub fn shortest(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| number.into())
+/// A number in its shortest decimal form: 0.7 stays 0.7 and does not become 0.699999988079071. JSON has
+/// no infinity, and none that is no number: both are refused.
+#[derive(Debug, Clone, Copy)]
+pub struct Shortest(pub f32);
+
+impl Serialize for Shortest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(number) = *self;
+        if !number.is_finite() {
+            return Err(S::Error::custom(format_args!("{number} is no number that JSON has")));
+        }
+        serializer.serialize_f64(number.to_string().parse().unwrap_or_else(|_| number.into()))
+    }
 }
 
 #[cfg(test)]
@@ -198,7 +212,28 @@ mod tests {
     #[test]
     fn numbers_are_as_short_as_they_were_written() {
         for number in [0.0, 0.7, 1.0, 0.1, 1.5e-5, 2.0] {
-            assert_eq!(shortest(number).to_string(), number.to_string());
+            let json = serde_json::to_value(Shortest(number)).unwrap();
+            assert_eq!(json.as_f64().unwrap().to_string(), number.to_string());
         }
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let error = write_json(None, |fields| fields.entry("t", &Shortest(number)));
+            let text =
+                format!("invalid request: cannot be written: {number} is no number that JSON has");
+            assert_eq!(error.unwrap_err().to_string(), text);
+        }
+    }
+
+    /// A stream that nobody asked for could not be read.
+    #[test]
+    fn whether_to_stream_is_not_for_extra_to_say() {
+        let extra = json!({"stream": true});
+        assert_eq!(
+            write_json(Some(&extra), |_| Ok(())).unwrap_err().to_string(),
+            "invalid request: `extra` cannot set `stream`: call complete or complete_stream"
+        );
     }
 }

@@ -50,7 +50,9 @@ impl Rejection {
     pub fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
-            Some(location) => format!("redirected to {location}; set that as the base URL"),
+            Some(location) => format!(
+                "redirected to {location}, which is not followed: the base URL must lead there"
+            ),
             None if shown.is_empty() => "the response has no body".into(),
             None => format!("the response is not the API's: {shown}"),
         }

@@ -4,10 +4,10 @@ use neuron_types::ProviderError;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
-use crate::body::read_body;
+use crate::body::{read_beginning, read_body};
 use crate::deadline::Deadline;
-use crate::endpoint::Timeouts;
-use crate::{Body, header};
+use crate::endpoint::{EXPLANATION, Timeouts};
+use crate::{Body, Secret, header};
 
 /// A response whose status is a success, and whose body has not been read.
 #[derive(Debug)]
@@ -15,11 +15,17 @@ pub struct Reply {
     response: Response,
     deadline: Deadline,
     timeouts: Timeouts,
+    secret: Secret,
 }
 
 impl Reply {
-    pub(crate) fn new(response: Response, deadline: Deadline, timeouts: Timeouts) -> Self {
-        Self { response, deadline, timeouts }
+    pub(crate) fn new(
+        response: Response,
+        deadline: Deadline,
+        timeouts: Timeouts,
+        secret: Secret,
+    ) -> Self {
+        Self { response, deadline, timeouts, secret }
     }
 
     /// The response's headers.
@@ -38,22 +44,30 @@ impl Reply {
         read_body(self.response, self.deadline).await
     }
 
-    /// Reads the body as it arrives, if it is of one of these content types or says none.
+    /// Reads the body as it arrives, if it is of one of these content types or says none. What came
+    /// in place of a stream is given to `explain`: often it says why.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Other`] for another content type: an answer that is not streamed, a page.
-    pub fn stream(self, content_types: &[&str]) -> Result<Body, ProviderError> {
+    /// What `explain` makes of another body, else [`ProviderError::Other`] with its beginning.
+    pub async fn stream(
+        self,
+        content_types: &[&str],
+        explain: impl FnOnce(&[u8]) -> Option<ProviderError>,
+    ) -> Result<Body, ProviderError> {
         let is_wanted = |kind: &str| {
             let kind = kind.split(';').next().unwrap_or_default().trim();
             content_types.iter().any(|wanted| kind.eq_ignore_ascii_case(wanted))
         };
-        match header(self.response.headers(), CONTENT_TYPE.as_str()) {
-            Some(other) if !is_wanted(other) => {
-                let text = format!("a stream was asked for, and the server sent {other}");
-                Err(ProviderError::Other(text.into()))
-            }
-            _ => Ok(Body::new(self.response, self.timeouts.idle)),
-        }
+        let kind = header(self.response.headers(), CONTENT_TYPE.as_str());
+        let Some(other) = kind.filter(|kind| !is_wanted(kind)).map(str::to_owned) else {
+            return Ok(Body::new(self.response, self.timeouts.idle));
+        };
+        let body = read_beginning(self.response, self.deadline.or_after(EXPLANATION)).await;
+        Err(explain(&body).unwrap_or_else(|| {
+            let shown = self.secret.excerpt(body.trim_ascii());
+            let text = format!("a stream was asked for, and the server sent {other}: {shown}");
+            ProviderError::Other(text.into())
+        }))
     }
 }

@@ -12,9 +12,9 @@ use reqwest::header::HeaderValue;
 /// ```
 /// use neuron_http::Secret;
 ///
-/// let key = Secret::new("sk-123");
+/// let key = Secret::new("sk-12345");
 /// assert_eq!(format!("{key:?}"), "[redacted]");
-/// assert_eq!(key.redact("bad key sk-123".into()), "bad key [redacted]");
+/// assert_eq!(key.redact("bad key sk-12345".into()), "bad key [redacted]");
 /// ```
 #[derive(Clone, Default)]
 pub struct Secret(String);
@@ -65,7 +65,7 @@ impl Secret {
     /// may have been cut within the secret.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
-        if self.0.is_empty() {
+        if self.0.len() < SHORTEST {
             return text;
         }
         let text = match text.contains(&self.0) {
@@ -110,6 +110,10 @@ impl Secret {
         if redacted == text { source } else { redacted.into() }
     }
 }
+
+/// The length below which a key is none, in bytes: for servers that need no key one sends a word, and
+/// taking that out would spoil what errors say.
+const SHORTEST: usize = 8;
 
 /// How much of a foreign text an error shows, in characters.
 const SHOWN: usize = 300;

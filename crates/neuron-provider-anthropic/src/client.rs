@@ -197,7 +197,8 @@ impl Anthropic {
     }
 
     async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        let body = self.post(request, true).await?.stream(&["text/event-stream"])?;
+        let body = self.post(request, true).await?;
+        let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, MessageAnswer::default(), secret).into())
     }

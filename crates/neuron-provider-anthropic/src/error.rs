@@ -8,7 +8,7 @@ use serde::Deserialize;
 const SPEND_LIMITS: [&str; 2] = ["enforced_spend_limit_reached", "contract_spend_limit_reached"];
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct ErrorBody {
+struct ErrorBody {
     error: ApiError,
     #[serde(default)]
     request_id: Option<String>,
@@ -52,8 +52,9 @@ pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> Provider
 }
 
 /// Maps an error that came in place of an answer, whose status was a success: proxies do that.
-pub(crate) fn from_answer(body: &ErrorBody) -> ProviderError {
-    within("the answer", &body.error, body.request_id.as_deref())
+pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
+    let body: ErrorBody = serde_json::from_slice(body).ok()?;
+    Some(within("the answer", &body.error, body.request_id.as_deref()))
 }
 
 fn within(place: &str, error: &ApiError, request_id: Option<&str>) -> ProviderError {
@@ -150,7 +151,7 @@ mod tests {
         let error = from_rejection(&Rejection::new(307, location, b"", Duration::ZERO));
         assert_eq!(
             error.to_string(),
-            "invalid request: 307: redirected to https://elsewhere.example/v1/messages; set that as the base URL"
+            "invalid request: 307: redirected to https://elsewhere.example/v1/messages, which is not followed: the base URL must lead there"
         );
     }
 

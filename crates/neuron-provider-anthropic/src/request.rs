@@ -3,7 +3,7 @@
 //! The same request always gives the same bytes, and `messages` comes last: between compactions the
 //! body of a turn begins as that of the turn before, which is what prompt caches need.
 
-use neuron_http::{Fields, shortest, write_json};
+use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
     DocumentSource, ImageSource, Message, ProviderError, ReasoningEffort, ResponseFormat, Role,
@@ -67,8 +67,8 @@ fn write_fields(
     fields.entry("model", model)?;
     fields.entry("max_tokens", &max_tokens(request, settings))?;
     fields.some("stream", stream.then_some(true))?;
-    fields.some("temperature", request.temperature.map(shortest))?;
-    fields.some("top_p", request.top_p.map(shortest))?;
+    fields.some("temperature", request.temperature.map(Shortest))?;
+    fields.some("top_p", request.top_p.map(Shortest))?;
     let stops = &request.stop_sequences;
     fields.some("stop_sequences", (!stops.is_empty()).then_some(stops))?;
     fields.some("thinking", thinking(request))?;
@@ -111,6 +111,9 @@ enum Thinking {
 }
 
 fn thinking(request: &CompletionRequest) -> Option<Thinking> {
+    if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
+        return Some(Thinking::Disabled);
+    }
     Some(match request.thinking? {
         ThinkingConfig::Enabled { budget_tokens } => Thinking::Enabled { budget_tokens },
         ThinkingConfig::Disabled => Thinking::Disabled,
@@ -138,7 +141,7 @@ fn output_config(request: &CompletionRequest) -> Option<OutputConfig<'_>> {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),
         Some(ReasoningEffort::High) => Some("high"),
-        // The API has no word for none: it is what leaving it out means.
+        // The API has no word for none: it is thinking that is off.
         _ => None,
     };
     let format = match &request.response_format {

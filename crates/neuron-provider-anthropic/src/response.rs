@@ -8,7 +8,7 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::error::{self, ErrorBody};
+use crate::error;
 use crate::request::PROVIDER;
 
 /// Reads a whole answer. What an error shows of it is without the secret.
@@ -19,8 +19,8 @@ use crate::request::PROVIDER;
 /// one.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
-        if let Ok(body) = serde_json::from_slice::<ErrorBody>(body) {
-            return error::from_answer(&body);
+        if let Some(error) = error::find_in(body) {
+            return error;
         }
         let shown = secret.excerpt(body);
         ProviderError::Other(

@@ -199,7 +199,7 @@ impl Ollama {
     }
 
     async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        let body = self.chat(request, true).await?.stream(&CONTENT_TYPES)?;
+        let body = self.chat(request, true).await?.stream(&CONTENT_TYPES, |_| None).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, ChatAnswer::default(), secret).into())
     }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{shortest, write_json};
+use neuron_http::{Shortest, write_json};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError,
     ReasoningEffort, ResponseFormat, ThinkingConfig, ToolChoice,
@@ -153,12 +153,17 @@ fn options(
             options.insert(key.to_owned(), value);
         }
     };
-    set("temperature", request.temperature.map(|number| shortest(number).into()));
-    set("top_p", request.top_p.map(|number| shortest(number).into()));
+    set("temperature", request.temperature.map(number).transpose()?);
+    set("top_p", request.top_p.map(number).transpose()?);
     set("num_predict", request.max_tokens.map(Value::from));
     let stops = &request.stop_sequences;
     set("stop", (!stops.is_empty()).then(|| stops.clone().into()));
     Ok(options)
+}
+
+fn number(number: f32) -> Result<Value, ProviderError> {
+    let number = serde_json::to_value(Shortest(number));
+    number.map_err(|error| invalid(&format!("cannot be written: {error}")))
 }
 
 #[derive(Serialize)]

@@ -228,10 +228,8 @@ impl OpenAi {
 
     async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
         let reply = self.ask(request, true).await?;
-        if is_json(&reply) {
-            return Err(self.no_stream(&reply.read().await?));
-        }
-        let body = reply.stream(&["text/event-stream"])?;
+        let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
+        let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
         Ok(match self.api {
             Api::ChatCompletions => AnswerStream::new(body, ChatAnswer::default(), secret).into(),
@@ -239,16 +237,6 @@ impl OpenAi {
                 AnswerStream::new(body, responses::stream::ResponseAnswer::default(), secret).into()
             }
         })
-    }
-
-    /// The error of a body that came in place of a stream: often it says why.
-    fn no_stream(&self, body: &[u8]) -> ProviderError {
-        if let Some(error) = ApiError::find_in(body) {
-            return error::from_answer(&error);
-        }
-        let shown = self.endpoint.secret().excerpt(body);
-        let text = format!("a stream was asked for, and the server sent JSON: {shown}");
-        ProviderError::Other(text.into())
     }
 
     async fn embedded(
@@ -272,12 +260,6 @@ impl OpenAi {
         }
         Ok(headers)
     }
-}
-
-fn is_json(reply: &Reply) -> bool {
-    let kind = reply.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default();
-    kind.trim().eq_ignore_ascii_case("application/json")
 }
 
 impl Provider for OpenAi {

@@ -4,7 +4,7 @@
 //! The same request always gives the same bytes, and `messages` comes last: the body of a turn begins
 //! as that of the turn before, which is what prompt caches need.
 
-use neuron_http::{Fields, shortest, write_json};
+use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     CompletionRequest, Message, ProviderError, ReasoningEffort, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
@@ -82,8 +82,8 @@ fn write_fields(
         fields.entry("stream_options", &StreamOptions { include_usage: true })?;
     }
     fields.some("max_completion_tokens", request.max_tokens)?;
-    fields.some("temperature", request.temperature.map(shortest))?;
-    fields.some("top_p", request.top_p.map(shortest))?;
+    fields.some("temperature", request.temperature.map(Shortest))?;
+    fields.some("top_p", request.top_p.map(Shortest))?;
     let stops = &request.stop_sequences;
     fields.some("stop", (!stops.is_empty()).then_some(stops))?;
     fields.some("reasoning_effort", effort(request))?;

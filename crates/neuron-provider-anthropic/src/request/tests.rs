@@ -500,7 +500,11 @@ fn thinking_effort_and_format() {
     let format =
         ResponseFormat::JsonSchema { name: "answer".into(), schema: schema.clone(), strict: true };
     for (effort, format, expected) in [
-        (ReasoningEffort::None, Some(ResponseFormat::Text), json!({})),
+        (
+            ReasoningEffort::None,
+            Some(ResponseFormat::Text),
+            json!({"thinking": {"type": "disabled"}}),
+        ),
         (ReasoningEffort::Low, None, json!({"output_config": {"effort": "low"}})),
         (ReasoningEffort::Medium, None, json!({"output_config": {"effort": "medium"}})),
         (
@@ -511,7 +515,7 @@ fn thinking_effort_and_format() {
         (
             ReasoningEffort::None,
             Some(format),
-            json!({"output_config": {"format": {"type": "json_schema", "schema": schema}}}),
+            json!({"thinking": {"type": "disabled"}, "output_config": {"format": {"type": "json_schema", "schema": schema}}}),
         ),
     ] {
         let request =

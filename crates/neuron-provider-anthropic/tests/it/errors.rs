@@ -143,7 +143,7 @@ async fn a_redirect_is_not_followed_and_the_key_stays_here() {
             raw(status, &[("location", &location)], ""),
             "InvalidRequest",
             &format!(
-                "invalid request: {status}: redirected to {location}; set that as the base URL"
+                "invalid request: {status}: redirected to {location}, which is not followed: the base URL must lead there"
             ),
         )
         .await;
@@ -154,12 +154,19 @@ async fn a_redirect_is_not_followed_and_the_key_stays_here() {
 #[tokio::test]
 async fn a_success_that_is_no_answer() {
     let json = raw(200, &[("content-type", "application/json")], r#"{"ok":true}"#);
-    let server = start([json.clone(), json]).await;
+    let busy = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+    let busy = raw(200, &[("content-type", "application/json")], busy);
+    let server = start([json.clone(), json, busy]).await;
     let provider = provider(server.url());
     let error = provider.complete(ask("hi")).await.unwrap_err().to_string();
     assert!(error.contains("missing field `content`"), "{error}");
     let error = provider.complete_stream(ask("hi")).await.unwrap_err();
-    assert_eq!(error.to_string(), "a stream was asked for, and the server sent application/json");
+    assert_eq!(
+        error.to_string(),
+        "a stream was asked for, and the server sent application/json: {\"ok\":true}"
+    );
+    let error = provider.complete_stream(ask("hi")).await.unwrap_err();
+    assert_eq!(error.to_string(), "service unavailable: in the answer overloaded_error: busy");
 }
 
 #[tokio::test]

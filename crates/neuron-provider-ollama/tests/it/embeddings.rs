@@ -79,8 +79,8 @@ async fn errors_keep_their_class() {
     let server = start([Reply::error(busy)]).await;
     let error = provider(server.url()).embed(texts(&["a"])).await.unwrap_err();
     assert_eq!((error.kind(), error.is_retryable()), ("ServiceUnavailable", true));
-    let server = start([ServerReply::raw(200, [("content-type", "x")], "hunter2")]).await;
-    let provider = provider(server.url()).api_key("hunter2");
+    let server = start([ServerReply::raw(200, [("content-type", "x")], "sk-hunter2")]).await;
+    let provider = provider(server.url()).api_key("sk-hunter2");
     let error = provider.embed(texts(&["a"])).await.unwrap_err();
     assert!(error.to_string().ends_with("it begins with: [redacted]"), "{error}");
 }

@@ -122,7 +122,7 @@ async fn a_redirect_is_not_followed_and_the_key_stays_here() {
             raw(status, &[("location", &location)], ""),
             "InvalidRequest",
             &format!(
-                "invalid request: {status}: redirected to {location}; set that as the base URL"
+                "invalid request: {status}: redirected to {location}, which is not followed: the base URL must lead there"
             ),
         )
         .await;
@@ -141,7 +141,7 @@ async fn a_success_that_is_no_answer() {
     let handle = provider.complete_stream(ask("hi")).await.unwrap();
     assert_eq!(broken(events(handle).await).kind(), "StreamError");
     let error = provider.complete_stream(ask("hi")).await.unwrap_err();
-    assert_eq!(error.to_string(), "a stream was asked for, and the server sent text/html");
+    assert_eq!(error.to_string(), "a stream was asked for, and the server sent text/html: <html>");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{Fields, shortest, write_json};
+use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, ContextEdit, DocumentSource, Message,
     ProviderError, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
@@ -51,8 +51,8 @@ fn write_fields(
     fields.entry("store", &false)?;
     fields.entry("include", &["reasoning.encrypted_content"])?;
     fields.some("max_output_tokens", request.max_tokens)?;
-    fields.some("temperature", request.temperature.map(shortest))?;
-    fields.some("top_p", request.top_p.map(shortest))?;
+    fields.some("temperature", request.temperature.map(Shortest))?;
+    fields.some("top_p", request.top_p.map(Shortest))?;
     fields.some("reasoning", reasoning(request))?;
     fields.some("text", format(request).map(|format| TextConfig { format }))?;
     let edits = request.context_management.iter().flat_map(|management| &management.edits);

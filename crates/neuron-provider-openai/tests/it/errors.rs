@@ -137,7 +137,7 @@ async fn a_redirect_is_not_followed_and_the_key_stays_here() {
     let location = format!("{}/v1/chat/completions", elsewhere.url());
     for status in [301, 302, 307, 308] {
         let text = format!(
-            "invalid request: {status}: redirected to {location}; set that as the base URL"
+            "invalid request: {status}: redirected to {location}, which is not followed: the base URL must lead there"
         );
         check(raw(status, &[("location", &location)], ""), "InvalidRequest", &text).await;
     }
@@ -174,7 +174,7 @@ async fn a_success_that_is_no_answer() {
         let error = provider.complete_stream(ask("hi")).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            r#"a stream was asked for, and the server sent JSON: {"ok":true}"#
+            r#"a stream was asked for, and the server sent application/json: {"ok":true}"#
         );
         let error = provider.complete_stream(ask("hi")).await.unwrap_err();
         assert_eq!(error.to_string(), "a stream was asked for, and the server sent text/html");
