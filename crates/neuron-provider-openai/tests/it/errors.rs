@@ -177,7 +177,10 @@ async fn a_success_that_is_no_answer() {
             r#"a stream was asked for, and the server sent application/json: {"ok":true}"#
         );
         let error = provider.complete_stream(ask("hi")).await.unwrap_err();
-        assert_eq!(error.to_string(), "a stream was asked for, and the server sent text/html");
+        assert_eq!(
+            error.to_string(),
+            "a stream was asked for, and the server sent text/html: <html>"
+        );
     }
 }
 
