@@ -85,19 +85,20 @@ impl Secret {
         ends.rev().find_map(|end| text.strip_suffix(self.0.get(..end)?))
     }
 
-    /// Takes the secret out of an error's texts.
+    /// Makes an error fit to be shown: its texts are without the secret, and have 4,000 characters at
+    /// the most, whatever a server wrote into them.
     #[must_use]
     pub fn redact_error(&self, error: ProviderError) -> ProviderError {
         use ProviderError as E;
         match error {
             E::Network(source) => E::Network(self.redact_source(source)),
-            E::ModelLoading(text) => E::ModelLoading(self.redact(text)),
-            E::ServiceUnavailable(text) => E::ServiceUnavailable(self.redact(text)),
-            E::Authentication(text) => E::Authentication(self.redact(text)),
-            E::InvalidRequest(text) => E::InvalidRequest(self.redact(text)),
-            E::ModelNotFound(text) => E::ModelNotFound(self.redact(text)),
-            E::InsufficientResources(text) => E::InsufficientResources(self.redact(text)),
-            E::StreamError(text) => E::StreamError(self.redact(text)),
+            E::ModelLoading(text) => E::ModelLoading(self.show(text)),
+            E::ServiceUnavailable(text) => E::ServiceUnavailable(self.show(text)),
+            E::Authentication(text) => E::Authentication(self.show(text)),
+            E::InvalidRequest(text) => E::InvalidRequest(self.show(text)),
+            E::ModelNotFound(text) => E::ModelNotFound(self.show(text)),
+            E::InsufficientResources(text) => E::InsufficientResources(self.show(text)),
+            E::StreamError(text) => E::StreamError(self.show(text)),
             E::Other(source) => E::Other(self.redact_source(source)),
             // No text.
             error => error,
@@ -106,8 +107,18 @@ impl Secret {
 
     fn redact_source(&self, source: BoxError) -> BoxError {
         let text = source.to_string();
-        let redacted = self.redact(text.clone());
-        if redacted == text { source } else { redacted.into() }
+        let shown = self.show(text.clone());
+        if shown == text { source } else { shown.into() }
+    }
+
+    fn show(&self, text: String) -> String {
+        // Redacted before it is cut, as an excerpt is.
+        let mut text = self.redact(text);
+        if let Some((end, _)) = text.char_indices().nth(MOST_SHOWN) {
+            text.truncate(end);
+            text.push('…');
+        }
+        text
     }
 }
 
@@ -117,6 +128,9 @@ const SHORTEST: usize = 8;
 
 /// How much of a foreign text an error shows, in characters.
 const SHOWN: usize = 300;
+
+/// How much of any text an error shows, in characters.
+const MOST_SHOWN: usize = 4_000;
 
 /// The beginning of a text in which there is no secret.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
@@ -153,5 +167,32 @@ mod tests {
         check("sk-añ-123 and sk-añ-", "[redacted] and [redacted]");
         check("bad key sk-", "bad key sk-");
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
+    }
+
+    // A server that answered with a megabyte of text once gave an error of a megabyte.
+    #[test]
+    fn an_error_shows_no_more_than_a_page_and_no_half_of_a_key() {
+        let secret = Secret::new("sk-1234567890");
+        for padding in [MOST_SHOWN - 5, MOST_SHOWN + 5, 1_000_000] {
+            let text =
+                format!("{}{}é{}", "é".repeat(padding), secret.expose(), "x".repeat(padding));
+            for error in [
+                ProviderError::StreamError(text.clone()),
+                ProviderError::Other(text.clone().into()),
+            ] {
+                let shown = secret.redact_error(error).to_string();
+                assert!(!shown.contains("sk-1"), "{padding}");
+                assert!(shown.ends_with('…'));
+                assert!(shown.chars().count() < MOST_SHOWN + 50);
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_that_is_fit_to_be_shown_keeps_its_source() {
+        let io = std::io::Error::other("reset");
+        let error = Secret::new("sk-1").redact_error(ProviderError::Network(Box::new(io)));
+        let ProviderError::Network(source) = error else { panic!("{error}") };
+        assert!(source.downcast_ref::<std::io::Error>().is_some());
     }
 }

@@ -275,6 +275,10 @@ struct OpenBlock {
     fields: Map<String, Value>,
     /// The id, if this is a call of a tool that we run.
     call_id: Option<String>,
+    /// Whether its text is a part of what the answer says, and its reasoning of what it thinks: not so
+    /// in blocks that are not modelled, which keep theirs.
+    is_text: bool,
+    is_thinking: bool,
     text: String,
     thinking: String,
     arguments: String,
@@ -290,16 +294,19 @@ impl OpenBlock {
             let (id, name) = (id.clone(), field("name").to_owned());
             out.push_back(StreamEvent::ToolUseStart { id, name });
         }
+        let (is_text, is_thinking) = (field("type") == "text", field("type") == "thinking");
         let (text, thinking) = (field("text").to_owned(), field("thinking").to_owned());
-        if !text.is_empty() {
+        if is_text && !text.is_empty() {
             out.push_back(StreamEvent::TextDelta(text.clone()));
         }
-        if !thinking.is_empty() {
+        if is_thinking && !thinking.is_empty() {
             out.push_back(StreamEvent::ThinkingDelta(thinking.clone()));
         }
         Self {
             fields,
             call_id,
+            is_text,
+            is_thinking,
             text,
             thinking,
             arguments: String::new(),
@@ -347,12 +354,16 @@ impl OpenBlock {
 
     fn extend_text(&mut self, text: String, out: &mut VecDeque<StreamEvent>) {
         self.text.push_str(&text);
-        out.push_back(StreamEvent::TextDelta(text));
+        if self.is_text {
+            out.push_back(StreamEvent::TextDelta(text));
+        }
     }
 
     fn extend_thinking(&mut self, thinking: String, out: &mut VecDeque<StreamEvent>) {
         self.thinking.push_str(&thinking);
-        out.push_back(StreamEvent::ThinkingDelta(thinking));
+        if self.is_thinking {
+            out.push_back(StreamEvent::ThinkingDelta(thinking));
+        }
     }
 
     fn extend_arguments(&mut self, piece: String, out: &mut VecDeque<StreamEvent>) {
@@ -364,13 +375,11 @@ impl OpenBlock {
     }
 
     fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
-        let is_kind = |kind: &str| self.fields.get("type").is_some_and(|field| field == kind);
-        let (is_text, is_thinking) = (is_kind("text"), is_kind("thinking"));
         let mut set = |key: &str, value: Value| self.fields.insert(key.to_owned(), value);
-        if is_text || !self.text.is_empty() {
+        if self.is_text || !self.text.is_empty() {
             set("text", Value::String(self.text));
         }
-        if is_thinking || !self.thinking.is_empty() {
+        if self.is_thinking || !self.thinking.is_empty() {
             set("thinking", Value::String(self.thinking));
         }
         if let Some(signature) = self.signature {

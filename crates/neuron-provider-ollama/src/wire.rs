@@ -46,7 +46,8 @@ pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8
 ///
 /// [`ProviderError::Other`] when it is not an answer.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
-    response::read(body, &Secret::default())
+    let nothing = Secret::default();
+    response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
 /// Reads a streamed answer from its bytes, however they are cut.
@@ -60,5 +61,6 @@ where
 /// Makes an error of a response whose status is not a success.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
-    error::from_rejection(&Rejection::new(status, headers.clone(), body, Duration::ZERO))
+    let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
+    Secret::default().redact_error(error::from_rejection(&rejection))
 }

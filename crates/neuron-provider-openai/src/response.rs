@@ -235,13 +235,16 @@ fn more(fields: Map<String, Value>) -> Option<ContentBlock> {
     if json.len() == 1 {
         return None;
     }
-    let text = json.get("refusal").and_then(Value::as_str).or_else(|| {
-        let audio = json.get("audio")?;
-        audio.get("transcript")?.as_str()
-    });
-    let portable = text.map(|text| Box::new(ContentBlock::Text(text.to_owned())));
+    let text = said(&json).concat();
+    let portable = (!text.is_empty()).then(|| Box::new(ContentBlock::Text(text)));
     let json = Value::Object(json);
     Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
+}
+
+/// What the fields of a message that are not modelled say in words: a refusal, and speech.
+pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
+    let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
+    [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
 /// Reads a call of a tool.

@@ -45,7 +45,8 @@ pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8
 ///
 /// [`ProviderError::Other`] when it is not a completion, and the error that it holds in place of one.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
-    response::read(body, &Secret::default())
+    let nothing = Secret::default();
+    response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
 }
 
 /// Reads a streamed answer from its bytes, however they are cut.
@@ -59,7 +60,8 @@ where
 /// Makes an error of a response whose status is not a success.
 #[must_use]
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
-    error::from_rejection(&Rejection::new(status, headers.clone(), body, Duration::ZERO))
+    let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
+    Secret::default().redact_error(error::from_rejection(&rejection))
 }
 
 /// Writes the body of a request for embeddings.
@@ -77,7 +79,9 @@ pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, Em
 ///
 /// [`EmbeddingError::Other`] when there are not so many.
 pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, EmbeddingError> {
-    Ok(embed::read(body, count, &Secret::default())?)
+    let nothing = Secret::default();
+    let answer = embed::read(body, count, &nothing);
+    answer.map_err(|error| nothing.redact_error(error).into())
 }
 
 fn model_of(request: &CompletionRequest) -> &str {
@@ -116,7 +120,8 @@ pub mod responses {
     ///
     /// [`ProviderError::Other`] when it is not a response; the vendor's error for one that failed.
     pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
-        response::read(body, &Secret::default())
+        let nothing = Secret::default();
+        response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
     }
 
     /// Reads a streamed answer from its bytes, however they are cut.

@@ -96,7 +96,16 @@ pub fn ollama_bodies() -> Vec<Vec<u8>> {
 }
 
 fn bodies(write: impl Fn(&CompletionResponse) -> Value) -> Vec<Vec<u8>> {
-    answers().iter().map(|answer| write(answer).to_string().into_bytes()).collect()
+    let mut all: Vec<_> =
+        answers().iter().map(|answer| write(answer).to_string().into_bytes()).collect();
+    // No answer of anybody's, and nothing that an error should show whole.
+    let long = "long ".repeat(8_000);
+    all.push(
+        json!({"content": long, "choices": long, "output": long, "message": long})
+            .to_string()
+            .into_bytes(),
+    );
+    all
 }
 
 /// Errors of all vendors, as `rejection` reads them.
@@ -110,6 +119,8 @@ pub fn errors() -> Vec<Vec<u8>> {
         json!({"error": "model 'x' not found"}),
         json!({"error": "unauthorized", "signin_url": "https://ollama.com/connect"}),
     ];
+    let long = json!({"error": {"type": "api_error", "message": "long ".repeat(8_000)}});
+    let bodies = bodies.into_iter().chain([long]).collect::<Vec<_>>();
     let statuses = [307_u16, 400, 401, 402, 404, 429, 499, 503, 504, 529];
     let mut all = Vec::new();
     for status in statuses {
@@ -158,6 +169,7 @@ fn answers() -> Vec<CompletionResponse> {
     };
     let cited = json!({"type": "text", "text": "cited", "citations": [{"type": "char_location", "cited_text": "c"}]});
     let searched = json!({"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "q"}});
+    let spoken = json!({"type": "message", "audio": {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "Hello."}});
     let refused = json!({"type": "message", "refusal": "I can't."});
     [
         (vec![text("Hello, \"world\"\\\n日本 🦀 é")], StopReason::EndTurn),
@@ -177,6 +189,7 @@ fn answers() -> Vec<CompletionResponse> {
             StopReason::PauseTurn,
         ),
         (vec![text("No: "), raw("openai", refused, Some(text("I can't.")))], StopReason::Refusal),
+        (vec![raw("openai", spoken, Some(text("Hello.")))], StopReason::EndTurn),
         (
             vec![ContentBlock::Compaction { content: "The user wants rain.".into() }, text("ok")],
             StopReason::EndTurn,

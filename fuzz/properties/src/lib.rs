@@ -57,7 +57,7 @@ pub const TARGETS: [Target; 14] = [
 ];
 
 /// The most bytes that the text of an error may have, whatever a server wrote.
-const MOST_ERROR_BYTES: usize = 32 * 1024;
+const MOST_ERROR_BYTES: usize = 17 * 1024;
 
 #[track_caller]
 fn assert_short(error: &impl std::fmt::Display) {

@@ -19,9 +19,8 @@ pub fn chat(body: &[u8]) {
         let message = &json["choices"][0]["message"];
         let parts = list(message, "content").filter_map(|part| part["text"].as_str());
         let said = message["content"].as_str().into_iter().chain(parts);
-        let refusal = message["refusal"].as_str().filter(|text| !text.is_empty());
-        let more = refusal.or_else(|| message["audio"]["transcript"].as_str());
-        said.chain(more).collect()
+        let more = [&message["refusal"], &message["audio"]["transcript"]];
+        said.chain(more.into_iter().filter_map(Value::as_str)).collect()
     });
 }
 

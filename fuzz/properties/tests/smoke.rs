@@ -1,4 +1,4 @@
-//! Every property, tried on its valid inputs and on some hundred broken ones: the same in every run.
+//! Every property, tried on its valid inputs and on a thousand broken ones: the same in every run.
 //! `FUZZ_INPUTS` sets another number, `FUZZ_SEQUENCE` another sequence.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +31,7 @@ fn properties_hold_of_valid_inputs() {
 fn properties_hold_of_broken_inputs() {
     for target in &TARGETS {
         let mut mutator = Mutator::new((target.seeds)(), number("FUZZ_SEQUENCE", 1));
-        for _ in 0..number("FUZZ_INPUTS", 300) {
+        for _ in 0..number("FUZZ_INPUTS", 1_000) {
             check(target, &mutator.input());
         }
     }
