@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 #[must_use]
 pub fn anthropic_streams() -> Vec<Vec<u8>> {
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
-    streams(error, |answer, chars, wire| anthropic::sse_bytes(answer, chars, wire))
+    streams(error, anthropic::sse_bytes)
 }
 
 /// Streams of Chat Completions, each cut in some way.

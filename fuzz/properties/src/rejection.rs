@@ -37,7 +37,7 @@ fn check(read: fn(u16, &HeaderMap, &[u8]) -> ProviderError, input: &[u8]) {
     let (value, body) = rest.split_at(rest.len().min((*length).into()));
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_bytes(value) {
-        headers.extend(HEADERS.map(|name| (name.parse().ok(), value.clone())).into_iter());
+        headers.extend(HEADERS.map(|name| (name.parse().ok(), value.clone())));
     }
 
     let plain = read(status, &HeaderMap::new(), body);
