@@ -199,6 +199,8 @@ pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
                 grow(fields, key, piece);
             }
         }
+        // What has been said stays, whatever comes in its place.
+        (Some(Value::String(_) | Value::Array(_) | Value::Object(_)), _) => {}
         (_, piece) => {
             fields.insert(key, piece);
         }

@@ -119,17 +119,8 @@ impl ChatAnswer {
     fn extend(&mut self, delta: WireDelta, events: &mut VecDeque<StreamEvent>) {
         self.extend_thinking(delta.thinking, events);
         self.extend_text(delta.text, events);
-        for (key, value) in delta.more {
-            // What is said in other ways than by text.
-            let said = match key.as_str() {
-                "refusal" => value.as_str(),
-                "audio" => value.get("transcript").and_then(Value::as_str),
-                _ => None,
-            };
-            if let Some(text) = said.filter(|text| !text.is_empty()) {
-                events.push_back(StreamEvent::TextDelta(text.to_owned()));
-            }
-            response::grow(&mut self.parts.more, key, value);
+        if !delta.more.is_empty() {
+            self.extend_more(delta.more, events);
         }
         for (position, call) in delta.tool_calls.into_iter().enumerate() {
             self.extend_call(call, position > 0, events);
@@ -147,6 +138,19 @@ impl ChatAnswer {
         if !thinking.is_empty() {
             self.parts.thinking.push_str(&thinking);
             events.push_back(StreamEvent::ThinkingDelta(thinking));
+        }
+    }
+
+    /// What is said in other ways than by text is shown as text.
+    fn extend_more(&mut self, more: Vec<(String, Value)>, events: &mut VecDeque<StreamEvent>) {
+        let lengths = response::said(&self.parts.more).map(str::len);
+        for (key, piece) in more {
+            response::grow(&mut self.parts.more, key, piece);
+        }
+        for (said, length) in response::said(&self.parts.more).into_iter().zip(lengths) {
+            if let Some(piece) = said.get(length..).filter(|piece| !piece.is_empty()) {
+                events.push_back(StreamEvent::TextDelta(piece.to_owned()));
+            }
         }
     }
 

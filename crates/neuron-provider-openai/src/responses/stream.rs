@@ -167,8 +167,11 @@ impl ResponseAnswer {
         let (id, name) = (text("call_id"), text("name"));
         // What is not known yet is known at its end.
         if is_call(item) && !id.is_empty() && !name.is_empty() {
-            events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
-            self.calls.insert(place, OpenCall { id, name, has_pieces: false });
+            let call = OpenCall { id: id.clone(), name: name.clone(), has_pieces: false };
+            // A server that puts two items in one place does not end the first.
+            let open = self.calls.insert(place, call);
+            events.extend(open.map(|call| StreamEvent::ToolUseEnd { id: call.id }));
+            events.push_back(StreamEvent::ToolUseStart { id, name });
         }
     }
 
