@@ -17,12 +17,18 @@ pub(crate) struct Ids<'a> {
     sent: HashSet<Cow<'a, str>>,
     /// What is sent in place of an id that cannot be, or that another call has.
     renamed: HashMap<&'a str, String>,
+    /// The number that is next for an id that was given more than once.
+    numbers: HashMap<Cow<'a, str>, usize>,
 }
 
 impl<'a> Ids<'a> {
     pub(crate) fn new(messages: &[Message]) -> Self {
         let calls = messages.iter().flat_map(Message::tool_uses).count();
-        Self { sent: HashSet::with_capacity(calls), renamed: HashMap::new() }
+        Self {
+            sent: HashSet::with_capacity(calls),
+            renamed: HashMap::new(),
+            numbers: HashMap::new(),
+        }
     }
 
     /// Takes up the calls of the next message; until then results name those before.
@@ -49,13 +55,18 @@ impl<'a> Ids<'a> {
         self.renamed.get(id).map_or(id, String::as_str)
     }
 
-    fn unique(&self, id: Cow<'a, str>) -> Cow<'a, str> {
+    fn unique(&mut self, id: Cow<'a, str>) -> Cow<'a, str> {
         if !self.sent.contains(&id) {
             return id;
         }
-        let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
-        let free = numbered.into_iter().find(|id| !self.sent.contains(id.as_str()));
-        free.map_or(id, Cow::Owned)
+        let number = self.numbers.entry(id.clone()).or_insert(1);
+        loop {
+            *number += 1;
+            let numbered = Cow::Owned(format!("{id}_{number}"));
+            if !self.sent.contains(&numbered) {
+                return numbered;
+            }
+        }
     }
 }
 

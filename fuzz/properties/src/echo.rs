@@ -37,7 +37,8 @@ pub(crate) fn check(vendor: &Vendor, response: &CompletionResponse) {
     }
 }
 
-/// Whether a block's text, or the names of its call, are in a request.
+/// Whether a block's text, or the names of its call, are in a request. Vendors take few characters in
+/// ids and names, and not many of them: others become `_`.
 fn is_kept(block: &ContentBlock, body: &Value) -> bool {
     if let ContentBlock::Raw { json, .. } = block {
         // Speech goes back by its id.
@@ -46,14 +47,20 @@ fn is_kept(block: &ContentBlock, body: &Value) -> bool {
         }
     }
     let has = |text: &str| {
-        holds(body, &|value| value.as_str().is_some_and(|string| string.contains(text)))
+        let has_it = |string: &str| string.contains(text) || allowed(string).contains(text);
+        holds(body, &|value| value.as_str().is_some_and(has_it))
     };
     match (block.as_text(), block.as_tool_use()) {
         // Blank texts are refused by vendors.
         (Some(text), _) => text.trim().is_empty() || has(text),
-        (_, Some(call)) => has(call.id) && has(call.name),
+        (_, Some(call)) => has(&allowed(call.id)) && has(&allowed(call.name)),
         _ => true,
     }
+}
+
+fn allowed(name: &str) -> String {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(64).collect()
 }
 
 /// Whether a value, or one within it, is as wanted.
