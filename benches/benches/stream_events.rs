@@ -7,8 +7,7 @@ use neuron_benches::stream::{Chunks, PIECES, vendors};
 const ROUNDS: usize = 101;
 
 /// What one read of a connection brings, and the least that it can.
-const CHUNKS: [(&str, usize); 4] =
-    [("300", 300), ("2000", 2000), ("16 KiB", 16 * 1024), ("1 byte", 1)];
+const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
 
 fn main() {
     let options = Options::from_args(ROUNDS);

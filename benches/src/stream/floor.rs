@@ -25,7 +25,7 @@ pub fn anthropic(chunks: Chunks) -> Heard {
     }
     collect(|hear| {
         each_event(chunks, |data| {
-            let event: Event<'_> = serde_json::from_slice(data).expect("an event");
+            let event: Event<'_> = parse(data);
             if event.kind == "content_block_delta" {
                 hear(event.delta.text);
             }
@@ -55,7 +55,7 @@ pub fn chat(chunks: Chunks) -> Heard {
             if data == b"[DONE]" {
                 return;
             }
-            let chunk: Chunk<'_> = serde_json::from_slice(data).expect("a chunk");
+            let chunk: Chunk<'_> = parse(data);
             for choice in chunk.choices {
                 hear(choice.delta.content);
             }
@@ -74,7 +74,7 @@ pub fn responses(chunks: Chunks) -> Heard {
     }
     collect(|hear| {
         each_event(chunks, |data| {
-            let event: Event<'_> = serde_json::from_slice(data).expect("an event");
+            let event: Event<'_> = parse(data);
             if event.kind == "response.output_text.delta" {
                 hear(event.delta);
             }
@@ -96,7 +96,7 @@ pub fn ollama(chunks: Chunks) -> Heard {
     }
     collect(|hear| {
         each_line(chunks, |line| {
-            let line: Line<'_> = serde_json::from_slice(line).expect("a line");
+            let line: Line<'_> = parse(line);
             hear(line.message.content);
         });
     })
@@ -114,6 +114,12 @@ fn collect(read: impl FnOnce(&mut dyn FnMut(Cow<'_, str>))) -> Heard {
         std::hint::black_box(piece.into_owned());
     });
     heard
+}
+
+/// Bytes that are text as a whole are parsed faster than those whose strings are looked at one by one.
+fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> T {
+    let text = std::str::from_utf8(bytes).expect("text");
+    serde_json::from_str(text).expect("JSON as expected")
 }
 
 fn each_event(chunks: Chunks, mut on_data: impl FnMut(&[u8])) {

@@ -80,8 +80,8 @@ pub(crate) struct WireMessage {
 /// What has come of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Collected {
-    thinking: String,
-    text: String,
+    pub(crate) thinking: String,
+    pub(crate) text: String,
     calls: Vec<ContentBlock>,
     /// The ids of the calls.
     ids: HashSet<String>,
@@ -92,8 +92,8 @@ pub(crate) struct Collected {
 impl Collected {
     /// Takes a piece of the message, and returns the calls in it.
     pub(crate) fn take(&mut self, message: WireMessage) -> &[ContentBlock] {
-        let (thinking, text) = (message.thinking.as_deref(), message.content.as_deref());
-        self.extend(thinking.unwrap_or_default(), text.unwrap_or_default());
+        self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
+        self.text.push_str(message.content.as_deref().unwrap_or_default());
         for (key, value) in message.more {
             if !is_nothing(&value) {
                 append(&mut self.more, key, value);
@@ -105,12 +105,6 @@ impl Collected {
             self.calls.push(call);
         }
         self.calls.get(before..).unwrap_or_default()
-    }
-
-    /// Takes a piece of reasoning and one of text.
-    pub(crate) fn extend(&mut self, thinking: &str, text: &str) {
-        self.thinking.push_str(thinking);
-        self.text.push_str(text);
     }
 
     /// Makes the response; `end` is the line that completed the answer.

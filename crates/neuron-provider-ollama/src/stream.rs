@@ -55,11 +55,12 @@ impl Answer for ChatAnswer {
 
 impl ChatAnswer {
     fn extend(&mut self, thinking: String, text: String, out: &mut VecDeque<StreamEvent>) {
-        self.collected.extend(&thinking, &text);
         if !thinking.is_empty() {
+            self.collected.thinking.push_str(&thinking);
             out.push_back(StreamEvent::ThinkingDelta(thinking));
         }
         if !text.is_empty() {
+            self.collected.text.push_str(&text);
             out.push_back(StreamEvent::TextDelta(text));
         }
     }
