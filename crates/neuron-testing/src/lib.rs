@@ -43,6 +43,7 @@
 //! | one for a vendor of your own | [`vendor`] |
 //! | what servers do besides answering: records, connections, waiting | [`vendor::VendorServer`] |
 //! | any status and bytes, split and cut anywhere | [`ServerReply`], [`Wire`] |
+//! | a connection that does what no server should | [`RawServer`] |
 //! | a vendor's rules and formats without HTTP | [`anthropic`], [`openai`], [`ollama`] |
 //! | whether a provider of yours holds the contract | [`conformance`] |
 
@@ -67,7 +68,7 @@ mod events;
 mod queue;
 
 pub use anthropic::AnthropicServer;
-pub use loopback::{RecordedRequest, ServerReply, Wire};
+pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};
 pub use ollama::OllamaServer;
 pub use openai::OpenAiServer;
 pub use script::Reply;

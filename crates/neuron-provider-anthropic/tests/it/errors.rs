@@ -201,7 +201,7 @@ async fn an_error_that_does_not_end_is_read_only_in_part() {
         connection.head(500, "text/plain", usize::MAX >> 1).await;
         let page = vec![b'x'; 64 * 1024];
         // Fails when the client has had enough.
-        while tokio::io::AsyncWriteExt::write_all(&mut connection.0, &page).await.is_ok() {}
+        while tokio::io::AsyncWriteExt::write_all(&mut connection.stream, &page).await.is_ok() {}
     };
     let (error, ()) = soon(async { tokio::join!(provider.complete(ask("hi")), endless) }).await;
     let error = error.unwrap_err();
@@ -217,7 +217,7 @@ async fn an_answer_that_does_not_end_is_an_error() {
         let mut connection = server.request().await;
         connection.head(200, "application/json", usize::MAX >> 1).await;
         let page = vec![b' '; 1024 * 1024];
-        while tokio::io::AsyncWriteExt::write_all(&mut connection.0, &page).await.is_ok() {}
+        while tokio::io::AsyncWriteExt::write_all(&mut connection.stream, &page).await.is_ok() {}
     };
     let (error, ()) = soon(async { tokio::join!(provider.complete(ask("hi")), endless) }).await;
     assert_eq!(error.unwrap_err().to_string(), "the response is too large");

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use neuron_provider_anthropic::Anthropic;
+pub(crate) use neuron_testing::RawServer;
 use neuron_testing::{AnthropicServer, ServerReply};
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
     StreamEvent, StreamHandle, TokenUsage,
 };
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 /// A limit for what must not take for ever.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
@@ -81,60 +80,4 @@ pub(crate) fn broken(events: Vec<StreamEvent>) -> ProviderError {
         assert!(!ends, "{event:?} before the error");
     }
     error.into()
-}
-
-/// A server that does with a connection whatever a test wants.
-pub(crate) struct RawServer(TcpListener);
-
-impl RawServer {
-    pub(crate) async fn bind() -> Self {
-        Self(TcpListener::bind(("127.0.0.1", 0)).await.unwrap())
-    }
-
-    pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.0.local_addr().unwrap())
-    }
-
-    /// Takes a connection and reads a request from it.
-    pub(crate) async fn request(&self) -> Connection {
-        let (stream, _) = self.0.accept().await.unwrap();
-        let mut connection = Connection(stream);
-        connection.request().await;
-        connection
-    }
-}
-
-pub(crate) struct Connection(pub(crate) TcpStream);
-
-impl Connection {
-    /// Reads a request.
-    pub(crate) async fn request(&mut self) {
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            head.push(self.0.read_u8().await.unwrap());
-        }
-        let head = String::from_utf8(head).unwrap().to_lowercase();
-        let length = head.split_once("content-length: ").unwrap().1;
-        let length = length.split_once("\r\n").unwrap().0.parse().unwrap();
-        self.0.read_exact(&mut vec![0; length]).await.unwrap();
-    }
-
-    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
-        self.0.write_all(bytes.as_ref()).await.unwrap();
-        self.0.flush().await.unwrap();
-    }
-
-    /// Writes the head of an answer whose body is that long.
-    pub(crate) async fn head(&mut self, status: u16, content_type: &str, length: usize) {
-        self.write(format!(
-            "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
-        ))
-        .await;
-    }
-
-    /// Closes the connection as a machine that fails does: the client sees a reset.
-    pub(crate) fn reset(self) {
-        // Nothing waits: what is not sent is thrown away.
-        self.0.set_zero_linger().unwrap();
-    }
 }

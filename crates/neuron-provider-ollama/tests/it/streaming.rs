@@ -70,7 +70,7 @@ async fn a_server_waits_for_a_slow_reader() {
     let mut writing = tokio::spawn(async move {
         let mut connection = server.request().await;
         connection.head(200, "application/x-ndjson", length).await;
-        connection.0.write_all(&bytes).await.unwrap();
+        connection.stream.write_all(&bytes).await.unwrap();
     });
     let mut handle = soon(provider.complete_stream(ask("hi"))).await.unwrap();
     let first = soon(handle.receiver.recv()).await;

@@ -57,7 +57,7 @@ async fn the_limit_is_for_the_whole_answer() {
         tokio::time::sleep(SHORT * 2 / 3).await;
         connection.head(200, "application/json", 2).await;
         tokio::time::sleep(SHORT * 2 / 3).await;
-        let _ = tokio::io::AsyncWriteExt::write_all(&mut connection.0, b"{}").await;
+        let _ = tokio::io::AsyncWriteExt::write_all(&mut connection.stream, b"{}").await;
     };
     let (error, ()) = tokio::join!(provider.complete(ask("hi")), serve);
     check_timeout(&error.unwrap_err(), SHORT);

@@ -3,6 +3,7 @@
 
 mod body;
 mod plan;
+mod raw;
 mod record;
 mod reply;
 mod server;
@@ -14,6 +15,7 @@ pub(crate) use server::LoopbackServer;
 
 pub(crate) use reply::Source;
 
+pub use raw::{RawConnection, RawServer};
 pub use record::RecordedRequest;
 pub use reply::ServerReply;
 pub use wire::Wire;

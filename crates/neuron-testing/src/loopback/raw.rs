@@ -1,0 +1,93 @@
+//! A server that does with a connection whatever a test wants.
+
+#![expect(clippy::expect_used, reason = "a test whose own server fails has failed")]
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A server on 127.0.0.1 that does with each connection whatever a test wants: nothing, half an
+/// answer, an answer that does not end. It knows no vendor, and as much of HTTP as it must.
+///
+/// # Panics
+///
+/// All methods do, here and of [`RawConnection`], when the operating system or the client fails.
+///
+/// # Example: a connection that is reset within the answer
+///
+/// ```
+/// use neuron_testing::RawServer;
+///
+/// # async fn example() {
+/// let server = RawServer::bind().await;
+/// // Give `server.url()` to a provider, and poll its call beside this.
+/// let mut connection = server.request().await;
+/// connection.head(200, "application/json", 100).await;
+/// connection.write("{").await;
+/// connection.reset();
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RawServer(TcpListener);
+
+impl RawServer {
+    /// Opens a free port.
+    pub async fn bind() -> Self {
+        Self(TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port"))
+    }
+
+    /// Returns the base URL, without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().expect("an address"))
+    }
+
+    /// Takes a connection and reads a request from it.
+    pub async fn request(&self) -> RawConnection {
+        let (stream, _) = self.0.accept().await.expect("a connection");
+        let mut connection = RawConnection { stream };
+        connection.request().await;
+        connection
+    }
+}
+
+/// A connection of a [`RawServer`]. Dropping it closes it.
+#[derive(Debug)]
+pub struct RawConnection {
+    /// The connection itself.
+    pub stream: TcpStream,
+}
+
+impl RawConnection {
+    /// Reads a request, which must say how long it is.
+    pub async fn request(&mut self) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(self.stream.read_u8().await.expect("a whole head"));
+        }
+        let head = String::from_utf8_lossy(&head).to_lowercase();
+        let (_, length) = head.split_once("content-length: ").expect("a length");
+        let length = length.split("\r\n").next().and_then(|length| length.parse().ok());
+        let mut body = vec![0; length.expect("a length that is a number")];
+        self.stream.read_exact(&mut body).await.expect("a whole body");
+    }
+
+    /// Writes bytes.
+    pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).await.expect("a client that reads");
+        self.stream.flush().await.expect("a client that reads");
+    }
+
+    /// Writes the head of an answer whose body is that long.
+    pub async fn head(&mut self, status: u16, content_type: &str, length: usize) {
+        self.write(format!(
+            "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
+        ))
+        .await;
+    }
+
+    /// Closes the connection as a machine that fails does: the client sees a reset.
+    pub fn reset(self) {
+        // Nothing waits: what is not sent is thrown away.
+        self.stream.set_zero_linger().expect("an open connection");
+    }
+}
