@@ -287,3 +287,31 @@ async fn a_wrong_key_and_an_unknown_model_are_the_vendors_words_without_the_key(
     assert!(matches!(&error, LoopError::Provider(ProviderError::ModelNotFound(_))), "{error:?}");
     assert!(error.to_string().contains("404 not_found_error: model: claude-nonesuch"), "{error}");
 }
+
+/// Prompt caches hit only if equal registries are written in equal bytes, also by another process: the
+/// bytes stand here.
+#[cfg(all(feature = "openai", feature = "ollama"))]
+#[test]
+fn equal_registries_give_equal_bytes_in_every_process() {
+    let mut tools = ToolRegistry::new();
+    tools.register(GetWeather);
+    let request = CompletionRequest { tools: tools.definitions(), ..Default::default() };
+    let schema = r##"{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"title":"GetWeatherArgs","$schema":"https://json-schema.org/draft/2020-12/schema"}"##;
+    let function = format!(
+        r#""name":"get_weather","description":"Returns the weather","parameters":{schema}"#
+    );
+    let anthropic = format!(
+        r#""tools":[{{"name":"get_weather","description":"Returns the weather","input_schema":{schema}}}]"#
+    );
+    let chat = format!(r#""tools":[{{"type":"function","function":{{{function}}}}}]"#);
+    let responses = format!(r#""tools":[{{"type":"function",{function},"strict":false}}]"#);
+    for (body, expected) in [
+        (neuron::anthropic::wire::write_request(&request, false), &anthropic),
+        (neuron::openai::wire::write_request(&request, false), &chat),
+        (neuron::openai::wire::responses::write_request(&request, false), &responses),
+        (neuron::ollama::wire::write_request(&request, false), &chat),
+    ] {
+        let body = String::from_utf8(body.unwrap()).unwrap();
+        assert!(body.contains(expected.as_str()), "{body}");
+    }
+}
