@@ -8,13 +8,14 @@ use futures_core::Stream;
 use neuron_http::reqwest::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmCompatSend,
+    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse,
+    ProviderError, StreamHandle, WasmCompatSend,
 };
 
 use crate::client::DEFAULT_MODEL;
 use crate::request::{self, Settings};
 use crate::stream::ChatAnswer;
-use crate::{error, response};
+use crate::{embed, error, response};
 
 /// Writes the body of a request, as [`Ollama`](crate::Ollama) does with its defaults.
 ///
@@ -63,4 +64,24 @@ where
 pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderError {
     let rejection = Rejection::new(status, headers.clone(), body, Duration::ZERO);
     Secret::default().redact_error(error::from_rejection(&rejection))
+}
+
+/// Writes the body of a request for embeddings.
+///
+/// # Errors
+///
+/// [`EmbeddingError::InvalidRequest`] when it cannot be written.
+pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
+    Ok(embed::write(request, Settings::default())?)
+}
+
+/// Reads the vectors of `count` texts.
+///
+/// # Errors
+///
+/// [`EmbeddingError::Other`] when there are not so many.
+pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, EmbeddingError> {
+    let nothing = Secret::default();
+    let answer = embed::read(body, count, &nothing);
+    answer.map_err(|error| nothing.redact_error(error).into())
 }

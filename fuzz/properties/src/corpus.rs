@@ -134,7 +134,7 @@ pub fn errors() -> Vec<Vec<u8>> {
     all
 }
 
-/// Vectors in OpenAI's forms, as `embeddings` reads them.
+/// Vectors in the vendors' forms, as `embeddings` reads them.
 #[must_use]
 pub fn embeddings() -> Vec<Vec<u8>> {
     let response = EmbeddingResponse {
@@ -142,12 +142,13 @@ pub fn embeddings() -> Vec<Vec<u8>> {
         model: "text-embedding-3-small".into(),
         usage: EmbeddingUsage { prompt_tokens: 4, total_tokens: 4 },
     };
-    [true, false]
-        .map(|as_base64| {
-            let body = openai::embeddings_body(&response, as_base64);
-            [&[2], body.to_string().as_bytes()].concat()
-        })
-        .to_vec()
+    [
+        openai::embeddings_body(&response, true),
+        openai::embeddings_body(&response, false),
+        ollama::embeddings_body(&response),
+    ]
+    .map(|body| [&[2], body.to_string().as_bytes()].concat())
+    .to_vec()
 }
 
 /// Answers with all that a message may hold.

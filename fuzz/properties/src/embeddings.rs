@@ -1,5 +1,6 @@
 //! Vectors: one for each text, or an error.
 
+use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_types::{EmbeddingError, EmbeddingResponse};
 
@@ -8,6 +9,11 @@ use crate::assert_short;
 /// Reads vectors of OpenAI's.
 pub fn openai(input: &[u8]) {
     check(openai::wire::read_embeddings, input);
+}
+
+/// Reads vectors of Ollama's.
+pub fn ollama(input: &[u8]) {
+    check(ollama::wire::read_embeddings, input);
 }
 
 /// The first byte says how many texts were sent.

@@ -39,7 +39,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "sse_decoder", check: framing::sse_decoder, seeds: corpus::all_streams },
     Target { name: "line_decoder", check: framing::line_decoder, seeds: corpus::all_streams },
     Target { name: "anthropic_stream", check: stream::anthropic, seeds: corpus::anthropic_streams },
@@ -54,6 +54,7 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "openai_error", check: rejection::openai, seeds: corpus::errors },
     Target { name: "ollama_error", check: rejection::ollama, seeds: corpus::errors },
     Target { name: "openai_embeddings", check: embeddings::openai, seeds: corpus::embeddings },
+    Target { name: "ollama_embeddings", check: embeddings::ollama, seeds: corpus::embeddings },
 ];
 
 /// The most bytes that the text of an error may have, whatever a server wrote.
