@@ -57,12 +57,18 @@
 //!
 //! A call goes through the [global middleware](ToolRegistry::add_middleware), then the
 //! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
-//! was added. See [`middleware`].
+//! was added. See [`middleware`], and [`builtin`] for what is there already.
+//!
+//! # Features
+//!
+//! - `validation`: checks of arguments against their JSON Schema.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod builtin;
 pub mod middleware;
 mod registry;
+mod text;
 
 pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
 pub use registry::ToolRegistry;

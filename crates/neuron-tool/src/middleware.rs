@@ -4,10 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_types::{
-    ToolContext, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    WasmCompatSend, WasmCompatSync,
 };
 
 pub use neuron_types::ToolCall;
+
+use crate::registry::Registered;
 
 /// Wraps tool calls: checks, changes, times, caches or refuses them.
 ///
@@ -62,16 +65,33 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
 pub struct Next<'a> {
     global: &'a [Arc<dyn ToolMiddleware>],
     own: &'a [Arc<dyn ToolMiddleware>],
-    tool: &'a dyn ToolDyn,
+    target: &'a Registered,
 }
 
 impl<'a> Next<'a> {
     pub(crate) fn new(
         global: &'a [Arc<dyn ToolMiddleware>],
         own: &'a [Arc<dyn ToolMiddleware>],
-        tool: &'a dyn ToolDyn,
+        target: &'a Registered,
     ) -> Self {
-        Self { global, own, tool }
+        Self { global, own, target }
+    }
+
+    /// Returns the definition of the tool that is called.
+    #[must_use]
+    pub fn definition(&self) -> &'a ToolDefinition {
+        &self.target.definition
+    }
+
+    #[cfg(feature = "validation")]
+    pub(crate) fn shared_definition(&self) -> &'a Arc<ToolDefinition> {
+        &self.target.definition
+    }
+
+    /// Returns what running the tool twice would do, as the tool declares it.
+    #[must_use]
+    pub fn effect(&self) -> ToolEffect {
+        self.target.tool.effect()
     }
 
     /// Runs the rest of the chain. The call and the context may be the middleware's own.
@@ -89,7 +109,7 @@ impl<'a> Next<'a> {
         if let [middleware, own @ ..] = self.own {
             return middleware.process(call, ctx, Next { own, ..self });
         }
-        self.tool.call_dyn(call.input.clone(), ctx)
+        self.target.tool.call_dyn(call.input.clone(), ctx)
     }
 }
 
@@ -97,7 +117,7 @@ impl fmt::Debug for Next<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Next")
             .field("middleware", &(self.global.len() + self.own.len()))
-            .field("tool", &self.tool.name())
+            .field("tool", &self.target.tool.name())
             .finish()
     }
 }
@@ -137,6 +157,19 @@ where
         + 'static,
 {
     FnMiddleware(f)
+}
+
+/// Shared middleware: keep one pointer to look at it later, or to put it around tools of several
+/// registries.
+impl<M: ToolMiddleware + ?Sized> ToolMiddleware for Arc<M> {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        (**self).process(call, ctx, next)
+    }
 }
 
 struct FnMiddleware<F>(F);

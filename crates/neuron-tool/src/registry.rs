@@ -26,11 +26,13 @@ pub struct ToolRegistry {
     by_tool: HashMap<String, Vec<Arc<dyn ToolMiddleware>>>,
 }
 
+/// A tool, and what the model is told of it.
 #[derive(Clone)]
-struct Registered {
-    tool: Arc<dyn ToolDyn>,
-    /// Read once: a schema is costly to make, and must not change between two requests.
-    definition: ToolDefinition,
+pub(crate) struct Registered {
+    pub(crate) tool: Arc<dyn ToolDyn>,
+    /// Read once: a schema is costly to make, and must not change between two requests. Shared, so
+    /// that middleware can tell two definitions apart by their address.
+    pub(crate) definition: Arc<ToolDefinition>,
 }
 
 impl ToolRegistry {
@@ -58,7 +60,7 @@ impl ToolRegistry {
             );
             definition.name.clone_from(&name);
         }
-        let registered = Registered { tool, definition };
+        let registered = Registered { tool, definition: Arc::new(definition) };
         if self.tools.insert(name.clone(), registered).is_some() {
             tracing::warn!(
                 tool = name,
@@ -76,13 +78,19 @@ impl ToolRegistry {
     /// Returns a tool's definition.
     #[must_use]
     pub fn definition(&self, name: &str) -> Option<&ToolDefinition> {
-        self.tools.get(name).map(|registered| &registered.definition)
+        self.tools.get(name).map(|registered| &*registered.definition)
     }
 
     /// Returns all definitions, in registration order.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
-        self.tools.values().map(|registered| registered.definition.clone()).collect()
+        self.tools.values().map(|registered| (*registered.definition).clone()).collect()
+    }
+
+    /// All definitions by their address, which tells a replaced tool from the one before.
+    #[cfg(feature = "validation")]
+    pub(crate) fn shared_definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
+        self.tools.values().map(|registered| &registered.definition)
     }
 
     /// Iterates over the names of the tools, in registration order.
@@ -159,7 +167,7 @@ impl ToolRegistry {
                 return Err(ToolError::NotFound(call.name.clone()));
             };
             let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
-            Next::new(&self.global, own, &*registered.tool).run(call, ctx).await
+            Next::new(&self.global, own, registered).run(call, ctx).await
         }
     }
 }

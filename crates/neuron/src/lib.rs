@@ -54,6 +54,7 @@
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
 //! | `tower` | `neuron-tower` | no |
+//! | `validation` | the validators of [`tool::builtin`] | no |
 //! | `full` | all of them, except the Temporal adapter | no |
 
 pub use neuron_context as context;

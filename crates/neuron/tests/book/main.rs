@@ -16,4 +16,5 @@ mod providers;
 mod quickstart;
 mod runtime_types;
 mod testing;
+mod tool_middleware;
 mod tools;

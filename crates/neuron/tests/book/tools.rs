@@ -56,7 +56,7 @@ impl Tool for SearchTool {
     }
 }
 
-fn search_tool() -> SearchTool {
+pub(crate) fn search_tool() -> impl Tool + 'static {
     SearchTool { api_key: "key".into() }
 }
 

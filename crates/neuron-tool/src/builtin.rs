@@ -1,0 +1,65 @@
+//! Middleware that is ready to use.
+//!
+//! | middleware | what it does |
+//! |---|---|
+//! | [`PermissionChecker`] | asks a policy before each call |
+//! | [`OutputFormatter`] | cuts long outputs |
+//! | [`TimeoutMiddleware`] | ends calls that take too long |
+//! | [`RetryLimit`] | ends the run when the model keeps getting a tool's arguments wrong |
+//! | [`RetryInvalidInput`] | lets the model correct arguments that do not fit |
+//! | `SchemaValidator` | checks arguments against the tools' schemas |
+//! | `StructuredOutputValidator` | checks arguments against one schema, and lets the model try again |
+//! | `RetryLimitedValidator` | the same, so many times |
+//!
+//! The validators need the feature `validation`. What needs a clock is not there on wasm.
+//!
+//! # Example: cut outputs, refuse some calls
+//!
+//! ```
+//! use neuron_tool::ToolRegistry;
+//! use neuron_tool::builtin::{OutputFormatter, PermissionChecker};
+//! use neuron_types::{PermissionDecision, PermissionPolicy};
+//!
+//! struct ReadOnly;
+//!
+//! impl PermissionPolicy for ReadOnly {
+//!     fn check(&self, tool_name: &str, _input: &serde_json::Value) -> PermissionDecision {
+//!         match tool_name {
+//!             "read_file" => PermissionDecision::Allow,
+//!             _ => PermissionDecision::Deny(format!("{tool_name} writes")),
+//!         }
+//!     }
+//! }
+//!
+//! let mut registry = ToolRegistry::new();
+//! registry.add_middleware(PermissionChecker::new(ReadOnly));
+//! registry.add_middleware(OutputFormatter::new(10_000));
+//! ```
+
+mod output_formatter;
+mod permission_checker;
+mod retry_invalid_input;
+mod retry_limit;
+#[cfg(feature = "validation")]
+mod retry_limited_validator;
+#[cfg(feature = "validation")]
+mod schema;
+#[cfg(feature = "validation")]
+mod schema_validator;
+#[cfg(feature = "validation")]
+mod structured_output_validator;
+#[cfg(not(target_family = "wasm"))]
+mod timeout;
+
+pub use output_formatter::OutputFormatter;
+pub use permission_checker::PermissionChecker;
+pub use retry_invalid_input::RetryInvalidInput;
+pub use retry_limit::RetryLimit;
+#[cfg(feature = "validation")]
+pub use retry_limited_validator::RetryLimitedValidator;
+#[cfg(feature = "validation")]
+pub use schema_validator::SchemaValidator;
+#[cfg(feature = "validation")]
+pub use structured_output_validator::StructuredOutputValidator;
+#[cfg(not(target_family = "wasm"))]
+pub use timeout::TimeoutMiddleware;

@@ -1,0 +1,100 @@
+//! [`OutputFormatter`]: cuts long outputs.
+
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+
+use crate::middleware::{Next, ToolCall, ToolMiddleware};
+use crate::text;
+
+/// Cuts outputs after so many characters, so that one result does not fill the model's context.
+///
+/// All texts of an output count together; images and documents are left alone, and so is
+/// [`structured_content`](ToolOutput::structured_content), which programs read and the model does
+/// not see. A notice, which comes on top of the limit, says how much was cut.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tool::{ToolRegistry, tool_middleware_fn};
+/// use neuron_tool::builtin::OutputFormatter;
+/// # use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+/// # struct Count;
+/// # impl ToolDyn for Count {
+/// #     fn name(&self) -> &str { "count" }
+/// #     fn definition(&self) -> ToolDefinition {
+/// #         ToolDefinition {
+/// #             name: "count".into(), title: None, description: String::new(),
+/// #             input_schema: serde_json::json!({}), output_schema: None, annotations: None,
+/// #             cache_control: None,
+/// #         }
+/// #     }
+/// #     fn call_dyn<'a>(&'a self, _: serde_json::Value, _: &'a ToolContext)
+/// #         -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+/// #         Box::pin(async { Ok(ToolOutput::text("one two three four")) })
+/// #     }
+/// # }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// let mut registry = ToolRegistry::new();
+/// registry.register_dyn(std::sync::Arc::new(Count));
+/// registry.add_middleware(OutputFormatter::new(7));
+///
+/// let output = registry.execute("count", serde_json::json!({}), &ToolContext::default()).await?;
+/// let text = output.content[0].to_string();
+/// assert_eq!(text, "one two\n[truncated: the first 7 of 18 characters are shown]");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct OutputFormatter {
+    max_characters: usize,
+}
+
+impl OutputFormatter {
+    /// Cuts after so many characters.
+    #[must_use]
+    pub fn new(max_characters: usize) -> Self {
+        Self { max_characters }
+    }
+
+    fn format(&self, mut output: ToolOutput) -> ToolOutput {
+        let total = text::characters_of(&output.content);
+        if total <= self.max_characters {
+            return output;
+        }
+        let mut left = self.max_characters;
+        let mut is_cut = false;
+        output.content.retain_mut(|item| {
+            let ContentItem::Text(text) = item else {
+                return true;
+            };
+            if is_cut {
+                return false;
+            }
+            let count = text.chars().count();
+            if count <= left {
+                left -= count;
+                return true;
+            }
+            is_cut = true;
+            text.truncate(text::first(text, left).len());
+            text.push_str(&format!(
+                "\n[truncated: the first {} of {total} characters are shown]",
+                self.max_characters
+            ));
+            true
+        });
+        output
+    }
+}
+
+impl ToolMiddleware for OutputFormatter {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { next.run(call, ctx).await.map(|output| self.format(output)) })
+    }
+}

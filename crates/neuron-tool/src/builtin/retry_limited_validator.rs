@@ -1,0 +1,53 @@
+//! [`RetryLimitedValidator`]: checks arguments against one schema, so many times.
+
+use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+
+use super::{RetryLimit, StructuredOutputValidator};
+use crate::middleware::{Next, ToolCall, ToolMiddleware};
+
+/// A [`StructuredOutputValidator`] that gives up.
+///
+/// It counts as [`RetryLimit`] does, with the validator's number of retries: by conversation and
+/// tool, also the tool's own [`ModelRetry`](ToolError::ModelRetry), and anew after a call that
+/// succeeded. Then the error is [`ToolError::InvalidInput`], which ends the run.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tool::ToolRegistry;
+/// use neuron_tool::builtin::{RetryLimitedValidator, StructuredOutputValidator};
+///
+/// let schema = serde_json::json!({ "type": "object", "required": ["result"] });
+/// let validator = RetryLimitedValidator::new(StructuredOutputValidator::new(schema, 3));
+///
+/// let mut registry = ToolRegistry::new();
+/// registry.add_tool_middleware("report", validator);
+/// ```
+#[derive(Debug)]
+pub struct RetryLimitedValidator {
+    inner: StructuredOutputValidator,
+    limit: RetryLimit,
+}
+
+impl RetryLimitedValidator {
+    /// Limits this validator to its number of retries.
+    #[must_use]
+    pub fn new(inner: StructuredOutputValidator) -> Self {
+        let limit = RetryLimit::new(inner.max_retries());
+        Self { inner, limit }
+    }
+}
+
+impl ToolMiddleware for RetryLimitedValidator {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let result = self.inner.process(call, ctx, next).await;
+            self.limit.settle(call, ctx, result)
+        })
+    }
+}

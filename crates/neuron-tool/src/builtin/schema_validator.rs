@@ -1,0 +1,115 @@
+//! [`SchemaValidator`]: checks arguments against the tools' schemas.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use neuron_types::{ToolContext, ToolDefinition, ToolError, ToolOutput, WasmBoxedFuture};
+
+use super::schema::Schema;
+use crate::ToolRegistry;
+use crate::middleware::{Next, ToolCall, ToolMiddleware};
+
+/// Checks the arguments of each call against the tool's
+/// [`input_schema`](ToolDefinition::input_schema), before the tool runs.
+///
+/// Arguments that do not fit become [`ToolError::InvalidInput`], which ends the run; the text says
+/// where (`$.filters[0].limit`) and what was expected. To let the model try again, put
+/// [`RetryInvalidInput`](super::RetryInvalidInput) around it.
+///
+/// # Which schemas
+///
+/// All drafts of JSON Schema; `$ref` only within a schema: nothing is fetched. A pattern may look
+/// ahead, but has a limit on how long it may take. `format` is a note, as JSON Schema has it.
+///
+/// A schema that is none is logged, and calls of its tool fail with
+/// [`ToolError::ExecutionFailed`]: what could not be checked does not run.
+///
+/// # Which tools
+///
+/// The schemas are compiled at once. A tool that is registered or replaced later is noticed at its
+/// next call.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tool::ToolRegistry;
+/// use neuron_tool::builtin::SchemaValidator;
+///
+/// let mut registry = ToolRegistry::new();
+/// // Register the tools, then:
+/// let validator = SchemaValidator::new(&registry);
+/// registry.add_middleware(validator);
+/// ```
+pub struct SchemaValidator {
+    schemas: RwLock<HashMap<String, Compiled>>,
+}
+
+/// The schema of one definition. The definition is kept so that its address stays its own.
+#[derive(Clone)]
+struct Compiled {
+    definition: Arc<ToolDefinition>,
+    schema: Arc<Schema>,
+}
+
+impl SchemaValidator {
+    /// Compiles the schemas of all tools.
+    #[must_use]
+    pub fn new(registry: &ToolRegistry) -> Self {
+        let validator = Self { schemas: RwLock::default() };
+        for definition in registry.shared_definitions() {
+            validator.compile(definition);
+        }
+        validator
+    }
+
+    fn schema(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
+        let schemas = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
+        match schemas.get(&definition.name) {
+            Some(compiled) if Arc::ptr_eq(&compiled.definition, definition) => {
+                compiled.schema.clone()
+            }
+            _ => {
+                drop(schemas);
+                self.compile(definition)
+            }
+        }
+    }
+
+    fn compile(&self, definition: &Arc<ToolDefinition>) -> Arc<Schema> {
+        let schema = Arc::new(Schema::new(&definition.input_schema));
+        if let Some(problem) = schema.problem() {
+            let tool = &definition.name;
+            tracing::warn!(tool, problem, "the input schema cannot be used; calls will fail");
+        }
+        let compiled = Compiled { definition: definition.clone(), schema: schema.clone() };
+        let mut schemas = self.schemas.write().unwrap_or_else(PoisonError::into_inner);
+        schemas.insert(definition.name.clone(), compiled);
+        schema
+    }
+}
+
+impl ToolMiddleware for SchemaValidator {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            match self.schema(next.shared_definition()).check(call)? {
+                None => next.run(call, ctx).await,
+                Some(faults) => Err(ToolError::InvalidInput(faults)),
+            }
+        })
+    }
+}
+
+impl fmt::Debug for SchemaValidator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schemas = self.schemas.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<_> = schemas.keys().collect();
+        names.sort();
+        f.debug_struct("SchemaValidator").field("tools", &names).finish()
+    }
+}

@@ -1,0 +1,56 @@
+//! Cutting text between characters, never inside one.
+
+use neuron_types::ContentItem;
+
+/// Returns the first `count` characters.
+pub(crate) fn first(text: &str, count: usize) -> &str {
+    match text.char_indices().nth(count) {
+        Some((end, _)) => text.get(..end).unwrap_or(text),
+        None => text,
+    }
+}
+
+/// Counts the characters of all texts.
+pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
+    let texts = content.iter().filter_map(|item| match item {
+        ContentItem::Text(text) => Some(text),
+        _ => None,
+    });
+    texts.map(|text| text.chars().count()).sum()
+}
+
+/// Shortens a text in its middle to about `count` characters: what an error quotes stands at its
+/// beginning, and what was expected at its end.
+#[cfg(feature = "validation")]
+pub(crate) fn shorten(text: &str, count: usize) -> String {
+    let total = text.chars().count();
+    if total <= count {
+        return text.to_owned();
+    }
+    let half = count / 2;
+    let end = text.char_indices().nth(total - half).map_or(text.len(), |(start, _)| start);
+    format!("{}…{}", first(text, half), text.get(end..).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cuts_are_between_characters() {
+        let text = "aä€𝄞";
+        for (count, expected) in [(0, ""), (1, "a"), (2, "aä"), (3, "aä€"), (4, text), (9, text)]
+        {
+            assert_eq!(first(text, count), expected);
+        }
+    }
+
+    #[test]
+    #[cfg(feature = "validation")]
+    fn long_texts_keep_both_ends() {
+        assert_eq!(shorten("ä€𝄞ä€𝄞", 6), "ä€𝄞ä€𝄞");
+        assert_eq!(shorten("ä€𝄞ä€𝄞", 5), "ä€…€𝄞");
+        assert_eq!(shorten("ä€𝄞ä€𝄞", 1), "…");
+        assert_eq!(shorten("ä€𝄞ä€𝄞", 0), "…");
+    }
+}

@@ -1,0 +1,9 @@
+//! The built-in middleware, each around tools that do what a test says.
+
+mod outputs;
+mod permissions;
+mod retries;
+mod support;
+mod timeouts;
+#[cfg(feature = "validation")]
+mod validation;

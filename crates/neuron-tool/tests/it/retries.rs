@@ -1,0 +1,99 @@
+//! `RetryLimit` and `RetryInvalidInput`.
+
+use neuron_tool::ToolRegistry;
+use neuron_tool::builtin::{RetryInvalidInput, RetryLimit};
+use neuron_types::{ToolContext, ToolError, ToolOutput};
+use serde_json::json;
+
+use crate::support::{registry, run, shown, tool};
+
+/// Tools that end as their argument says.
+fn tools() -> ToolRegistry {
+    let ends = |name| {
+        tool(name, |input| match input["end"].as_str().unwrap() {
+            "retry" => Err(ToolError::ModelRetry("use another".into())),
+            "invalid" => Err(ToolError::InvalidInput("no".into())),
+            "fail" => Err(ToolError::ExecutionFailed("broken".into())),
+            _ => Ok(ToolOutput::text("done")),
+        })
+    };
+    registry([ends("a"), ends("b")])
+}
+
+async fn end(registry: &ToolRegistry, name: &str, end: &str) -> String {
+    shown(&run(registry, name, json!({ "end": end })).await)
+}
+
+const GIVEN_UP: &str =
+    "invalid input: `a` was called wrongly 3 times in a row; the last time: use another";
+
+#[tokio::test]
+async fn so_many_retries_are_one_attempt_more_and_then_it_begins_anew() {
+    let mut registry = tools();
+    registry.add_middleware(RetryLimit::new(2));
+    for _ in 0..2 {
+        assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
+        assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
+        // Another tool counts by itself, and another error neither counts nor starts anew.
+        assert_eq!(end(&registry, "b", "retry").await, "retry: use another");
+        assert_eq!(end(&registry, "a", "fail").await, "execution failed: broken");
+        assert_eq!(end(&registry, "a", "retry").await, GIVEN_UP);
+        assert_eq!(end(&registry, "b", "ok").await, "done");
+    }
+}
+
+#[tokio::test]
+async fn success_starts_the_count_anew() {
+    let mut registry = tools();
+    registry.add_middleware(RetryLimit::new(2));
+    for _ in 0..5 {
+        assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
+        assert_eq!(end(&registry, "a", "retry").await, "retry: use another");
+        assert_eq!(end(&registry, "a", "ok").await, "done");
+    }
+}
+
+#[tokio::test]
+async fn no_retries_means_the_first_mistake_ends_it() {
+    let mut registry = tools();
+    registry.add_middleware(RetryLimit::new(0));
+    assert_eq!(end(&registry, "a", "retry").await, "invalid input: use another");
+}
+
+#[tokio::test]
+async fn conversations_are_counted_by_themselves() {
+    let mut registry = tools();
+    registry.add_middleware(RetryLimit::new(1));
+    let ctx = |session: &str, run: &str| ToolContext {
+        session_id: session.into(),
+        run_id: run.into(),
+        ..ToolContext::default()
+    };
+    for (session, run, is_retry) in [
+        ("s1", "r1", true),
+        ("s2", "r1", true),
+        ("", "r1", true),
+        ("", "r2", true),
+        // A session is one conversation, whatever its runs.
+        ("s1", "r2", false),
+        ("s2", "r1", false),
+        ("", "r2", false),
+        ("", "r1", false),
+    ] {
+        let result =
+            registry.execute("a", json!({ "end": "retry" }), &ctx(session, run)).await.unwrap_err();
+        assert_eq!(matches!(result, ToolError::ModelRetry(_)), is_retry, "{session} {run}");
+    }
+}
+
+#[tokio::test]
+async fn invalid_input_becomes_a_retry_and_gives_up() {
+    let mut registry = tools();
+    registry.add_middleware(RetryInvalidInput::new(1));
+    assert_eq!(end(&registry, "a", "invalid").await, "retry: no");
+    assert_eq!(end(&registry, "a", "fail").await, "execution failed: broken");
+    assert_eq!(
+        end(&registry, "a", "invalid").await,
+        "invalid input: `a` was called wrongly 2 times in a row; the last time: no"
+    );
+}
