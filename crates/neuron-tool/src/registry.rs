@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use neuron_types::{
-    Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmCompatSend,
+    RegistryError, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    WasmCompatSend,
 };
 use serde_json::Value;
 
+use crate::merged;
 use crate::middleware::{Next, ToolMiddleware};
 
 /// The tools that a model can call, in the order in which they were registered.
@@ -35,6 +37,21 @@ pub(crate) struct Registered {
     pub(crate) definition: Arc<ToolDefinition>,
 }
 
+impl Registered {
+    pub(crate) fn new(tool: Arc<dyn ToolDyn>) -> Self {
+        let mut definition = tool.definition();
+        if definition.name != tool.name() {
+            tracing::warn!(
+                tool = tool.name(),
+                defined_as = definition.name,
+                "a tool's definition has another name than the tool; the tool's name is used"
+            );
+            tool.name().clone_into(&mut definition.name);
+        }
+        Self { tool, definition: Arc::new(definition) }
+    }
+}
+
 impl ToolRegistry {
     /// Creates an empty registry.
     #[must_use]
@@ -50,22 +67,95 @@ impl ToolRegistry {
     /// Adds a tool behind a pointer, one from an MCP server for instance. One with the same name
     /// is replaced in its place, and a warning is logged.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
-        let name = tool.name().to_owned();
-        let mut definition = tool.definition();
-        if definition.name != name {
-            tracing::warn!(
-                tool = name,
-                defined_as = definition.name,
-                "a tool's definition has another name than the tool; the tool's name is used"
-            );
-            definition.name.clone_from(&name);
-        }
-        let registered = Registered { tool, definition: Arc::new(definition) };
-        if self.tools.insert(name.clone(), registered).is_some() {
+        let registered = Registered::new(tool);
+        let name = registered.definition.name.clone();
+        if self.tools.contains_key(&name) {
             tracing::warn!(
                 tool = name,
                 "a tool with this name was registered before; it is replaced"
             );
+        }
+        self.tools.insert(name, registered);
+    }
+
+    /// Adds a tool whose name is free.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::NameTaken`]; the registry is as before.
+    pub fn try_register<T: Tool + 'static>(&mut self, tool: T) -> Result<(), RegistryError> {
+        self.try_register_dyn(Arc::new(tool))
+    }
+
+    /// Adds a tool behind a pointer, whose name is free.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::NameTaken`]; the registry is as before.
+    pub fn try_register_dyn(&mut self, tool: Arc<dyn ToolDyn>) -> Result<(), RegistryError> {
+        self.check_free(tool.name())?;
+        self.register_dyn(tool);
+        Ok(())
+    }
+
+    /// Removes a tool and returns it; the others keep their order.
+    ///
+    /// Middleware that was added for its name stays, and guards a tool that is registered under the
+    /// name later.
+    pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
+        self.tools.shift_remove(name).map(|registered| registered.tool)
+    }
+
+    /// Adds all tools of another registry, in their order, with the middleware around them.
+    ///
+    /// What the other registry put around its tools stays around these tools alone, inside the
+    /// middleware of this one.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::NameTaken`] for the first name that is; the registry is as before.
+    pub fn merge(&mut self, other: Self) -> Result<(), RegistryError> {
+        self.merge_prefixed("", other)
+    }
+
+    /// Adds all tools of another registry under names with a prefix: two servers may offer tools
+    /// of one name.
+    ///
+    /// The model and the middleware of this registry see the new names; the other registry's
+    /// middleware goes on to see the old ones. Vendors take names of up to 64 letters, digits,
+    /// `_` and `-`.
+    ///
+    /// # Errors
+    ///
+    /// [`RegistryError::NameTaken`] for the first name that is; the registry is as before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_tool::ToolRegistry;
+    ///
+    /// # fn tools_of(_server: &str) -> ToolRegistry { ToolRegistry::new() }
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut registry = ToolRegistry::new();
+    /// registry.merge_prefixed("github_", tools_of("github"))?;
+    /// registry.merge_prefixed("jira_", tools_of("jira"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
+        for name in other.names() {
+            self.check_free(&format!("{prefix}{name}"))?;
+        }
+        for registered in merged::tools(prefix, other) {
+            self.tools.insert(registered.definition.name.clone(), registered);
+        }
+        Ok(())
+    }
+
+    fn check_free(&self, name: &str) -> Result<(), RegistryError> {
+        match self.tools.contains_key(name) {
+            true => Err(RegistryError::NameTaken { name: name.to_owned() }),
+            false => Ok(()),
         }
     }
 
@@ -90,7 +180,7 @@ impl ToolRegistry {
     /// All definitions by their address, which tells a replaced tool from the one before.
     #[cfg(feature = "validation")]
     pub(crate) fn shared_definitions(&self) -> impl Iterator<Item = &Arc<ToolDefinition>> {
-        self.tools.values().map(|registered| &registered.definition)
+        self.tools().map(|registered| &registered.definition)
     }
 
     /// Iterates over the names of the tools, in registration order.
@@ -125,6 +215,48 @@ impl ToolRegistry {
     ) -> &mut Self {
         self.by_tool.entry(tool.to_owned()).or_default().push(Arc::new(middleware));
         self
+    }
+
+    /// Adds one middleware around the calls of several tools, where
+    /// [`add_tool_middleware`](Self::add_tool_middleware) would. What it counts or limits, it counts
+    /// and limits for all of them together.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_tool::{ToolRegistry, tool_middleware_fn};
+    ///
+    /// let mut registry = ToolRegistry::new();
+    /// registry.add_group_middleware(["read_file", "write_file"], tool_middleware_fn(|call, ctx, next| {
+    ///     Box::pin(async move {
+    ///         println!("{} {}", call.name, call.input["path"]);
+    ///         next.run(call, ctx).await
+    ///     })
+    /// }));
+    /// ```
+    pub fn add_group_middleware<T: Into<String>>(
+        &mut self,
+        tools: impl IntoIterator<Item = T>,
+        middleware: impl ToolMiddleware + 'static,
+    ) -> &mut Self {
+        let middleware: Arc<dyn ToolMiddleware> = Arc::new(middleware);
+        for tool in tools {
+            self.by_tool.entry(tool.into()).or_default().push(middleware.clone());
+        }
+        self
+    }
+
+    /// Whether any middleware is around the calls of a tool.
+    pub(crate) fn has_middleware(&self, name: &str) -> bool {
+        !self.global.is_empty() || self.by_tool.contains_key(name)
+    }
+
+    pub(crate) fn into_tools(self) -> impl Iterator<Item = Registered> {
+        self.tools.into_values()
+    }
+
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &Registered> {
+        self.tools.values()
     }
 
     /// Runs a tool by its name, through the middleware. The call's id is the context's

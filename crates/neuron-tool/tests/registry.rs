@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuron_tool::{ToolRegistry, tool_middleware_fn};
+use neuron_tool::{ToolMiddleware, ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    RegistryError, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -196,6 +197,140 @@ async fn middleware_may_change_the_call_and_the_context_or_answer_itself() {
     }));
     let output = run(&registry, json!({ "text": "hi" })).await.unwrap();
     assert!(output.is_error && output.content[0].to_string() == "closed");
+}
+
+fn named(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    for name in names {
+        registry.register_dyn(Arc::new(Named(name)));
+    }
+    registry
+}
+
+/// Middleware that answers with what it is called, the name that it sees, and the rest.
+fn mark(mark: &'static str) -> impl ToolMiddleware {
+    tool_middleware_fn(move |call, ctx, next| {
+        Box::pin(async move {
+            let rest = next.run(call, ctx).await?.content.remove(0);
+            Ok(ToolOutput::text(format!("{mark}({}) {rest}", call.name)))
+        })
+    })
+}
+
+async fn answer(registry: &ToolRegistry, name: &str) -> String {
+    let ctx = ToolContext { call_id: "id".into(), ..Default::default() };
+    registry.execute(name, json!({}), &ctx).await.unwrap().content[0].to_string()
+}
+
+#[tokio::test]
+async fn a_taken_name_is_refused_by_the_one_and_replaced_by_the_other() {
+    let mut registry = echo();
+    let taken = RegistryError::NameTaken { name: "echo".into() };
+    assert_eq!(taken.to_string(), "a tool named `echo` is registered already");
+    assert_eq!(registry.try_register(Echo), Err(taken.clone()));
+    assert_eq!(registry.try_register_dyn(Arc::new(Named("echo"))), Err(taken));
+    assert!(run(&registry, json!({})).await.is_err(), "the first is still there");
+    assert_eq!(registry.try_register_dyn(Arc::new(Named("new"))), Ok(()));
+    registry.register_dyn(Arc::new(Named("echo")));
+    assert_eq!(answer(&registry, "echo").await, "echo id {}");
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["echo", "new"]);
+}
+
+#[tokio::test]
+async fn a_removed_tool_is_gone_and_its_middleware_guards_the_next_of_its_name() {
+    let mut registry = named(["a", "b", "c"]);
+    registry.add_tool_middleware("a", mark("guard"));
+    assert_eq!(registry.remove("a").map(|tool| tool.name().to_owned()), Some("a".into()));
+    assert!(registry.remove("a").is_none());
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["b", "c"]);
+    let gone = registry.execute("a", json!({}), &ToolContext::default()).await;
+    assert!(matches!(gone, Err(ToolError::NotFound(name)) if name == "a"));
+    registry.register_dyn(Arc::new(Named("a")));
+    assert_eq!(answer(&registry, "a").await, "guard(a) a id {}");
+}
+
+#[tokio::test]
+async fn a_group_shares_one_middleware_in_the_order_of_adding() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let log = seen.clone();
+    let group = tool_middleware_fn(move |call, ctx, next| {
+        log.lock().unwrap().push(call.name.clone());
+        next.run(call, ctx)
+    });
+    let mut registry = named(["a", "b", "c"]);
+    registry.add_tool_middleware("a", mark("first"));
+    registry.add_group_middleware(["a", "c"], group);
+    registry.add_group_middleware(vec!["a".to_owned()], mark("last"));
+    registry.add_middleware(mark("global"));
+    assert_eq!(answer(&registry, "a").await, "global(a) first(a) last(a) a id {}");
+    assert_eq!(answer(&registry, "b").await, "global(b) b id {}");
+    assert_eq!(answer(&registry, "c").await, "global(c) c id {}");
+    assert_eq!(*seen.lock().unwrap(), ["a", "c"]);
+}
+
+#[tokio::test]
+async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_names() {
+    struct Pure;
+    impl ToolDyn for Pure {
+        fn name(&self) -> &str {
+            "pure"
+        }
+        fn definition(&self) -> ToolDefinition {
+            definition("pure")
+        }
+        fn call_dyn<'a>(
+            &'a self,
+            _input: Value,
+            _ctx: &'a ToolContext,
+        ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+            Box::pin(async { Ok(ToolOutput::default()) })
+        }
+        fn effect(&self) -> ToolEffect {
+            ToolEffect::Pure
+        }
+    }
+    let mut other = named(["b", "a"]);
+    other.register_dyn(Arc::new(Pure));
+    other.add_middleware(mark("inner"));
+    other.add_tool_middleware("a", mark("own"));
+    let mut registry = named(["a"]);
+    registry.add_middleware(mark("outer"));
+    registry.add_tool_middleware("x_a", mark("new"));
+    registry.merge_prefixed("x_", other.clone()).unwrap();
+    registry.merge_prefixed("y_", other).unwrap();
+
+    let names = ["a", "x_b", "x_a", "x_pure", "y_b", "y_a", "y_pure"];
+    assert_eq!(registry.names().collect::<Vec<_>>(), names);
+    let defined: Vec<_> = registry.definitions().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(defined, names);
+    assert_eq!(answer(&registry, "a").await, "outer(a) a id {}");
+    assert_eq!(answer(&registry, "x_a").await, "outer(x_a) new(x_a) inner(a) own(a) a id {}");
+    assert_eq!(answer(&registry, "y_a").await, "outer(y_a) inner(a) own(a) a id {}");
+    let tool = registry.get("x_pure").unwrap();
+    assert_eq!((tool.name(), tool.effect()), ("x_pure", ToolEffect::Pure));
+    assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
+}
+
+#[tokio::test]
+async fn a_merge_with_a_taken_name_changes_nothing() {
+    let mut registry = named(["a", "x_c"]);
+    assert_eq!(
+        registry.merge(named(["b", "a"])),
+        Err(RegistryError::NameTaken { name: "a".into() })
+    );
+    assert_eq!(
+        registry.merge_prefixed("x_", named(["b", "c"])),
+        Err(RegistryError::NameTaken { name: "x_c".into() })
+    );
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["a", "x_c"]);
+    // Without a prefix, with and without middleware.
+    registry.merge(named(["b"])).unwrap();
+    let mut other = named(["c"]);
+    other.add_middleware(mark("inner"));
+    registry.merge(other).unwrap();
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["a", "x_c", "b", "c"]);
+    assert_eq!(answer(&registry, "b").await, "b id {}");
+    assert_eq!(answer(&registry, "c").await, "inner(c) c id {}");
 }
 
 #[tokio::test]

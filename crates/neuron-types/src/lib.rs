@@ -74,7 +74,7 @@ pub use embedding::{
 };
 pub use error::{
     ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError, McpError,
-    ProviderError, SandboxError, StorageError, StreamError, ToolError,
+    ProviderError, RegistryError, SandboxError, StorageError, StreamError, ToolError,
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook};
 pub use message::{

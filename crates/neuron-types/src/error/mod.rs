@@ -18,4 +18,4 @@ pub use provider::ProviderError;
 pub use record::ErrorRecord;
 pub use runtime::{SandboxError, StorageError};
 pub use stream::StreamError;
-pub use tool::ToolError;
+pub use tool::{RegistryError, ToolError};

@@ -40,3 +40,15 @@ impl ToolError {
         }
     }
 }
+
+/// What keeps a registry from taking a tool.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistryError {
+    /// Another tool has the name already.
+    #[error("a tool named `{name}` is registered already")]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+}

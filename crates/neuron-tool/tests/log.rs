@@ -1,0 +1,85 @@
+//! What the registry logs. A program of its own: which log lines are wanted is decided once for a
+//! whole process, by whichever thread comes first.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+use serde_json::{Value, json};
+
+struct Named(&'static str);
+
+impl ToolDyn for Named {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.0.into(),
+            title: None,
+            description: String::new(),
+            input_schema: json!({}),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Ok(ToolOutput::default()) })
+    }
+}
+
+fn registry(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    for name in names {
+        registry.register_dyn(Arc::new(Named(name)));
+    }
+    registry
+}
+
+/// Keeps what is logged as warnings.
+#[derive(Clone, Default)]
+struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl tracing::Subscriber for Warnings {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() <= tracing::Level::WARN
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = String::new();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| {
+            text.push_str(&format!("{field}={value:?} "));
+        });
+        self.0.lock().unwrap().push(text);
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[test]
+fn a_replacement_is_logged_and_nothing_else_is() {
+    let warnings = Warnings::default();
+    tracing::subscriber::with_default(warnings.clone(), || {
+        let mut tools = registry(["a", "b"]);
+        tools.try_register_dyn(Arc::new(Named("a"))).unwrap_err();
+        tools.remove("a");
+        tools.register_dyn(Arc::new(Named("a")));
+        tools.merge_prefixed("x_", registry(["a"])).unwrap();
+        tools.register_dyn(Arc::new(Named("b")));
+    });
+    assert_eq!(
+        *warnings.0.lock().unwrap(),
+        [r#"message=a tool with this name was registered before; it is replaced tool="b" "#]
+    );
+}
