@@ -381,7 +381,10 @@ fn check_arguments(
         return Ok(());
     };
     let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
-    let text = format!("the arguments of `{}` are not JSON: {raw}", call.name);
+    // Nesting that is too deep ends here too: only the reason tells it from a slip.
+    let reason = serde_json::from_str::<Value>(raw).err();
+    let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();
+    let text = format!("the arguments of `{}` are not JSON{reason}: {raw}", call.name);
     let error = LoopError::Tool(ToolError::InvalidInput(text));
     results.fail(index, &error);
     Err(error)

@@ -6,6 +6,7 @@
 //! | [`OutputFormatter`] | cuts long outputs |
 //! | [`TimeoutMiddleware`] | ends calls that take too long |
 //! | [`RetryLimit`] | ends the run when the model keeps getting a tool's arguments wrong |
+//! | [`ArgumentLimits`] | refuses arguments that are nested too deep or too large |
 //! | [`RetryInvalidInput`] | lets the model correct arguments that do not fit |
 //! | `SchemaValidator` | checks arguments against the tools' schemas |
 //! | `StructuredOutputValidator` | checks arguments against one schema, and lets the model try again |
@@ -36,6 +37,7 @@
 //! registry.add_middleware(OutputFormatter::new(10_000));
 //! ```
 
+mod argument_limits;
 mod output_formatter;
 mod permission_checker;
 mod retry_invalid_input;
@@ -51,6 +53,7 @@ mod structured_output_validator;
 #[cfg(not(target_family = "wasm"))]
 mod timeout;
 
+pub use argument_limits::ArgumentLimits;
 pub use output_formatter::OutputFormatter;
 pub use permission_checker::PermissionChecker;
 pub use retry_invalid_input::RetryInvalidInput;

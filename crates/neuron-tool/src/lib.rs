@@ -66,6 +66,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod builtin;
+mod json_path;
 mod merged;
 pub mod middleware;
 mod registry;

@@ -21,7 +21,6 @@ pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
 
 /// Shortens a text in its middle to about `count` characters: what an error quotes stands at its
 /// beginning, and what was expected at its end.
-#[cfg(feature = "validation")]
 pub(crate) fn shorten(text: &str, count: usize) -> String {
     let total = text.chars().count();
     if total <= count {
@@ -46,7 +45,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "validation")]
     fn long_texts_keep_both_ends() {
         assert_eq!(shorten("ä€𝄞ä€𝄞", 6), "ä€𝄞ä€𝄞");
         assert_eq!(shorten("ä€𝄞ä€𝄞", 5), "ä€…€𝄞");

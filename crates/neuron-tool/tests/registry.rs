@@ -102,7 +102,7 @@ async fn errors_name_their_cause() {
     );
     assert_eq!(
         text(run(&registry, json!({ "text": 1 })).await),
-        "invalid input: arguments of `echo`: invalid type: integer `1`, expected a string"
+        "invalid input: arguments of `echo`: `$.text`: invalid type: integer `1`, expected a string"
     );
     assert_eq!(
         text(run(&registry, json!({ "text": "fail" })).await),

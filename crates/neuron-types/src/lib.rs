@@ -52,6 +52,7 @@ mod stream;
 mod permission;
 mod sandbox;
 mod tool;
+mod tool_arguments;
 mod tool_context;
 mod tool_failure;
 

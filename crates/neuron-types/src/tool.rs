@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     CacheControl, ContentItem, ToolContext, ToolError, ToolFailure, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync,
+    WasmCompatSend, WasmCompatSync, tool_arguments,
 };
 
 /// A function that the model can call, with typed arguments and a typed result.
@@ -198,9 +198,7 @@ impl<T: Tool> ToolDyn for T {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let args: T::Args = serde_json::from_value(input).map_err(|error| {
-                ToolError::InvalidInput(format!("arguments of `{}`: {error}", T::NAME))
-            })?;
+            let args: T::Args = tool_arguments::read(T::NAME, input)?;
             match self.call(args, ctx).await {
                 Ok(output) => self.map_output(output),
                 Err(error) => Err(self.map_error(error)),

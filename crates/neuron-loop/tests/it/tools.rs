@@ -245,14 +245,14 @@ async fn malformed_arguments_are_an_error_that_shows_them_and_nothing_runs() {
         let error = run(way, &mut agent, &ctx).await.unwrap_err();
         assert_eq!(
             error,
-            r#"tool error: invalid input: the arguments of `act` are not JSON: {"text": "ha"#
+            r#"tool error: invalid input: the arguments of `act` are not JSON (EOF while parsing a string at line 1 column 12): {"text": "ha"#
         );
         assert_eq!(setup.log.lines(), Vec::<String>::new());
         assert_eq!(
             last_results(agent.messages()),
             [
                 "c0: ![not executed: another tool call of the same answer failed]",
-                r#"c1: !invalid input: the arguments of `act` are not JSON: {"text": "ha"#,
+                r#"c1: !invalid input: the arguments of `act` are not JSON (EOF while parsing a string at line 1 column 12): {"text": "ha"#,
             ]
         );
         assert_eq!(agent.run_text("again", &ctx).await.unwrap().response, "recovered");
@@ -302,6 +302,15 @@ async fn a_raw_tool_call_with_extra_fields_is_run() {
     let mut agent = AgentLoop::builder(provider, window()).tools(registry(&log)).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(&result.messages), ["c0: raw"]);
+}
+
+/// A model was told that arguments which were only nested too deep were no JSON.
+#[tokio::test]
+async fn arguments_that_are_nested_too_deep_are_told_from_a_slip() {
+    let input = ToolCall::parse_input(&format!("{}{}", "[".repeat(200), "]".repeat(200)));
+    let mut agent = setup([calls([input])]).builder.build();
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err().to_string();
+    assert!(error.contains("(recursion limit exceeded at line 1 column 128)"), "{error}");
 }
 
 #[tokio::test]

@@ -1,13 +1,12 @@
 //! A compiled JSON Schema, and what is wrong with arguments in words that a model can act on.
 
-use std::fmt::Write;
-
 use jsonschema::error::ValidationErrorKind as Kind;
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{PatternOptions, ValidationError, Validator};
 use neuron_types::{ToolCall, ToolError};
 use serde_json::Value;
 
+use crate::json_path::JsonPath;
 use crate::text;
 
 /// So many faults are told.
@@ -84,19 +83,13 @@ fn describe(error: &ValidationError<'_>) -> String {
 }
 
 /// Writes a place within JSON as `$.items[0].name`.
-fn json_path(location: &Location) -> String {
-    let mut path = String::from("$");
+fn json_path(location: &Location) -> JsonPath {
+    let mut path = JsonPath::default();
     for segment in location.segments() {
-        // Writing to a string cannot fail.
         match segment {
-            LocationSegment::Index(index) => write!(path, "[{index}]").ok(),
-            LocationSegment::Property(name) if is_identifier(&name) => write!(path, ".{name}").ok(),
-            LocationSegment::Property(name) => write!(path, "[{:?}]", &*name).ok(),
-        };
+            LocationSegment::Index(index) => path.push_index(index),
+            LocationSegment::Property(name) => path.push_field(&name),
+        }
     }
     path
-}
-
-fn is_identifier(name: &str) -> bool {
-    name.chars().all(|character| character.is_alphanumeric() || character == '_')
 }

@@ -1,5 +1,6 @@
 //! The built-in middleware, each around tools that do what a test says.
 
+mod arguments;
 mod outputs;
 mod permissions;
 mod retries;

@@ -98,7 +98,7 @@ async fn arguments_that_do_not_fit_name_the_tool_and_the_fault() {
     let ctx = ToolContext::default();
     for (input, text) in [
         (json!({}), "missing field `kind`"),
-        (json!({ "kind": 1 }), "invalid type: integer `1`, expected a string"),
+        (json!({ "kind": 1 }), "`$.kind`: invalid type: integer `1`, expected a string"),
         (json!(null), "invalid type: null, expected struct Args"),
     ] {
         let error = tool.call_dyn(input, &ctx).await.unwrap_err();

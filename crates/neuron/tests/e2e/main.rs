@@ -243,7 +243,7 @@ async fn arguments_that_are_not_json_are_shown() {
     let cut = || ToolCall::invalid_json_input(r#"{"city": "Be"#);
     check_error(
         || Reply::tool_call("toolu_1", "get_weather", cut()).into(),
-        r#"tool error: invalid input: the arguments of `get_weather` are not JSON: {"city": "Be"#,
+        r#"tool error: invalid input: the arguments of `get_weather` are not JSON (EOF while parsing a string at line 1 column 12): {"city": "Be"#,
     )
     .await;
 }

@@ -1,0 +1,129 @@
+//! Reading a tool's arguments, and saying what is wrong with them so that a model can mend it.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::ToolError;
+
+/// Of a mistake, which quotes what is wrong, so many characters are told at each end.
+const MOST_CHARACTERS: usize = 200;
+
+/// Reads a tool's arguments.
+///
+/// # Errors
+///
+/// [`ToolError::InvalidInput`], with the place as a JSON path and what was expected there.
+pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: Value) -> Result<A, ToolError> {
+    serde_path_to_error::deserialize(input).map_err(|error| {
+        let place = place(&error.path().to_string());
+        let mistake = shorten(error.inner().to_string());
+        ToolError::InvalidInput(format!("arguments of `{tool}`: {place}{mistake}"))
+    })
+}
+
+/// Writes a path as JSON path; what concerns the arguments as a whole has none.
+fn place(path: &str) -> String {
+    match path {
+        "." => String::new(),
+        path if path.starts_with('[') => format!("`${path}`: "),
+        path => format!("`$.{path}`: "),
+    }
+}
+
+/// Leaves out the middle of a long text: what was found stands at its beginning, what was expected
+/// at its end.
+fn shorten(text: String) -> String {
+    let total = text.chars().count();
+    if total <= 2 * MOST_CHARACTERS {
+        return text;
+    }
+    let start: String = text.chars().take(MOST_CHARACTERS).collect();
+    let end: String = text.chars().skip(total - MOST_CHARACTERS).collect();
+    format!("{start}…{end}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Search {
+        #[expect(dead_code, reason = "only read")]
+        query: String,
+        #[expect(dead_code, reason = "only read")]
+        count: Option<u8>,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only read")]
+        filters: Vec<Filter>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    struct Filter {
+        #[expect(dead_code, reason = "only read")]
+        field: Field,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only read")]
+        bounds: BTreeMap<String, (i8, i8)>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Field {
+        Title,
+        Author,
+    }
+
+    #[track_caller]
+    fn check(input: Value, expected: &str) {
+        let error = read::<Search>("search", input).unwrap_err();
+        assert_eq!(error.to_string(), format!("invalid input: arguments of `search`: {expected}"));
+        assert!(matches!(error, ToolError::InvalidInput(_)));
+    }
+
+    #[test]
+    fn a_mistake_is_told_with_its_place_and_what_was_expected() {
+        let filter =
+            |filter: Value| json!({ "query": "q", "filters": [{ "field": "title" }, filter] });
+        read::<Search>("search", filter(json!({ "field": "author" }))).unwrap();
+        check(json!({}), "missing field `query`");
+        check(json!("q"), "invalid type: string \"q\", expected struct Search");
+        check(json!({ "query": 1 }), "`$.query`: invalid type: integer `1`, expected a string");
+        check(
+            json!({ "query": "q", "count": 256 }),
+            "`$.count`: invalid value: integer `256`, expected u8",
+        );
+        check(
+            json!({ "query": "q", "limit": 2 }),
+            "`$.limit`: unknown field `limit`, expected one of `query`, `count`, `filters`",
+        );
+        check(filter(json!({})), "`$.filters[1]`: missing field `field`");
+        check(
+            filter(json!({ "field": "isbn" })),
+            "`$.filters[1].field`: unknown variant `isbn`, expected `title` or `author`",
+        );
+        check(
+            filter(json!({ "field": "title", "bounds": { "a": [1, 2], "b": [1, "x"] } })),
+            "`$.filters[1].bounds.b[1]`: invalid type: string \"x\", expected i8",
+        );
+        let error = read::<Vec<u8>>("t", json!([1, -1])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "invalid input: arguments of `t`: `$[1]`: invalid value: integer `-1`, expected u8"
+        );
+    }
+
+    #[test]
+    fn a_huge_mistake_is_told_briefly_and_keeps_what_was_expected() {
+        let error = read::<Search>("search", json!({ "query": "q", "count": "ä".repeat(100_000) }));
+        let text = error.unwrap_err().to_string();
+        assert!(text.chars().count() < 600, "{text}");
+        assert!(text.contains("`$.count`: invalid type: string \"ää"), "{text}");
+        assert!(text.ends_with("ä\", expected u8"), "{text}");
+    }
+}
