@@ -69,6 +69,7 @@ pub mod builtin;
 mod json_path;
 mod merged;
 pub mod middleware;
+mod panic;
 mod registry;
 mod text;
 

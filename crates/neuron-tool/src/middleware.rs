@@ -10,6 +10,7 @@ use neuron_types::{
 
 pub use neuron_types::ToolCall;
 
+use crate::panic;
 use crate::registry::Registered;
 
 /// Wraps tool calls: checks, changes, times, caches or refuses them.
@@ -109,7 +110,21 @@ impl<'a> Next<'a> {
         if let [middleware, own @ ..] = self.own {
             return middleware.process(call, ctx, Next { own, ..self });
         }
-        self.target.tool.call_dyn(call.input.clone(), ctx)
+        // Caught here and around the whole chain: middleware sees how the call ended.
+        Box::pin(panic::caught(&call.name, || self.target.tool.call_dyn(call.input.clone(), ctx)))
+    }
+
+    /// Runs the whole chain. A panic in it is an error for the model.
+    pub(crate) async fn run_caught(
+        self,
+        call: &ToolCall,
+        ctx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        let start = || match self.global.is_empty() && self.own.is_empty() {
+            true => self.target.tool.call_dyn(call.input.clone(), ctx),
+            false => self.run(call, ctx),
+        };
+        panic::caught(&call.name, start).await
     }
 }
 

@@ -265,7 +265,8 @@ impl ToolRegistry {
     /// # Errors
     ///
     /// [`ToolError::NotFound`] when there is no such tool, [`ToolError::InvalidInput`] when the
-    /// input does not fit its arguments; else what the middleware or the tool returns.
+    /// input does not fit its arguments; else what the middleware or the tool returns. A panic in
+    /// one of them is logged, and becomes an output with [`is_error`](ToolOutput::is_error).
     ///
     /// # Cancel safety
     ///
@@ -299,7 +300,7 @@ impl ToolRegistry {
                 return Err(ToolError::NotFound(call.name.clone()));
             };
             let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
-            Next::new(&self.global, own, registered).run(call, ctx).await
+            Next::new(&self.global, own, registered).run_caught(call, ctx).await
         }
     }
 }

@@ -237,11 +237,26 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
     assert_eq!(events, ["message 1", "usage 3", "complete outer"]);
 }
 
-/// Polling a stream whose tool had panicked panicked again.
+/// Polling a stream that had panicked panicked again.
 #[tokio::test]
 async fn a_stream_that_panicked_has_ended() {
-    let setup = setup([calls([json!({"panic": true})])]);
-    let mut agent = setup.builder.build();
+    struct Panics;
+    impl Provider for Panics {
+        async fn complete(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            panic!("the provider panics")
+        }
+
+        async fn complete_stream(
+            &self,
+            _: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            panic!("the provider panics")
+        }
+    }
+    let mut agent = AgentLoop::builder(Panics, window()).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let all = async { while events.recv().await.is_some() {} };

@@ -247,8 +247,34 @@ fn whatever_a_hook_does_at_any_event_the_history_is_valid_and_the_next_run_works
 }
 
 #[test]
+fn a_tool_that_panics_at_any_call_ends_that_call_alone() {
+    each_case(|case, way, at| {
+        for index in 0.. {
+            let at = format!("{at}, the tool panics at its call {index}");
+            let mut built = build(&Case { panics: Some((Place::Tool, index)), ..case.clone() });
+            let result = run_to_the_end(&mut built, way, &ToolContext::default());
+            let result = result.unwrap_or_else(|| panic!("{at}: it passed through the run"));
+            // Unless the call that panicked is the one that would have failed.
+            let is_allowed = result.is_ok() || (case.fails && result == Err(FAILED.to_owned()));
+            assert!(is_allowed, "{at}: {result:?}");
+            check_all_pairs(&built.events.log.lines());
+            let panicked = built.agent.messages().iter().filter(|message| {
+                let text = format!("{message:?}");
+                text.contains("`act` failed unexpectedly") && text.contains("is_error: true")
+            });
+            let panicked = panicked.count();
+            check_after(&mut built, way, &at);
+            if panicked == 0 && built.keys.lines().len() <= index {
+                assert!(index > 0, "{at}");
+                break;
+            }
+        }
+    });
+}
+
+#[test]
 fn whatever_panics_at_any_call_the_history_is_valid_and_the_next_run_works() {
-    for place in [Place::Provider, Place::Tool, Place::Strategy] {
+    for place in [Place::Provider, Place::Strategy] {
         each_case(|case, way, at| {
             for index in 0.. {
                 let at = format!("{at}, {place:?} panics at its call {index}");

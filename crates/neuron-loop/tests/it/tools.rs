@@ -335,18 +335,33 @@ async fn each_call_sees_its_own_id_and_key_and_the_same_run() {
     );
 }
 
-#[tokio::test]
-async fn a_panic_in_a_tool_leaves_a_valid_history() {
-    let setup =
-        setup([calls([json!({"text": "a"}), json!({"panic": true})]), Reply::text("after")]);
-    let mut agent = setup.builder.build();
-    let ctx = ToolContext::default();
-    let run = std::panic::AssertUnwindSafe(agent.run_text("go", &ctx));
-    let panicked = futures_util::FutureExt::catch_unwind(run).await;
-    assert!(panicked.is_err());
-    check_valid(agent.messages());
-    assert_eq!(last_results(agent.messages())[0], "c0: a");
-    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "after");
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_tool_is_an_error_for_that_call_and_the_others_finish() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let setup = setup([
+                calls([
+                    json!({"delay": 10, "text": "a"}),
+                    json!({"delay": 1, "panic": true}),
+                    json!({"delay": 10, "text": "c"}),
+                ]),
+                Reply::text("after"),
+            ]);
+            let mut agent = setup.builder.parallel_tool_execution(parallel).build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "after");
+            assert_eq!(
+                last_results(agent.messages()),
+                [
+                    "c0: a",
+                    "c1: !`act` failed unexpectedly; whether the call took effect is unknown",
+                    "c2: c"
+                ],
+                "{way:?}, parallel: {parallel}"
+            );
+            check_valid(agent.messages());
+        }
+    }
 }
 
 /// The results of its calls stood between the text of a cut-off or refused answer and the end.

@@ -226,8 +226,8 @@ impl ObservabilityHook for SlowRecorder {
     }
 }
 
-/// A durable context that waits, with the same provider and tool.
-struct Engine(Strict, Waiting);
+/// A durable context that waits, with the same provider and tools.
+struct Engine(Strict, ToolRegistry);
 
 impl DurableContext for Engine {
     async fn execute_llm_call(
@@ -240,12 +240,12 @@ impl DurableContext for Engine {
 
     async fn execute_tool(
         &self,
-        _: &str,
+        tool_name: &str,
         input: Value,
         ctx: &ToolContext,
         _: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
-        self.1.call_dyn(input, ctx).await.map_err(DurableError::Tool)
+        self.1.execute(tool_name, input, ctx).await.map_err(DurableError::Tool)
     }
 
     no_signals_or_timers!();
@@ -323,13 +323,13 @@ pub(crate) fn build(case: &Case) -> Built {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(tool.clone()));
     let mut agent = AgentLoop::builder(provider.clone(), strategy)
-        .tools(tools)
+        .tools(tools.clone())
         .parallel_tool_execution(case.parallel)
         .hook(SlowRecorder { events: events.clone(), deed: case.deed.clone() })
         .build();
     let keys = tool.keys.clone();
     if case.durable {
-        agent.set_durability(Engine(provider, tool));
+        agent.set_durability(Engine(provider, tools));
     }
     Built { agent, keys, events }
 }

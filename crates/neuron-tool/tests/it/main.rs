@@ -2,6 +2,7 @@
 
 mod arguments;
 mod outputs;
+mod panics;
 mod permissions;
 mod retries;
 mod support;
