@@ -1,6 +1,6 @@
 //! The window: the last messages stay, the oldest go.
 
-use neuron_types::{ContextError, ContextStrategy, Message, Role};
+use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Role};
 
 use crate::TokenCounter;
 
@@ -58,6 +58,10 @@ impl ContextStrategy for SlidingWindowStrategy {
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
         self.counter.estimate_messages(messages)
+    }
+
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.counter.estimate_request(request)
     }
 }
 

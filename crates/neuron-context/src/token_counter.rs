@@ -2,7 +2,10 @@
 
 use std::io;
 
-use neuron_types::{ContentBlock, ContentItem, Message, ToolDefinition};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextError, Message, SystemPrompt,
+    ToolDefinition,
+};
 use serde_json::Value;
 
 /// Characters for each token, by default: about right for English in the GPT and Claude families.
@@ -43,14 +46,43 @@ impl TokenCounter {
         Self { chars_per_token: DEFAULT_CHARS_PER_TOKEN }
     }
 
-    /// Counts so many characters a token. A ratio that is not a positive number makes no sense and
-    /// gives the default.
+    /// Counts so many characters a token.
+    ///
+    /// A ratio that is not a positive number is refused: a warning is logged, and the default counts.
+    /// For a ratio that comes from a configuration use [`try_with_ratio`](Self::try_with_ratio).
     #[must_use]
     pub fn with_ratio(chars_per_token: f32) -> Self {
-        if chars_per_token.is_finite() && chars_per_token > 0.0 {
-            Self { chars_per_token: f64::from(chars_per_token) }
-        } else {
+        Self::try_with_ratio(chars_per_token).unwrap_or_else(|error| {
+            tracing::warn!(%error, "counting {DEFAULT_CHARS_PER_TOKEN} characters a token instead");
             Self::new()
+        })
+    }
+
+    /// Counts so many characters a token.
+    ///
+    /// # Errors
+    ///
+    /// [`ContextError::InvalidSetting`] for a ratio that is not a positive number.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_context::TokenCounter;
+    ///
+    /// assert!(TokenCounter::try_with_ratio(3.5).is_ok());
+    /// let error = TokenCounter::try_with_ratio(0.0).unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "invalid setting: characters for each token must be a positive number, not 0"
+    /// );
+    /// ```
+    pub fn try_with_ratio(chars_per_token: f32) -> Result<Self, ContextError> {
+        if chars_per_token.is_finite() && chars_per_token > 0.0 {
+            Ok(Self { chars_per_token: f64::from(chars_per_token) })
+        } else {
+            Err(ContextError::InvalidSetting(format!(
+                "characters for each token must be a positive number, not {chars_per_token}"
+            )))
         }
     }
 
@@ -83,6 +115,30 @@ impl TokenCounter {
                 self.tokens(texts + json_len(&tool.input_schema))
             })
             .sum()
+    }
+
+    /// Estimates the tokens of a system prompt.
+    #[must_use]
+    pub fn estimate_system(&self, prompt: &SystemPrompt) -> usize {
+        match prompt {
+            SystemPrompt::Text(text) => self.estimate_text(text),
+            SystemPrompt::Blocks(blocks) => {
+                blocks.iter().map(|block| self.estimate_text(&block.text)).sum()
+            }
+        }
+    }
+
+    /// Estimates the tokens of all that a request sends: system prompt, tool definitions and
+    /// conversation.
+    #[must_use]
+    pub fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.estimate_surroundings(request) + self.estimate_messages(&request.messages)
+    }
+
+    /// Estimates what a request sends beside its conversation.
+    pub(crate) fn estimate_surroundings(&self, request: &CompletionRequest) -> usize {
+        let system = request.system.as_ref().map_or(0, |prompt| self.estimate_system(prompt));
+        system + self.estimate_tools(&request.tools)
     }
 
     fn block(&self, block: &ContentBlock) -> usize {
@@ -144,65 +200,4 @@ fn json_len(value: &Value) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use neuron_types::{DocumentSource, ImageSource, Role};
-    use serde_json::json;
-
-    use super::*;
-
-    #[track_caller]
-    fn check(block: ContentBlock, expected: usize) {
-        let message = Message { role: Role::Assistant, content: vec![block] };
-        let estimate = TokenCounter::new().estimate_messages(&[message]);
-        assert_eq!(estimate, TOKENS_PER_MESSAGE + expected);
-    }
-
-    #[test]
-    fn each_kind_of_block_has_its_estimate() {
-        let image = || ImageSource::Url { url: "https://example.com/a.png".into() };
-        check(ContentBlock::Text(String::new()), 0);
-        check(ContentBlock::Text("12345".into()), 2);
-        check(ContentBlock::Text("日本".into()), 2);
-        check(ContentBlock::Thinking { thinking: "12345678".into(), signature: "s".repeat(99) }, 2);
-        check(ContentBlock::RedactedThinking { data: "1234".into() }, 1);
-        let input = json!({ "a": 1 });
-        assert_eq!(json_len(&input), 7);
-        check(ContentBlock::ToolUse { id: "i".repeat(99), name: "t".into(), input }, 2);
-        check(
-            ContentBlock::ToolResult {
-                tool_use_id: "i".repeat(99),
-                content: vec![
-                    ContentItem::Text("1234".into()),
-                    ContentItem::Image { source: image() },
-                ],
-                is_error: false,
-            },
-            301,
-        );
-        check(ContentBlock::Image { source: image() }, 300);
-        let source = DocumentSource::PlainText { data: "x".repeat(9999) };
-        check(ContentBlock::Document { source }, 500);
-        check(ContentBlock::Compaction { content: "1234".into() }, 1);
-    }
-
-    #[test]
-    fn tools_count_their_name_description_and_schema() {
-        let tool = ToolDefinition {
-            name: "ab".into(),
-            title: Some("not sent".into()),
-            description: "cd".into(),
-            input_schema: json!({}),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        };
-        assert_eq!(TokenCounter::new().estimate_tools(&[tool.clone(), tool]), 4);
-    }
-
-    #[test]
-    fn a_ratio_that_makes_no_sense_gives_the_default() {
-        for ratio in [0.0, -1.0, f32::NAN, f32::INFINITY] {
-            assert_eq!(TokenCounter::with_ratio(ratio), TokenCounter::new());
-        }
-    }
-}
+mod tests;

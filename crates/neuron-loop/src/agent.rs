@@ -10,6 +10,7 @@ use neuron_types::{
     WasmCompatSend, transcript,
 };
 
+use crate::compaction::KnownSize;
 use crate::run_state::RunState;
 use crate::sink::Quiet;
 use crate::{AgentLoopBuilder, AgentStream, LoopConfig, StepIterator};
@@ -35,6 +36,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) runs: usize,
     /// Over all runs.
     pub(crate) total_usage: TokenUsage,
+    /// How large the conversation was when that was last known.
+    pub(crate) size: Option<KnownSize>,
     /// Whether the request's definitions are out of date.
     pub(crate) tools_changed: bool,
 }
@@ -71,6 +74,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             run: RunState::default(),
             runs: 0,
             total_usage: TokenUsage::default(),
+            size: None,
             tools_changed: true,
         }
     }
@@ -151,6 +155,13 @@ impl<P, C, D> AgentLoop<P, C, D> {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
             let messages = std::mem::take(&mut self.request.messages);
             self.request.messages = transcript::repair(messages);
+        }
+    }
+
+    /// Brings the definitions that the model sees up to date.
+    pub(crate) fn refresh_tools(&mut self) {
+        if std::mem::take(&mut self.tools_changed) {
+            self.request.tools = self.tools.definitions();
         }
     }
 

@@ -2,14 +2,14 @@
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, CompletionResponse, ContentBlock, ContextError, ContextStrategy, DurableContext,
-    DurableError, HookEvent, LoopError, Message, OperationKind, Outcome, Provider, ProviderError,
-    Role, Scopes, StopReason, TokenUsage, ToolCall, ToolContext, ToolError, transcript,
+    AgentResult, CompletionResponse, ContentBlock, ContextStrategy, DurableContext, DurableError,
+    HookEvent, LoopError, Message, OperationKind, Outcome, Provider, ProviderError, Role, Scopes,
+    StopReason, TokenUsage, ToolCall, ToolContext, ToolError,
 };
 use serde_json::{Value, json};
 
 use crate::AgentLoop;
-use crate::cancel::{self, or_cancelled};
+use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::run_state::RunState;
@@ -19,10 +19,6 @@ use crate::tool_results::ToolResults;
 
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
-
-/// How often in a row a compaction may change nothing before the run gives up on it: each may cost a
-/// call of a model.
-const MAX_FUTILE_COMPACTIONS: usize = 2;
 
 /// The version of the state that a run continues from as a new execution.
 const SNAPSHOT_VERSION: u32 = 1;
@@ -166,51 +162,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }))
     }
 
-    async fn compact_if_needed(&mut self, ctx: &ToolContext) -> Result<Option<Step>, LoopError> {
-        if self.run.futile_compactions >= MAX_FUTILE_COMPACTIONS {
-            return Ok(None);
-        }
-        let old_tokens = self.context.token_estimate(&self.request.messages);
-        if !self.context.should_compact(&self.request.messages, old_tokens) {
-            return Ok(None);
-        }
-        let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
-        // A copy, so that an error or a dropped run leaves the history as it was.
-        let history = self.request.messages.clone();
-        let work = async { Ok(self.context.compact_with_usage(history).await?) };
-        let compacted = scopes.run(or_cancelled(ctx, work)).await;
-        let compacted = compacted.and_then(|(messages, usage)| {
-            self.add_usage(&usage);
-            Ok(checked_compaction(messages)?)
-        });
-        let messages = match compacted {
-            Ok(messages) => messages,
-            Err(error) => {
-                scopes.end(Outcome::Error(&error));
-                return Err(error);
-            }
-        };
-        let new_tokens = self.context.token_estimate(&messages);
-        scopes.end(Outcome::Compacted { new_tokens });
-        let (old, new) = (self.request.messages.len(), messages.len());
-        // An estimate may be coarse: fewer messages with the same estimate are progress.
-        let grew = new_tokens > old_tokens || (new_tokens == old_tokens && new >= old);
-        if grew || messages == self.request.messages {
-            self.run.futile_compactions += 1;
-            if self.run.futile_compactions == MAX_FUTILE_COMPACTIONS {
-                tracing::warn!(
-                    tokens = old_tokens,
-                    "the context strategy cannot make the history shorter; this run goes on with it"
-                );
-            }
-            return Ok(None);
-        }
-        self.run.futile_compactions = 0;
-        self.request.messages = messages;
-        self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
-        Ok(Some(Step::Compacted { old_tokens, new_tokens }))
-    }
-
     /// Decides what an answer means: the end, a pause, or tools to run.
     async fn take_answer<S: Sink>(
         &mut self,
@@ -218,7 +169,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Option<Step>, LoopError> {
-        let CompletionResponse { mut message, stop_reason, .. } = response;
+        let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         // Whatever a provider calls it, it is the answer.
         message.role = Role::Assistant;
         let calls: Vec<ToolCall> = message
@@ -233,6 +184,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if !message.content.is_empty() {
             self.request.messages.push(message);
         }
+        self.note_size(&usage);
         if calls.is_empty() {
             let paused = matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction);
             if paused && self.run.pauses < MAX_PAUSES {
@@ -331,20 +283,6 @@ pub(crate) fn run_outcome<'a>(result: Result<&'a AgentResult, &'a LoopError>) ->
         Ok(result) => Outcome::Run(result),
         Err(error) => Outcome::Error(error),
     }
-}
-
-/// Makes sure that a strategy's history can be sent.
-fn checked_compaction(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-    if let Err(violation) = transcript::validate(&messages) {
-        tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
-        messages = transcript::repair(messages);
-    }
-    if messages.iter().all(|message| message.role == Role::System) {
-        return Err(ContextError::CompactionFailed(
-            "the context strategy left no message; the history is unchanged".into(),
-        ));
-    }
-    Ok(messages)
 }
 
 /// Says why the calls of an answer must not run: it was refused, or cut off within one.

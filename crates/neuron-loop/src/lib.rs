@@ -65,6 +65,7 @@ mod agent;
 mod builder;
 mod config;
 
+mod compaction;
 mod engine;
 mod model_call;
 mod run_state;

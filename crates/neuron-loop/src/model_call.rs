@@ -17,9 +17,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        if std::mem::take(&mut self.tools_changed) {
-            self.request.tools = self.tools.definitions();
-        }
+        self.refresh_tools();
         let before = HookEvent::PreLlmCall { request: &self.request };
         let asked = self.hooks().ask(before).await;
         let answered = match asked {

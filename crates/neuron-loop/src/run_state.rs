@@ -28,6 +28,10 @@ pub(crate) struct RunState {
     pub(crate) turn_open: bool,
     /// How often in a row a compaction changed nothing.
     pub(crate) futile_compactions: usize,
+    /// After a compaction that could not reach the budget: up to this size none is tried.
+    pub(crate) compact_above: Option<usize>,
+    /// Whether a budget that cannot be reached was reported.
+    pub(crate) told_of_budget: bool,
 }
 
 impl RunState {

@@ -4,7 +4,10 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::{ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+use crate::{
+    CompletionRequest, ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend,
+    WasmCompatSync,
+};
 
 /// Decides when a conversation is too long, and makes it shorter.
 ///
@@ -14,8 +17,10 @@ use crate::{ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend, 
 ///   input is one. The loop repairs what is not.
 /// - It keeps the user message that started the run.
 /// - An error leaves the history as it was: the strategy works on a copy.
-/// - [`token_estimate`](Self::token_estimate) is asked at the top of each turn with the whole history,
-///   and again after a compaction.
+/// - The loop asks for an estimate at the top of each turn and again after a compaction, by
+///   [`estimate_request`](Self::estimate_request). It corrects the estimate by the usage that the
+///   provider reported last, so [`should_compact`](Self::should_compact) sees a count that may
+///   differ from the strategy's own.
 ///
 /// # Example
 ///
@@ -73,6 +78,32 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     {
         async move { Ok((self.compact(messages).await?, TokenUsage::default())) }
     }
+
+    /// Estimates the tokens of all that a call of the model sends. Provided:
+    /// [`token_estimate`](Self::token_estimate) of the messages alone. Strategies that know how to
+    /// count a system prompt and tool definitions count them too.
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.token_estimate(&request.messages)
+    }
+
+    /// Makes the messages of a request shorter, and reports the tokens that this took. The loop
+    /// calls this one. Provided: [`compact_with_usage`](Self::compact_with_usage) of a copy.
+    ///
+    /// `token_count` is what the whole request takes to the best of the caller's knowledge. Where it
+    /// differs from [`estimate_request`](Self::estimate_request), the strategy's estimates are off by
+    /// that factor.
+    ///
+    /// # Errors
+    ///
+    /// As [`compact`](Self::compact).
+    fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        _token_count: usize,
+    ) -> impl Future<Output = Result<(Vec<Message>, TokenUsage), ContextError>> + WasmCompatSend
+    {
+        self.compact_with_usage(request.messages.clone())
+    }
 }
 
 /// A strategy behind a pointer, for lists and for choosing at run time. Clones share it.
@@ -111,6 +142,18 @@ impl ContextStrategy for BoxedStrategy {
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         self.0.compact_with_usage_dyn(messages).await
     }
+
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.0.estimate_request_dyn(request)
+    }
+
+    async fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        self.0.compact_request_dyn(request, token_count).await
+    }
 }
 
 type Compacted<'a, T> = WasmBoxedFuture<'a, Result<T, ContextError>>;
@@ -124,6 +167,12 @@ trait StrategyDyn: WasmCompatSend + WasmCompatSync {
         &self,
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
+    fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize;
+    fn compact_request_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+        token_count: usize,
+    ) -> Compacted<'a, (Vec<Message>, TokenUsage)>;
 }
 
 impl<C: ContextStrategy> StrategyDyn for C {
@@ -144,5 +193,17 @@ impl<C: ContextStrategy> StrategyDyn for C {
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)> {
         Box::pin(self.compact_with_usage(messages))
+    }
+
+    fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize {
+        self.estimate_request(request)
+    }
+
+    fn compact_request_dyn<'a>(
+        &'a self,
+        request: &'a CompletionRequest,
+        token_count: usize,
+    ) -> Compacted<'a, (Vec<Message>, TokenUsage)> {
+        Box::pin(self.compact_request(request, token_count))
     }
 }

@@ -2,6 +2,7 @@
 
 mod cancellation;
 mod compaction;
+mod context_size;
 mod durability;
 mod errors;
 mod executors;

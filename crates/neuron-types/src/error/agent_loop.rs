@@ -83,6 +83,9 @@ pub enum ContextError {
     /// The strategy asked a model, and that failed.
     #[error("provider error during summarization: {0}")]
     Provider(#[from] ProviderError),
+    /// A setting that makes no sense; the text names it and what it must be.
+    #[error("invalid setting: {0}")]
+    InvalidSetting(String),
 }
 
 /// What went wrong in a hook. The loop logs it and goes on.

@@ -1,0 +1,84 @@
+//! The estimate of each kind of content.
+
+use neuron_types::{DocumentSource, ImageSource, Role, SystemBlock};
+use serde_json::json;
+
+use super::*;
+
+#[track_caller]
+fn check(block: ContentBlock, expected: usize) {
+    let message = Message { role: Role::Assistant, content: vec![block] };
+    let estimate = TokenCounter::new().estimate_messages(&[message]);
+    assert_eq!(estimate, TOKENS_PER_MESSAGE + expected);
+}
+
+#[test]
+fn each_kind_of_block_has_its_estimate() {
+    let image = || ImageSource::Url { url: "https://example.com/a.png".into() };
+    check(ContentBlock::Text(String::new()), 0);
+    check(ContentBlock::Text("12345".into()), 2);
+    check(ContentBlock::Text("日本".into()), 2);
+    check(ContentBlock::Thinking { thinking: "12345678".into(), signature: "s".repeat(99) }, 2);
+    check(ContentBlock::RedactedThinking { data: "1234".into() }, 1);
+    let input = json!({ "a": 1 });
+    assert_eq!(json_len(&input), 7);
+    check(ContentBlock::ToolUse { id: "i".repeat(99), name: "t".into(), input }, 2);
+    check(
+        ContentBlock::ToolResult {
+            tool_use_id: "i".repeat(99),
+            content: vec![ContentItem::Text("1234".into()), ContentItem::Image { source: image() }],
+            is_error: false,
+        },
+        301,
+    );
+    check(ContentBlock::Image { source: image() }, 300);
+    let source = DocumentSource::PlainText { data: "x".repeat(9999) };
+    check(ContentBlock::Document { source }, 500);
+    check(ContentBlock::Compaction { content: "1234".into() }, 1);
+}
+
+fn tool() -> ToolDefinition {
+    ToolDefinition {
+        name: "ab".into(),
+        title: Some("not sent".into()),
+        description: "cd".into(),
+        input_schema: json!({}),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
+#[test]
+fn tools_count_their_name_description_and_schema() {
+    assert_eq!(TokenCounter::new().estimate_tools(&[tool(), tool()]), 4);
+}
+
+#[test]
+fn a_request_counts_its_system_prompt_and_its_tools() {
+    let counter = TokenCounter::new();
+    let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
+    let request = CompletionRequest {
+        messages: vec![Message::user("12345678")],
+        system: Some(SystemPrompt::Blocks(vec![block("1234"), block("12345")])),
+        tools: vec![tool()],
+        ..Default::default()
+    };
+    assert_eq!(counter.estimate_request(&request), (4 + 2) + (1 + 2) + 2);
+    assert_eq!(counter.estimate_system(&"12345".into()), 2);
+    assert_eq!(counter.estimate_request(&CompletionRequest::default()), 0);
+}
+
+#[test]
+fn a_ratio_that_makes_no_sense_is_refused() {
+    for ratio in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let error = TokenCounter::try_with_ratio(ratio).unwrap_err();
+        let ContextError::InvalidSetting(text) = error else { panic!("{error}") };
+        assert_eq!(
+            text,
+            format!("characters for each token must be a positive number, not {ratio}")
+        );
+        assert_eq!(TokenCounter::with_ratio(ratio), TokenCounter::new());
+    }
+    assert_eq!(TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap().estimate_text(""), 0);
+}

@@ -1,0 +1,217 @@
+//! Compaction by the context strategy: when it is due, and what may come of it.
+
+use neuron_types::{
+    ContextError, ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message,
+    OperationKind, Outcome, Provider, ProviderError, Role, TokenUsage, ToolContext, transcript,
+};
+
+use crate::AgentLoop;
+use crate::cancel::or_cancelled;
+use crate::engine::Step;
+
+/// How often in a row a compaction may change nothing before the run gives up on it until the
+/// conversation has doubled: each may cost a call of a model.
+const MAX_FUTILE_COMPACTIONS: usize = 2;
+
+/// When a compaction could not reach the budget: the conversation grows by one part in so many
+/// before the next is tried, so that the history is not rewritten on every turn for nothing.
+const GROWTH_BEFORE_RETRY: usize = 8;
+
+/// The size of the conversation, with all that is sent beside it, at some point.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownSize {
+    tokens: usize,
+    /// How many messages there were.
+    messages: usize,
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Notes what the provider says about the size of the conversation, the answer included.
+    pub(crate) fn note_size(&mut self, usage: &TokenUsage) {
+        // A provider that reports no usage leaves it to the estimates.
+        if usage.input_tokens > 0 {
+            let messages = self.request.messages.len();
+            self.size = Some(KnownSize { tokens: size_after(usage), messages });
+        }
+    }
+
+    /// What the next call of the model sends: what the provider reported last, with an estimate of
+    /// what came after; at first an estimate of all.
+    pub(crate) fn current_tokens(&self) -> usize {
+        let known = self.size.and_then(|size| {
+            let later = self.request.messages.get(size.messages..)?;
+            let estimate = if later.is_empty() { 0 } else { self.context.token_estimate(later) };
+            Some(size.tokens.saturating_add(estimate))
+        });
+        known.unwrap_or_else(|| self.context.estimate_request(&self.request))
+    }
+
+    /// Compacts the history if the strategy wants that, and reports whether it became shorter.
+    pub(crate) async fn compact_if_needed(
+        &mut self,
+        ctx: &ToolContext,
+    ) -> Result<Option<Step>, LoopError> {
+        // They are part of what is estimated.
+        self.refresh_tools();
+        let old_tokens = self.current_tokens();
+        if self.run.compact_above.is_some_and(|tokens| old_tokens <= tokens)
+            || !self.context.should_compact(&self.request.messages, old_tokens)
+        {
+            return Ok(None);
+        }
+        let (messages, new_tokens) = self.compact(ctx, old_tokens).await?;
+        let Some(messages) = messages else {
+            self.run.futile_compactions += 1;
+            if self.run.futile_compactions >= MAX_FUTILE_COMPACTIONS {
+                self.run.futile_compactions = 0;
+                self.run.compact_above = Some(old_tokens.saturating_mul(2));
+                self.report_budget(old_tokens);
+            }
+            return Ok(None);
+        };
+        self.run.futile_compactions = 0;
+        self.size = Some(KnownSize { tokens: new_tokens, messages: messages.len() });
+        self.request.messages = messages;
+        self.note_budget(new_tokens);
+        self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+        Ok(Some(Step::Compacted { old_tokens, new_tokens }))
+    }
+
+    /// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it
+    /// was. Returns its history, if that is progress, and the new size.
+    async fn compact(
+        &mut self,
+        ctx: &ToolContext,
+        old_tokens: usize,
+    ) -> Result<(Option<Vec<Message>>, usize), LoopError> {
+        let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
+        let work = async {
+            self.context.compact_request(&self.request, old_tokens).await.map_err(failure)
+        };
+        let compacted = scopes.run(or_cancelled(ctx, work)).await;
+        let compacted = compacted.and_then(|(messages, usage)| {
+            self.add_usage(&usage);
+            Ok(checked(messages)?)
+        });
+        let messages = match compacted {
+            Ok(messages) => messages,
+            Err(error) => {
+                scopes.end(Outcome::Error(&error));
+                return Err(error);
+            }
+        };
+        let old_estimate = self.context.estimate_request(&self.request);
+        let old_messages = std::mem::replace(&mut self.request.messages, messages);
+        let new_estimate = self.context.estimate_request(&self.request);
+        let messages = std::mem::replace(&mut self.request.messages, old_messages);
+        let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
+        scopes.end(Outcome::Compacted { new_tokens });
+        // An estimate may be coarse: fewer messages with the same estimate are progress.
+        let is_shorter = messages.len() < self.request.messages.len();
+        let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
+        Ok((progress.then_some(messages), new_tokens))
+    }
+
+    /// After a compaction that could not reach the budget, waits for the conversation to grow before
+    /// the next.
+    fn note_budget(&mut self, new_tokens: usize) {
+        if self.context.should_compact(&self.request.messages, new_tokens) {
+            let growth = new_tokens / GROWTH_BEFORE_RETRY;
+            self.run.compact_above = Some(new_tokens.saturating_add(growth));
+            self.report_budget(new_tokens);
+        } else {
+            self.run.compact_above = None;
+        }
+    }
+
+    /// Reports a budget that cannot be reached, once a run.
+    fn report_budget(&mut self, tokens: usize) {
+        if !std::mem::replace(&mut self.run.told_of_budget, true) {
+            tracing::warn!(
+                tokens,
+                "the context strategy cannot bring the conversation inside its budget; the run goes \
+                 on with it"
+            );
+        }
+    }
+}
+
+/// The size of a conversation after a call of the model, as the provider reported it. Where the call
+/// took several passes, the totals count the conversation several times.
+fn size_after(usage: &TokenUsage) -> usize {
+    match usage.iterations.as_ref().and_then(|passes| passes.last()) {
+        // What the provider summarised counts no more.
+        Some(pass) if pass.kind == "compaction" => pass.output_tokens,
+        Some(pass) => pass.input_tokens.saturating_add(pass.output_tokens),
+        None => usage.total_tokens(),
+    }
+}
+
+/// What `tokens` become when their estimate goes from `old` to `new`.
+fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
+    match old {
+        0 => new,
+        old => (tokens as f64 * (new as f64 / old as f64)).round() as usize,
+    }
+}
+
+/// A failure of the durable engine is that, also when it met the strategy's call of a model.
+fn failure(error: ContextError) -> LoopError {
+    match error {
+        ContextError::Provider(ProviderError::Other(error)) => {
+            match error.downcast::<DurableError>() {
+                Ok(error) => LoopError::Durable(*error),
+                Err(error) => ContextError::Provider(ProviderError::Other(error)).into(),
+            }
+        }
+        error => error.into(),
+    }
+}
+
+/// Makes sure that a strategy's history can be sent.
+fn checked(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    if let Err(violation) = transcript::validate(&messages) {
+        tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
+        messages = transcript::repair(messages);
+    }
+    if messages.iter().all(|message| message.role == Role::System) {
+        return Err(ContextError::CompactionFailed(
+            "the context strategy left no message; the history is unchanged".into(),
+        ));
+    }
+    Ok(messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::UsageIteration;
+
+    use super::*;
+
+    #[test]
+    fn the_last_pass_of_a_call_tells_the_size() {
+        let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
+            kind: kind.into(),
+            input_tokens,
+            output_tokens,
+            ..Default::default()
+        };
+        let usage = |iterations| TokenUsage {
+            input_tokens: 1_000,
+            output_tokens: 10,
+            iterations,
+            ..Default::default()
+        };
+        assert_eq!(size_after(&usage(None)), 1_010);
+        let compacted = pass("compaction", 900, 30);
+        assert_eq!(size_after(&usage(Some(vec![compacted.clone()]))), 30);
+        assert_eq!(size_after(&usage(Some(vec![compacted, pass("message", 40, 7)]))), 47);
+    }
+
+    #[test]
+    fn a_size_changes_in_proportion_to_its_estimate() {
+        assert_eq!(in_proportion(1_000, 50, 100), 500);
+        assert_eq!(in_proportion(1_000, 0, 100), 0);
+        assert_eq!(in_proportion(1_000, 7, 0), 7);
+    }
+}

@@ -1,0 +1,225 @@
+//! How large the loop takes the conversation to be: estimates, and what the provider reported.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_context::{SlidingWindowStrategy, TokenCounter};
+use neuron_loop::AgentLoop;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    CompletionRequest, ContextError, ContextStrategy, Message, TokenUsage, ToolContext,
+};
+use serde_json::json;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::*;
+
+/// Writes down what it is asked, and compacts above a size. Estimates ten tokens a message and a
+/// hundred for the rest.
+#[derive(Clone)]
+struct Noting {
+    seen: Arc<Mutex<Vec<usize>>>,
+    above: usize,
+    how: fn(&[Message]) -> Vec<Message>,
+}
+
+impl Noting {
+    fn new(above: usize, how: fn(&[Message]) -> Vec<Message>) -> Self {
+        Self { seen: Arc::default(), above, how }
+    }
+
+    fn seen(&self) -> Vec<usize> {
+        std::mem::take(&mut *self.seen.lock().unwrap())
+    }
+}
+
+impl ContextStrategy for Noting {
+    fn should_compact(&self, _: &[Message], token_count: usize) -> bool {
+        self.seen.lock().unwrap().push(token_count);
+        token_count > self.above
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok((self.how)(&messages))
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len() * 10
+    }
+
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        100 + self.token_estimate(&request.messages)
+    }
+}
+
+fn unchanged(messages: &[Message]) -> Vec<Message> {
+    messages.to_vec()
+}
+
+fn halved(messages: &[Message]) -> Vec<Message> {
+    let last = messages.len().saturating_sub(2).max(1);
+    messages[..1].iter().chain(&messages[last..]).cloned().collect()
+}
+
+fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens, ..Default::default() }
+}
+
+#[tokio::test]
+async fn an_estimate_counts_the_prompt_and_the_tools_from_the_first_turn_on() {
+    let log = Log::default();
+    let tools = registry(&log);
+    let counter = TokenCounter::new();
+    let expected = counter.estimate_tools(&tools.definitions())
+        + counter.estimate_text("You are a calculator.")
+        + counter.estimate_messages(&[Message::user("go")]);
+    // One below what is sent, so that a compaction is tried, and without an answer nothing follows.
+    for (limit, tried) in [(expected - 1, true), (expected, false)] {
+        let strategy = SlidingWindowStrategy::new(10, limit);
+        let provider = ScriptedProvider::new([Reply::text("done")]);
+        let agent = AgentLoop::builder(provider, strategy.clone())
+            .tools(registry(&log))
+            .system_prompt("You are a calculator.");
+        let scopes = Scoped::default();
+        agent.hook(scopes.clone()).build().run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(scopes.0.count("compaction") == 1, tried);
+    }
+}
+
+/// A hook that notes the compactions that were tried, with or without effect.
+#[derive(Clone, Default)]
+struct Scoped(Log);
+
+impl neuron_types::ObservabilityHook for Scoped {
+    async fn on_event(
+        &self,
+        _: neuron_types::HookEvent<'_>,
+    ) -> Result<neuron_types::HookAction, neuron_types::HookError> {
+        Ok(neuron_types::HookAction::Continue)
+    }
+
+    fn scope(
+        &self,
+        operation: &neuron_types::Operation<'_>,
+    ) -> Option<Box<dyn neuron_types::OperationScope>> {
+        if let neuron_types::OperationKind::Compaction { .. } = operation.kind {
+            self.0.push("compaction");
+        }
+        None
+    }
+}
+
+#[tokio::test]
+async fn what_the_provider_reported_counts_and_what_came_later_is_estimated() {
+    let strategy = Noting::new(usize::MAX, unchanged);
+    let provider = ScriptedProvider::new([
+        calls([json!({})]).usage(usage(5_000, 70)),
+        calls([json!({})]).usage(usage(0, 0)),
+        Reply::text("done").usage(usage(6_000, 30)),
+        Reply::text("more"),
+    ]);
+    let mut agent =
+        AgentLoop::builder(provider, strategy.clone()).tools(registry(&Log::default())).build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap();
+    // The second answer came without usage: the report before it stands.
+    assert_eq!(strategy.seen(), [110, 5_070 + 10, 5_070 + 30]);
+    agent.run_text("and", &ctx).await.unwrap();
+    assert_eq!(strategy.seen(), [6_030 + 10], "the next run knows it too");
+}
+
+#[tokio::test]
+async fn after_a_compaction_the_correction_stays() {
+    let strategy = Noting::new(2_000, halved);
+    let replies = [
+        calls([json!({})]).usage(usage(1_000, 0)),
+        calls([json!({})]).usage(usage(2_990, 0)),
+        // Without a report: what the compaction left is the size.
+        calls([json!({})]).usage(usage(0, 0)),
+        Reply::text("done"),
+    ];
+    let hook = Recorder::default();
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+        .tools(registry(&Log::default()))
+        .hook(hook.clone())
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    // Five messages of an estimated 150 become three of an estimated 130, and 3,000 tokens 2,600.
+    assert_eq!(hook.log.count("Compacted 3000 2600"), 1, "{:#?}", hook.log.lines());
+    assert_eq!(strategy.seen(), [110, 1_010, 3_000, 2_600]);
+}
+
+/// Counts warnings that name the budget.
+#[derive(Clone, Default)]
+struct Warnings(Log);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Text(String);
+        impl tracing::field::Visit for Text {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                self.0 += &format!("{field}={value:?} ");
+            }
+        }
+        let mut text = Text(String::new());
+        event.record(&mut text);
+        self.0.push(text.0);
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+#[tokio::test]
+async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every_turn() {
+    for way in WAYS {
+        let warnings = Warnings::default();
+        let _guard = tracing::subscriber::set_default(warnings.clone());
+        // The budget is below what the provider reports even after a compaction.
+        let strategy = Noting::new(500, halved);
+        let replies = (0..40)
+            .map(|turn| calls([json!({})]).usage(usage(1_000 + turn * 20, 0)))
+            .chain([Reply::text("done")]);
+        let hook = Recorder::default();
+        let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+            .tools(registry(&Log::default()))
+            .hook(hook.clone())
+            .build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
+        let compactions = hook.log.count("Compacted");
+        assert!((1..10).contains(&compactions), "{way:?}: {compactions} in 40 turns");
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_has_doubled() {
+    let strategy = Noting::new(50, |messages| match messages.len() {
+        ..20 => messages.to_vec(),
+        _ => halved(messages),
+    });
+    let replies = (1..14)
+        .map(|turn| calls([json!({})]).usage(usage(turn * 100, 0)))
+        .chain([Reply::text("done")]);
+    let hook = Recorder::default();
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+        .tools(registry(&Log::default()))
+        .hook(hook.clone())
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
+}
