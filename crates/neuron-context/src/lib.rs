@@ -31,9 +31,16 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod sliding_window;
 pub mod strategies;
+
+mod sliding_window;
+
+mod corrected;
+mod history;
 mod token_counter;
+
+#[cfg(test)]
+mod test_history;
 
 pub use sliding_window::SlidingWindowStrategy;
 pub use token_counter::TokenCounter;

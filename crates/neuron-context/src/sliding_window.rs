@@ -1,18 +1,28 @@
 //! The window: the last messages stay, the oldest go.
 
-use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Role};
+use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Role, TokenUsage};
 
 use crate::TokenCounter;
+use crate::corrected::Corrected;
+use crate::history::{complete, exchanges, is_plain_user, protected, repaired};
 
 /// Drops the oldest messages: keeps system messages and the last `window` others.
 ///
 /// What it keeps is always a valid history:
 ///
 /// - a tool call and its results stay or go together. So it may keep fewer than `window`
-///   messages, and more only when the next line and the newest exchange together are more;
-/// - the user message that started the run (the last that is not a tool result) stays, and counts
-///   as one of the `window`;
+///   messages, and more only when the next lines and the newest exchange together are more;
+/// - the user message that started the run stays, and counts as one of the `window`. So does the
+///   newest message of the user if it came in the middle of the run, with the results before it;
+/// - messages that are [pinned](Message::pinned) stay, like system messages, and with them the
+///   question that they answer and the answer before the run, if the history needs these;
 /// - what remains begins with the user. A conversation without a user message is left as it is.
+///
+/// # Prompt caches
+///
+/// A compaction rewrites the conversation, so that the provider's cache of it is lost. Where the last
+/// `window` messages fill the budget almost, the next follows soon:
+/// [`with_low_water_mark`](Self::with_low_water_mark) lets one compaction make room for many turns.
 ///
 /// # Example
 ///
@@ -23,11 +33,14 @@ use crate::TokenCounter;
 /// let strategy = SlidingWindowStrategy::new(20, 100_000);
 /// // The same, for texts with fewer characters to a token.
 /// let strategy = SlidingWindowStrategy::with_counter(20, 100_000, TokenCounter::with_ratio(3.5));
+/// // Fewer than 20 if they are more than 60,000 tokens.
+/// let strategy = SlidingWindowStrategy::new(20, 100_000).with_low_water_mark(60_000);
 /// ```
 #[derive(Debug, Clone)]
 pub struct SlidingWindowStrategy {
     window: usize,
     max_tokens: usize,
+    low_water_mark: Option<usize>,
     counter: TokenCounter,
 }
 
@@ -41,7 +54,40 @@ impl SlidingWindowStrategy {
     /// The same, with a counter of one's own.
     #[must_use]
     pub fn with_counter(window: usize, max_tokens: usize, counter: TokenCounter) -> Self {
-        Self { window, max_tokens, counter }
+        Self { window, max_tokens, low_water_mark: None, counter }
+    }
+
+    /// Keeps fewer messages than the window allows, if need be, until they are at most so many
+    /// tokens. Default: the window alone counts.
+    #[must_use]
+    pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
+        self.low_water_mark = Some(tokens);
+        self
+    }
+
+    fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
+        let messages = repaired(messages);
+        let keep = self.choose_within(&messages, size);
+        let kept = messages.into_iter().zip(keep);
+        kept.filter_map(|(message, keep)| keep.then_some(message)).collect()
+    }
+
+    /// Says for each message whether it stays, so that the low-water mark is reached if it can be.
+    fn choose_within(&self, messages: &[Message], size: &Corrected<'_>) -> Vec<bool> {
+        let mut window = self.window.min(messages.len());
+        let mut keep = choose(messages, window);
+        let Some(mark) = self.low_water_mark else {
+            return keep;
+        };
+        let tokens = |keep: &[bool]| {
+            let kept = messages.iter().zip(keep).filter(|(_, keep)| **keep);
+            size.tokens(kept.map(|(message, _)| message))
+        };
+        while window > 0 && tokens(&keep) > mark {
+            window -= 1;
+            keep = choose(messages, window);
+        }
+        keep
     }
 }
 
@@ -51,9 +97,7 @@ impl ContextStrategy for SlidingWindowStrategy {
     }
 
     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        let keep = choose(&messages, self.window);
-        let kept = messages.into_iter().zip(keep);
-        Ok(kept.filter_map(|(message, keep)| keep.then_some(message)).collect())
+        Ok(self.compacted(messages, &Corrected::plain(&self.counter)))
     }
 
     fn token_estimate(&self, messages: &[Message]) -> usize {
@@ -63,71 +107,56 @@ impl ContextStrategy for SlidingWindowStrategy {
     fn estimate_request(&self, request: &CompletionRequest) -> usize {
         self.counter.estimate_request(request)
     }
+
+    async fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let size = Corrected::new(&self.counter, request, token_count);
+        Ok((self.compacted(request.messages.clone(), &size), TokenUsage::default()))
+    }
 }
 
 /// Says for each message whether it stays.
 fn choose(messages: &[Message], window: usize) -> Vec<bool> {
-    let goal = messages.iter().rposition(is_plain_user);
-    let Some(goal) = goal else {
-        return vec![true; messages.len()];
+    let all = || vec![true; messages.len()];
+    let Some(newest_user) = messages.iter().rposition(is_plain_user) else {
+        return all();
     };
     let exchanges = exchanges(messages);
-    let mut room = window.saturating_sub(1);
+    let protected = protected(messages, &exchanges);
+    // What is said by the user and stays in any case; what is pinned is not counted.
+    let is_counted =
+        |index: &&usize| messages.get(**index).is_some_and(|m| is_plain_user(m) && !m.is_pinned());
+    let mut room = window.saturating_sub(protected.iter().filter(is_counted).count());
     let mut newest = true;
     let mut first_kept = messages.len();
     for exchange in exchanges.iter().rev() {
-        if exchange.start != goal {
-            if exchange.len > room && !newest {
+        if !protected.contains(&exchange.start) {
+            if exchange.len() > room && !newest {
                 break;
             }
-            room = room.saturating_sub(exchange.len);
+            room = room.saturating_sub(exchange.len());
         }
         newest = false;
         first_kept = exchange.start;
     }
     if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
-        return vec![true; messages.len()];
+        return all();
     }
-    // Inside the window as well, the goal is the last user message that may come first.
+    // Inside the window as well, what the user said last is what may come first.
     let begins_with_user = |index: &usize| messages.get(*index).is_some_and(is_plain_user);
-    let first_kept = (first_kept..=goal).find(begins_with_user).unwrap_or(first_kept);
-    messages
+    let first_kept = (first_kept..=newest_user).find(begins_with_user).unwrap_or(first_kept);
+    let mut keep: Vec<bool> = messages
         .iter()
         .enumerate()
         .map(|(index, message)| {
-            message.role == Role::System || index >= first_kept || index == goal
+            message.role == Role::System || index >= first_kept || protected.contains(&index)
         })
-        .collect()
-}
-
-/// Messages that stay or go together: a single one, or calls with their results.
-struct Exchange {
-    start: usize,
-    /// How many messages it has, system messages not counted.
-    len: usize,
-}
-
-/// Splits what is no system message into exchanges.
-fn exchanges(messages: &[Message]) -> Vec<Exchange> {
-    let mut exchanges: Vec<Exchange> = Vec::new();
-    for (index, message) in messages.iter().enumerate() {
-        if message.role == Role::System {
-            continue;
-        }
-        match exchanges.last_mut() {
-            Some(last) if has_result(message) => last.len += 1,
-            _ => exchanges.push(Exchange { start: index, len: 1 }),
-        }
-    }
-    exchanges
-}
-
-fn is_plain_user(message: &Message) -> bool {
-    message.role == Role::User && !has_result(message)
-}
-
-fn has_result(message: &Message) -> bool {
-    message.content.iter().any(|block| block.as_tool_result_id().is_some())
+        .collect();
+    complete(messages, &mut keep);
+    keep
 }
 
 #[cfg(test)]

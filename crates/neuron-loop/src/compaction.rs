@@ -30,8 +30,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     pub(crate) fn note_size(&mut self, usage: &TokenUsage) {
         // A provider that reports no usage leaves it to the estimates.
         if usage.input_tokens > 0 {
-            let messages = self.request.messages.len();
-            self.size = Some(KnownSize { tokens: size_after(usage), messages });
+            let (tokens, messages) = (size_after(usage), self.request.messages.len());
+            self.size = Some(KnownSize { tokens, messages });
+            if std::mem::take(&mut self.run.compacted_in_vain) {
+                self.run.compact_above = Some(grown(tokens));
+            }
         }
     }
 
@@ -116,8 +119,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// the next.
     fn note_budget(&mut self, new_tokens: usize) {
         if self.context.should_compact(&self.request.messages, new_tokens) {
-            let growth = new_tokens / GROWTH_BEFORE_RETRY;
-            self.run.compact_above = Some(new_tokens.saturating_add(growth));
+            self.run.compact_above = Some(grown(new_tokens));
+            self.run.compacted_in_vain = true;
             self.report_budget(new_tokens);
         } else {
             self.run.compact_above = None;
@@ -145,6 +148,11 @@ fn size_after(usage: &TokenUsage) -> usize {
         Some(pass) => pass.input_tokens.saturating_add(pass.output_tokens),
         None => usage.total_tokens(),
     }
+}
+
+/// The size up to which no compaction is tried after one that could not reach the budget.
+fn grown(tokens: usize) -> usize {
+    tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }
 
 /// What `tokens` become when their estimate goes from `old` to `new`.

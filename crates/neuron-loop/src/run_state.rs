@@ -30,6 +30,9 @@ pub(crate) struct RunState {
     pub(crate) futile_compactions: usize,
     /// After a compaction that could not reach the budget: up to this size none is tried.
     pub(crate) compact_above: Option<usize>,
+    /// Whether the last compaction could not reach the budget, and the provider has not said since
+    /// how large the conversation is.
+    pub(crate) compacted_in_vain: bool,
     /// Whether a budget that cannot be reached was reported.
     pub(crate) told_of_budget: bool,
 }

@@ -15,7 +15,8 @@ use crate::{
 ///
 /// - The output is a valid history ([`transcript::validate`](crate::transcript::validate)) if the
 ///   input is one. The loop repairs what is not.
-/// - It keeps the user message that started the run.
+/// - It keeps the user message that started the run, and messages that are
+///   [pinned](Message::pinned).
 /// - An error leaves the history as it was: the strategy works on a copy.
 /// - The loop asks for an estimate at the top of each turn and again after a compaction, by
 ///   [`estimate_request`](Self::estimate_request). It corrects the estimate by the usage that the

@@ -26,7 +26,7 @@
 //! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
 //! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
-//! | long conversations | [`ContextStrategy`], [`BoxedStrategy`] |
+//! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`] |
 //! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
 //! | surviving a crash | [`DurableContext`], [`Durability`], [`SessionStorage`] |
 //! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
@@ -40,6 +40,7 @@
 mod wasm;
 
 mod message;
+mod pin;
 mod request;
 mod response;
 pub mod transcript;

@@ -1,46 +1,10 @@
 //! What a window keeps, by table and by property.
 
-use neuron_types::{ContentBlock, ContentItem, transcript};
+use neuron_types::transcript;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::*;
-
-/// Builds a history from a short form, one letter a message: `s` system, `u` user, `a` assistant,
-/// `c` an assistant's tool call, `r` its result.
-fn history(letters: &str) -> Vec<Message> {
-    letters
-        .chars()
-        .enumerate()
-        .map(|(index, letter)| {
-            let text = |role| Message {
-                role,
-                content: vec![ContentBlock::Text(format!("{letter}{index}"))],
-            };
-            match letter {
-                's' => text(Role::System),
-                'u' => text(Role::User),
-                'a' => text(Role::Assistant),
-                'c' => Message {
-                    role: Role::Assistant,
-                    content: vec![ContentBlock::ToolUse {
-                        id: "id".into(),
-                        name: "tool".into(),
-                        input: json!({ "index": index }),
-                    }],
-                },
-                _ => Message {
-                    role: Role::User,
-                    content: vec![ContentBlock::ToolResult {
-                        tool_use_id: "id".into(),
-                        content: vec![ContentItem::Text(format!("result {index}"))],
-                        is_error: false,
-                    }],
-                },
-            }
-        })
-        .collect()
-}
+use crate::test_history::history;
 
 #[track_caller]
 fn check(before: &str, window: usize, after: &str) {
@@ -99,10 +63,51 @@ fn a_conversation_that_begins_with_the_assistant_keeps_that_only_whole() {
     check("aaa", 1, "aaa");
 }
 
+#[test]
+fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
+    check("uaucrcrucrcr", 4, "..u..cru..cr");
+    check("ucrucrucr", 1, "u...crucr");
+}
+
+#[test]
+fn what_is_pinned_stays_and_is_not_counted() {
+    check("UaCrauaua", 2, "U.Cr..aua");
+    check("suauAuaua", 2, "s..uA.aua");
+    check("suauaUaua", 2, "s....Uaua");
+    check("SuaUa", 1, "S..Ua");
+}
+
+#[test]
+fn a_low_water_mark_makes_room_for_many_turns() {
+    let messages = history("suauauaua");
+    let tokens = |count: usize| 5 * count;
+    let kept = |strategy: SlidingWindowStrategy| {
+        strategy.compacted(messages.clone(), &Corrected::plain(&strategy.counter)).len()
+    };
+    let strategy = SlidingWindowStrategy::new(8, tokens(8));
+    assert_eq!(strategy.token_estimate(&messages), tokens(9));
+    assert_eq!(kept(strategy.clone()), 9, "the window alone counts");
+    assert_eq!(kept(strategy.clone().with_low_water_mark(tokens(5))), 5);
+    // Nothing more can go: the system message, the goal and the newest.
+    assert_eq!(kept(strategy.with_low_water_mark(0)), 3);
+}
+
+#[tokio::test]
+async fn a_low_water_mark_counts_what_is_known_of_the_request() {
+    let strategy = SlidingWindowStrategy::new(8, 40).with_low_water_mark(30);
+    let request = CompletionRequest { messages: history("uauauaua"), ..Default::default() };
+    let kept = async |known| strategy.compact_request(&request, known).await.unwrap().0.len();
+    assert_eq!(kept(40).await, 6);
+    assert_eq!(kept(80).await, 2, "it takes twice as much as estimated");
+}
+
 /// Any valid history, in the short form of `history`.
 fn letters() -> impl Strategy<Value = String> {
-    prop::collection::vec(prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua"]), 0..12)
-        .prop_map(|parts| format!("u{}", parts.concat()))
+    prop::collection::vec(
+        prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua", "U", "A", "Cr", "cR", "z"]),
+        0..12,
+    )
+    .prop_map(|parts| format!("u{}", parts.concat()))
 }
 
 proptest! {
@@ -124,8 +129,11 @@ proptest! {
         prop_assert!(keep[goal], "the goal stays");
         for (message, keep) in before.iter().zip(&keep) {
             prop_assert!(*keep || message.role != Role::System, "system messages stay");
+            prop_assert!(*keep || !message.is_pinned(), "pinned messages stay");
         }
-        let count = kept.iter().filter(|message| message.role != Role::System).count();
-        prop_assert!(count <= window.max(3), "at most the window, or the goal and one exchange");
+        if !before.iter().any(Message::is_pinned) {
+            let count = kept.iter().filter(|message| message.role != Role::System).count();
+            prop_assert!(count <= (window + 2).max(6), "the window, the goals and one exchange");
+        }
     }
 }

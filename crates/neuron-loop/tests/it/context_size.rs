@@ -188,19 +188,18 @@ async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every
     for way in WAYS {
         let warnings = Warnings::default();
         let _guard = tracing::subscriber::set_default(warnings.clone());
-        // The budget is below what the provider reports even after a compaction.
+        // The first message alone exceeds the budget.
         let strategy = Noting::new(500, halved);
-        let replies = (0..40)
-            .map(|turn| calls([json!({})]).usage(usage(1_000 + turn * 20, 0)))
-            .chain([Reply::text("done")]);
+        let replies = (0..40).map(|_| calls([json!({})])).chain([Reply::text("done")]);
         let hook = Recorder::default();
         let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
             .tools(registry(&Log::default()))
+            .messages(vec![Message::user("x".repeat(4_000))])
             .hook(hook.clone())
             .build();
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
         let compactions = hook.log.count("Compacted");
+        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
         assert!((1..10).contains(&compactions), "{way:?}: {compactions} in 40 turns");
         check_valid(agent.messages());
     }

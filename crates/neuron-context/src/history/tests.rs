@@ -1,0 +1,95 @@
+//! What belongs together, what is protected, and what is repaired.
+
+use neuron_types::ContentBlock;
+
+use super::*;
+use crate::test_history::history;
+
+#[track_caller]
+fn check_protected(letters: &str, expected: &str) {
+    let messages = history(letters);
+    let protected = protected(&messages, &exchanges(&messages));
+    let marks: String = letters
+        .chars()
+        .enumerate()
+        .map(|(index, letter)| if protected.contains(&index) { letter } else { '.' })
+        .collect();
+    assert_eq!(marks, expected);
+}
+
+#[test]
+fn the_message_that_started_the_run_is_protected() {
+    check_protected("", "");
+    check_protected("ua", "u.");
+    check_protected("uauacr", "..u...");
+    check_protected("uu", ".u");
+    check_protected("sSu", "..u");
+}
+
+/// A message that was added in the middle of a run counted as what started it, and the run's own
+/// goal was lost.
+#[test]
+fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
+    check_protected("uaucrucr", "..ucru..");
+    check_protected("ucrucrucr", "u...cru..");
+    check_protected("ucruu", "ucr.u");
+    check_protected("ucrsu", "ucr.u");
+}
+
+#[test]
+fn what_is_pinned_is_protected_with_its_calls_or_results() {
+    check_protected("UauCra", "U.uCr.");
+    check_protected("UaucRa", "U.ucR.");
+    check_protected("uAua", ".Au.");
+}
+
+#[test]
+fn a_summary_is_no_message_of_the_user() {
+    let summary = Message::user(format!("{SUMMARY_PREFIX}\nwhat was said"));
+    assert!(is_summary(&summary) && !is_plain_user(&summary));
+    check_protected("uzcr", "u...");
+    check_protected("uzcruc", "u.cru.");
+}
+
+#[track_caller]
+fn check_complete(letters: &str, kept: &str, completed: &str) {
+    let messages = history(letters);
+    let mut keep: Vec<bool> = kept.chars().map(|mark| mark != '.').collect();
+    for _ in 0..2 {
+        complete(&messages, &mut keep);
+        let marks = letters.chars().zip(&keep).map(|(letter, keep)| match keep {
+            true => letter,
+            false => '.',
+        });
+        assert_eq!(marks.collect::<String>(), completed);
+    }
+}
+
+#[test]
+fn a_kept_answer_keeps_its_question() {
+    check_complete("suauAu", "s...Au", "s..uAu");
+    check_complete("suauau", "s....u", "s....u");
+}
+
+/// Without the answer in between, a message of an earlier run looked like the goal of this one.
+#[test]
+fn the_answer_before_the_run_stays_if_something_before_it_does() {
+    check_complete("UauCrau", "U..Cr.u", "U..Crau");
+    check_complete("uaucru", "..ucru", "..ucru");
+}
+
+#[test]
+fn old_faults_are_repaired_and_pending_calls_are_not() {
+    let valid = history("ucra");
+    assert_eq!(repaired(valid.clone()), valid);
+    let orphan: Vec<_> = history("ucac");
+    let after = repaired(orphan.clone());
+    assert_eq!(after.last(), orphan.last(), "the calls at the end wait");
+    assert_eq!(transcript::validate(&after[..after.len() - 1]), Ok(()));
+    let begins = history("aua");
+    assert_eq!(repaired(begins.clone()), begins);
+    let both = repaired(history("aca"));
+    assert_eq!(both[0], history("a")[0]);
+    let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+    assert!(both[2].content.iter().all(is_result), "{both:#?}");
+}

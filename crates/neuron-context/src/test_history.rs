@@ -1,0 +1,43 @@
+//! Histories for tests, from a short form.
+
+use neuron_types::{ContentBlock, ContentItem, Message, Role};
+use serde_json::json;
+
+use crate::history::SUMMARY_PREFIX;
+
+/// Builds a history from a short form, one letter a message: `s` system, `u` user, `a` assistant,
+/// `c` an assistant's tool call, `r` its result, `z` a summary. Capitals are pinned.
+pub(crate) fn history(letters: &str) -> Vec<Message> {
+    let message = |(index, letter): (usize, char)| {
+        let message = plain(index, letter.to_ascii_lowercase());
+        if letter.is_uppercase() { message.pinned() } else { message }
+    };
+    letters.chars().enumerate().map(message).collect()
+}
+
+fn plain(index: usize, letter: char) -> Message {
+    let text =
+        |role| Message { role, content: vec![ContentBlock::Text(format!("{letter}{index}"))] };
+    match letter {
+        's' => text(Role::System),
+        'u' => text(Role::User),
+        'a' => text(Role::Assistant),
+        'z' => Message::user(format!("{SUMMARY_PREFIX}\nsummary {index}")),
+        'c' => Message {
+            role: Role::Assistant,
+            content: vec![ContentBlock::ToolUse {
+                id: "id".into(),
+                name: "tool".into(),
+                input: json!({ "index": index }),
+            }],
+        },
+        _ => Message {
+            role: Role::User,
+            content: vec![ContentBlock::ToolResult {
+                tool_use_id: "id".into(),
+                content: vec![ContentItem::Text(format!("result {index}"))],
+                is_error: false,
+            }],
+        },
+    }
+}
