@@ -89,7 +89,8 @@ fn last_answer(messages: &[Message]) -> Option<usize> {
 ///
 /// - it begins with the user. A pinned answer may be the first that is kept; the question that it
 ///   answers then stays as well;
-/// - if something before the run is kept, so is the answer between them: it tells them apart.
+/// - if something before the run is kept, so is the answer between them, where the results that are
+///   kept would make them look like one run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;
@@ -106,9 +107,13 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
         let earlier = messages.get(..first).unwrap_or_default();
         add(earlier.iter().rposition(is_plain_user), keep);
     }
-    if let Some(answer) = last_answer(messages)
-        && first_kept(keep).is_some_and(|first| first < answer)
-    {
+    let Some(answer) = last_answer(messages) else {
+        return;
+    };
+    let newest = messages.iter().rposition(is_plain_user).unwrap_or_default();
+    let mut before_newest = messages.iter().zip(keep.iter()).take(newest);
+    let shows_a_run = before_newest.any(|(message, keep)| *keep && has_result(message));
+    if shows_a_run && first_kept(keep).is_some_and(|first| first < answer) {
         add(Some(answer), keep);
     }
 }

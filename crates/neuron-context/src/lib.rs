@@ -27,13 +27,23 @@
 //! | type | does |
 //! |---|---|
 //! | [`SlidingWindowStrategy`] | drops the oldest messages |
+//! | [`ToolResultClearingStrategy`] | empties old results of tools |
+//! | [`SummarizationStrategy`] | lets a model summarise old messages |
+//! | [`CompositeStrategy`] | applies several, one after another |
 //! | [`TokenCounter`] | estimates tokens without a tokenizer |
+//!
+//! All strategies keep the history valid, the message that started the run, and messages that are
+//! [pinned](neuron_types::Message::pinned). Where a compaction has done what it can, another changes
+//! nothing.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod strategies;
 
+mod composite;
 mod sliding_window;
+mod summarization;
+mod tool_result_clearing;
 
 mod corrected;
 mod history;
@@ -42,5 +52,8 @@ mod token_counter;
 #[cfg(test)]
 mod test_history;
 
+pub use composite::CompositeStrategy;
 pub use sliding_window::SlidingWindowStrategy;
+pub use summarization::SummarizationStrategy;
 pub use token_counter::TokenCounter;
+pub use tool_result_clearing::ToolResultClearingStrategy;

@@ -15,7 +15,7 @@ use crate::history::{complete, exchanges, is_plain_user, protected, repaired};
 /// - the user message that started the run stays, and counts as one of the `window`. So does the
 ///   newest message of the user if it came in the middle of the run, with the results before it;
 /// - messages that are [pinned](Message::pinned) stay, like system messages, and with them the
-///   question that they answer and the answer before the run, if the history needs these;
+///   question that they answer or the answer before the run, where the history needs these;
 /// - what remains begins with the user. A conversation without a user message is left as it is.
 ///
 /// # Prompt caches

@@ -1,4 +1,7 @@
 //! All strategies in one place, with [`BoxedStrategy`] for lists of them.
 
+pub use crate::composite::CompositeStrategy;
 pub use crate::sliding_window::SlidingWindowStrategy;
+pub use crate::summarization::SummarizationStrategy;
+pub use crate::tool_result_clearing::ToolResultClearingStrategy;
 pub use neuron_types::BoxedStrategy;

@@ -28,7 +28,7 @@
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
 //! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`] |
 //! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
-//! | surviving a crash | [`DurableContext`], [`Durability`], [`SessionStorage`] |
+//! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`], [`SessionStorage`] |
 //! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
@@ -60,6 +60,7 @@ mod tool_failure;
 mod agent;
 mod context_strategy;
 mod durable;
+mod durable_provider;
 mod hook;
 mod scope;
 mod session;
@@ -71,6 +72,7 @@ pub use context_strategy::{BoxedStrategy, ContextStrategy};
 pub use durable::{
     ActivityOptions, DeltaSink, Durability, DurableContext, RetryPolicy, ToolInvocation,
 };
+pub use durable_provider::DurableProvider;
 pub use embedding::{
     BoxedEmbeddingProvider, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
 };

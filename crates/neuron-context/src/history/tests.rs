@@ -76,6 +76,8 @@ fn a_kept_answer_keeps_its_question() {
 fn the_answer_before_the_run_stays_if_something_before_it_does() {
     check_complete("UauCrau", "U..Cr.u", "U..Crau");
     check_complete("uaucru", "..ucru", "..ucru");
+    check_complete("uaucru", "u.ucru", "uaucru");
+    check_complete("uauau", "u...u", "u...u");
 }
 
 #[test]

@@ -72,8 +72,8 @@ fn a_message_in_the_middle_of_a_run_does_not_replace_its_goal() {
 #[test]
 fn what_is_pinned_stays_and_is_not_counted() {
     check("UaCrauaua", 2, "U.Cr..aua");
-    check("suauAuaua", 2, "s..uA.aua");
-    check("suauaUaua", 2, "s....Uaua");
+    check("suauAuaua", 2, "s..uA..ua");
+    check("suauaUaua", 2, "s....U.ua");
     check("SuaUa", 1, "S..Ua");
 }
 

@@ -6,11 +6,13 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use neuron_context::SummarizationStrategy;
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError, Message,
-    Provider, StreamEvent, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
+    Durability, DurableContext, DurableError, DurableProvider, Message, Provider, ProviderError,
+    StreamEvent, TokenUsage, ToolContext, ToolError, ToolInvocation, ToolOutput,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -372,4 +374,51 @@ async fn calls_of_different_runs_under_one_engine_have_different_keys() {
     let steps = engine.steps.lock().unwrap();
     let tools: Vec<_> = steps.iter().filter(|step| step.starts_with("tool")).collect();
     assert_eq!(tools, ["tool act c0 wf-1/0/0/0/c0", "tool act c0 wf-1/1/0/0/c0"]);
+}
+
+/// A strategy's call of the model is an activity like the loop's own, and an engine that ends the run
+/// there ends it as everywhere else.
+#[tokio::test]
+async fn a_summary_goes_through_the_context() {
+    let engine = Engine::default();
+    let provider = ScriptedProvider::new([
+        calls([json!({ "text": "long ".repeat(100) })]),
+        calls([json!({})]).usage(TokenUsage { input_tokens: 1_000, ..Default::default() }),
+        Reply::text("what was done"),
+        Reply::text("done"),
+    ]);
+    let context = || Durability::new(Borrowing { engine: &engine, provider: provider.clone() });
+    let strategy = SummarizationStrategy::new(DurableProvider::new(context()), 2, 900);
+    let mut agent = AgentLoop::builder(ScriptedProvider::new([""; 0]), strategy)
+        .tools(registry(&Log::default()))
+        .durability(context())
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "done");
+    let steps = engine.steps.lock().unwrap().clone();
+    let calls = steps.iter().filter(|step| step.starts_with("llm")).count();
+    assert_eq!(calls, 4, "{steps:#?}");
+    let summary = "[Summary of earlier conversation]\nwhat was done";
+    assert!(agent.messages().contains(&Message::user(summary)), "{:#?}", agent.messages());
+    check_valid(agent.messages());
+}
+
+#[tokio::test]
+async fn an_engine_that_ends_the_run_within_a_compaction_ends_the_run() {
+    struct Ended;
+    impl ContextStrategy for Ended {
+        fn should_compact(&self, _: &[Message], _: usize) -> bool {
+            true
+        }
+        async fn compact(&self, _: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            let error = DurableError::ContinueAsNew("next".into());
+            Err(ContextError::Provider(ProviderError::Other(Box::new(error))))
+        }
+        fn token_estimate(&self, _: &[Message]) -> usize {
+            0
+        }
+    }
+    let mut agent = AgentLoop::builder(ScriptedProvider::new([""; 0]), Ended).build();
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }

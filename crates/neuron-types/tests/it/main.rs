@@ -2,6 +2,7 @@
 
 mod boxed;
 mod durable;
+mod durable_provider;
 mod embedding_error;
 mod error_record;
 mod hook;

@@ -1,0 +1,143 @@
+//! Several strategies, one after another.
+
+use neuron_types::{
+    BoxedStrategy, CompletionRequest, ContextError, ContextStrategy, DurableError, Message,
+    ProviderError, TokenUsage,
+};
+
+use crate::TokenCounter;
+use crate::corrected::Corrected;
+
+/// Applies several strategies in order, each to what the one before left, until the conversation is
+/// inside the budget.
+///
+/// Put cheap ones first: clearing old results is often enough. The budget of the composite counts;
+/// those of its strategies do not.
+///
+/// A strategy that does not make the conversation shorter is passed over. So is one that fails: the
+/// next may succeed. Its error is logged, and returned if no strategy had an effect.
+///
+/// # Example
+///
+/// ```
+/// use neuron_context::{
+///     CompositeStrategy, SlidingWindowStrategy, ToolResultClearingStrategy,
+///     strategies::BoxedStrategy,
+/// };
+///
+/// let strategy = CompositeStrategy::new(
+///     vec![
+///         // First: clear old tool results.
+///         BoxedStrategy::new(ToolResultClearingStrategy::new(2, 100_000)),
+///         // Then, if that is not enough: drop old messages.
+///         BoxedStrategy::new(SlidingWindowStrategy::new(10, 100_000)),
+///     ],
+///     100_000,
+/// )
+/// // One compaction makes room for many turns.
+/// .with_low_water_mark(70_000);
+/// ```
+#[derive(Debug, Clone)]
+pub struct CompositeStrategy {
+    strategies: Vec<BoxedStrategy>,
+    max_tokens: usize,
+    low_water_mark: Option<usize>,
+    counter: TokenCounter,
+}
+
+impl CompositeStrategy {
+    /// Applies the strategies once the conversation exceeds `max_tokens`.
+    #[must_use]
+    pub fn new(strategies: Vec<BoxedStrategy>, max_tokens: usize) -> Self {
+        Self::with_counter(strategies, max_tokens, TokenCounter::new())
+    }
+
+    /// The same, with a counter of one's own.
+    #[must_use]
+    pub fn with_counter(
+        strategies: Vec<BoxedStrategy>,
+        max_tokens: usize,
+        counter: TokenCounter,
+    ) -> Self {
+        Self { strategies, max_tokens, low_water_mark: None, counter }
+    }
+
+    /// Goes on with the next strategy until the conversation is at most so many tokens. Default:
+    /// until it is inside the budget.
+    #[must_use]
+    pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
+        self.low_water_mark = Some(tokens);
+        self
+    }
+}
+
+impl ContextStrategy for CompositeStrategy {
+    fn should_compact(&self, _messages: &[Message], token_count: usize) -> bool {
+        token_count > self.max_tokens
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(self.compact_with_usage(messages).await?.0)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        self.counter.estimate_messages(messages)
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let request = CompletionRequest { messages, ..CompletionRequest::default() };
+        self.compact_request(&request, self.estimate_request(&request)).await
+    }
+
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.counter.estimate_request(request)
+    }
+
+    async fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let target = self.low_water_mark.unwrap_or(self.max_tokens);
+        let size = Corrected::new(&self.counter, request, token_count);
+        let (mut request, mut tokens) = (request.clone(), token_count);
+        let mut usage = TokenUsage::default();
+        let (mut failure, mut had_effect) = (None, false);
+        for strategy in &self.strategies {
+            if tokens <= target {
+                break;
+            }
+            let messages = match strategy.compact_request(&request, tokens).await {
+                Ok((messages, used)) => {
+                    usage += &used;
+                    messages
+                }
+                Err(error) if is_engine(&error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(%error, "a strategy failed; the next is tried");
+                    failure = failure.or(Some(error));
+                    continue;
+                }
+            };
+            let left = size.tokens(&messages);
+            if left < tokens || (left == tokens && messages.len() < request.messages.len()) {
+                (request.messages, tokens, had_effect) = (messages, left, true);
+            }
+        }
+        match failure {
+            Some(error) if !had_effect => Err(error),
+            _ => Ok((request.messages, usage)),
+        }
+    }
+}
+
+/// Whether a durable engine ended the run: then nothing else may be tried.
+fn is_engine(error: &ContextError) -> bool {
+    match error {
+        ContextError::Provider(ProviderError::Other(error)) => error.is::<DurableError>(),
+        _ => false,
+    }
+}

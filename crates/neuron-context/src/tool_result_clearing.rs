@@ -1,0 +1,143 @@
+//! Clearing: old results of tools lose their content.
+
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextError, ContextStrategy, Message,
+    TokenUsage,
+};
+
+use crate::TokenCounter;
+use crate::corrected::Corrected;
+use crate::history::repaired;
+
+/// What stands in place of a result that was cleared.
+const CLEARED: &str = "[tool result cleared]";
+
+/// Replaces the content of old tool results by `[tool result cleared]`, and keeps the newest.
+///
+/// No message is lost, and each result keeps its id and whether it was an error, so that the
+/// conversation still makes sense. These stay whole:
+///
+/// - the newest `keep` results;
+/// - those that the model has not seen yet: they stand in the last message;
+/// - those in messages that are [pinned](Message::pinned).
+///
+/// All that may be cleared is cleared at once, so that the provider's cache of the conversation is
+/// lost once and not on every turn. [`with_at_least`](Self::with_at_least) waits until that is
+/// worth it.
+///
+/// # Example
+///
+/// ```
+/// use neuron_context::ToolResultClearingStrategy;
+///
+/// // Keep the 2 newest results once the conversation exceeds 100,000 tokens.
+/// let strategy = ToolResultClearingStrategy::new(2, 100_000);
+/// // The same, but only if it frees 10,000 tokens.
+/// let strategy = ToolResultClearingStrategy::new(2, 100_000).with_at_least(10_000);
+/// ```
+#[derive(Debug, Clone)]
+pub struct ToolResultClearingStrategy {
+    keep: usize,
+    max_tokens: usize,
+    at_least: usize,
+    counter: TokenCounter,
+}
+
+impl ToolResultClearingStrategy {
+    /// Keeps the newest `keep` results once the conversation exceeds `max_tokens`.
+    #[must_use]
+    pub fn new(keep: usize, max_tokens: usize) -> Self {
+        Self::with_counter(keep, max_tokens, TokenCounter::new())
+    }
+
+    /// The same, with a counter of one's own.
+    #[must_use]
+    pub fn with_counter(keep: usize, max_tokens: usize, counter: TokenCounter) -> Self {
+        Self { keep, max_tokens, at_least: 0, counter }
+    }
+
+    /// Leaves the conversation as it is while clearing would free fewer tokens. Default: zero.
+    #[must_use]
+    pub fn with_at_least(mut self, tokens: usize) -> Self {
+        self.at_least = tokens;
+        self
+    }
+
+    fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
+        let messages = repaired(messages);
+        let cleared = self.cleared(&messages);
+        if size.scaled(self.freed(&messages, &cleared)) < self.at_least {
+            return messages;
+        }
+        cleared
+    }
+
+    fn freed(&self, messages: &[Message], cleared: &[Message]) -> usize {
+        let estimate = |messages| self.counter.estimate_messages(messages);
+        estimate(messages).saturating_sub(estimate(cleared))
+    }
+
+    fn cleared(&self, messages: &[Message]) -> Vec<Message> {
+        let mut keep = self.keep;
+        let mut cleared = messages.to_vec();
+        let newest_first = cleared.iter_mut().rev().enumerate();
+        for (age, message) in newest_first {
+            let stays_whole = age == 0 || message.is_pinned();
+            for block in message.content.iter_mut().rev() {
+                if block.as_tool_result_id().is_none() {
+                    continue;
+                }
+                if keep == 0 && !stays_whole {
+                    clear(block);
+                }
+                keep = keep.saturating_sub(1);
+            }
+        }
+        cleared
+    }
+}
+
+impl ContextStrategy for ToolResultClearingStrategy {
+    fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
+        if token_count <= self.max_tokens || self.at_least == 0 {
+            return token_count > self.max_tokens;
+        }
+        // Not worth it yet: the history need not be copied on every turn to find that out.
+        let freed = self.freed(messages, &self.cleared(messages));
+        let factor = token_count as f64 / self.counter.estimate_messages(messages).max(1) as f64;
+        freed as f64 * factor >= self.at_least as f64
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(self.compacted(messages, &Corrected::plain(&self.counter)))
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        self.counter.estimate_messages(messages)
+    }
+
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        self.counter.estimate_request(request)
+    }
+
+    async fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let size = Corrected::new(&self.counter, request, token_count);
+        Ok((self.compacted(request.messages.clone(), &size), TokenUsage::default()))
+    }
+}
+
+/// Replaces the content of a result. A vendor's own form of it goes with the content.
+fn clear(block: &mut ContentBlock) {
+    let Some(ContentBlock::ToolResult { tool_use_id, is_error, .. }) = block.portable() else {
+        return;
+    };
+    *block = ContentBlock::ToolResult {
+        tool_use_id: tool_use_id.clone(),
+        content: vec![ContentItem::Text(CLEARED.to_owned())],
+        is_error: *is_error,
+    };
+}

@@ -1,0 +1,126 @@
+//! Which results are cleared, and what of them stays.
+
+use neuron_context::ToolResultClearingStrategy;
+use neuron_types::{ContentBlock, ContentItem, ContextStrategy, ImageSource, Message, Role};
+use serde_json::json;
+
+use crate::support::*;
+
+#[track_caller]
+fn check(letters: &str, keep: usize, expected: &str) {
+    let strategy = ToolResultClearingStrategy::new(keep, 0);
+    let once = futures(strategy.compact(history(letters)));
+    assert_eq!(short(&once), expected);
+    assert_eq!(futures(strategy.compact(once.clone())), once, "a second time changes nothing");
+}
+
+fn futures(
+    compacting: impl Future<Output = Result<Vec<Message>, neuron_types::ContextError>>,
+) -> Vec<Message> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(compacting).unwrap()
+}
+
+#[test]
+fn the_newest_results_stay() {
+    check("ucrcrcra", 2, "u0 cxcy -- cxcy -- cxcy r6r6 a7");
+    check("ucrcrcra", 4, "u0 cxcy -- cxcy r4r4 cxcy r6r6 a7");
+    check("ucrcrcra", 3, "u0 cxcy -- cxcy -r4 cxcy r6r6 a7");
+    check("ucrcra", 0, "u0 cxcy -- cxcy -- a5");
+    check("ucra", 9, "u0 cxcy r2r2 a3");
+    check("", 0, "");
+}
+
+/// Three calls at once with two results kept cleared one of them before the model had seen it.
+#[test]
+fn results_that_the_model_has_not_seen_stay() {
+    check("ucrcr", 0, "u0 cxcy -- cxcy r4r4");
+    check("ucrcr", 1, "u0 cxcy -- cxcy r4r4");
+    check("ucr", 0, "u0 cxcy r2r2");
+}
+
+#[test]
+fn pinned_results_stay() {
+    check("ucRcra", 0, "u0 cxcy r2r2 cxcy -- a5");
+    check("ucRcrcra", 4, "u0 cxcy r2r2 cxcy r4r4 cxcy r6r6 a7");
+}
+
+#[test]
+fn calls_that_wait_for_their_results_stay() {
+    check("ucrac", 0, "u0 cxcy -- a3 cxcy");
+}
+
+#[tokio::test]
+async fn a_cleared_result_keeps_its_id_and_whether_it_failed() {
+    let image = ContentItem::Image { source: ImageSource::Url { url: "https://a.b/c".into() } };
+    let raw = |portable| ContentBlock::Raw {
+        provider: "vendor".into(),
+        json: json!({ "type": "special_result" }),
+        portable,
+    };
+    let content = vec![
+        ContentBlock::ToolResult {
+            tool_use_id: "1".into(),
+            content: vec![ContentItem::Text("text".into()), image],
+            is_error: false,
+        },
+        ContentBlock::ToolResult { tool_use_id: "2".into(), content: vec![], is_error: true },
+        raw(Some(Box::new(result("y", "text")))),
+        raw(None),
+        ContentBlock::Text("and go on".into()),
+    ];
+    let ids = ["1", "2", "y"];
+    let calls = Message { role: Role::Assistant, content: ids.map(|id| call(id, 0)).into() };
+    let mut messages = history("u");
+    messages.extend([calls, Message { role: Role::User, content }, Message::assistant("done")]);
+    let strategy = ToolResultClearingStrategy::new(0, 0);
+    let cleared = strategy.compact(messages.clone()).await.unwrap();
+    let empty = |id: &str, is_error| ContentBlock::ToolResult {
+        tool_use_id: id.into(),
+        content: vec![ContentItem::Text("[tool result cleared]".into())],
+        is_error,
+    };
+    let expected = [empty("1", false), empty("2", true), empty("y", true)];
+    assert_eq!(cleared[2].content[..3], expected);
+    assert_eq!(cleared[2].content[3..], messages[2].content[3..]);
+    assert_eq!((&cleared[..2], &cleared[3..]), (&messages[..2], &messages[3..]));
+}
+
+#[tokio::test]
+async fn clearing_waits_until_it_is_worth_it() {
+    let messages: Vec<_> = ["u", "c", "r", "a"]
+        .into_iter()
+        .flat_map(history)
+        .map(|mut message| {
+            for block in &mut message.content {
+                if let ContentBlock::ToolResult { content, .. } = block {
+                    // 100 tokens, of which 6 remain.
+                    *content = vec![ContentItem::Text("x".repeat(400))];
+                }
+            }
+            message
+        })
+        .collect();
+    let strategy = |at_least| ToolResultClearingStrategy::new(0, 50).with_at_least(at_least);
+    let tokens = strategy(0).token_estimate(&messages);
+    for (at_least, worth) in [(0, true), (188, true), (189, false)] {
+        let strategy = strategy(at_least);
+        assert_eq!(strategy.should_compact(&messages, tokens), worth, "{at_least}");
+        let compacted = strategy.compact(messages.clone()).await.unwrap();
+        assert_eq!(compacted != messages, worth, "{at_least}");
+    }
+    // The true size is twice the estimate, so twice as much becomes free.
+    let strategy = strategy(300);
+    assert!(!strategy.should_compact(&messages, tokens));
+    assert!(strategy.should_compact(&messages, tokens * 2));
+    let request = request(messages.clone());
+    assert_eq!(strategy.compact_request(&request, tokens).await.unwrap().0, messages);
+    assert_ne!(strategy.compact_request(&request, tokens * 2).await.unwrap().0, messages);
+}
+
+#[test]
+fn it_is_due_above_its_limit() {
+    let strategy = ToolResultClearingStrategy::new(2, 100);
+    assert!(!strategy.should_compact(&[], 100));
+    assert!(strategy.should_compact(&[], 101));
+}

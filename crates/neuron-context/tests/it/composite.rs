@@ -1,0 +1,99 @@
+//! Strategies one after another: when to stop, and what failures and useless ones do.
+
+use neuron_context::strategies::BoxedStrategy;
+use neuron_context::{CompositeStrategy, SlidingWindowStrategy, SummarizationStrategy};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{ContextError, ContextStrategy, DurableError, Message, ProviderError};
+
+use crate::support::*;
+
+type How = fn(Vec<Message>) -> Result<Vec<Message>, ContextError>;
+
+fn without_first_answer(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    messages.remove(1);
+    Ok(messages)
+}
+
+fn longer(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    messages.push(Message::user("more"));
+    Ok(messages)
+}
+
+fn failing(_: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    Err(ContextError::CompactionFailed("no".into()))
+}
+
+fn engine(_: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    Err(ContextError::Provider(ProviderError::Other(Box::new(DurableError::Cancelled))))
+}
+
+fn composite(hows: &[How], max_tokens: usize) -> CompositeStrategy {
+    let boxed = |(index, how): (usize, &How)| {
+        BoxedStrategy::new(Scripted { how: *how, tokens: 10_usize.pow(index as u32) })
+    };
+    CompositeStrategy::new(hows.iter().enumerate().map(boxed).collect(), max_tokens)
+}
+
+/// Five tokens a message.
+async fn check(strategy: CompositeStrategy, expected: &str, tokens: usize) {
+    let (after, usage) = strategy.compact_with_usage(history("uauaua")).await.unwrap();
+    assert_eq!((short(&after).as_str(), usage.output_tokens), (expected, tokens));
+}
+
+#[tokio::test]
+async fn strategies_are_applied_until_the_budget_is_met() {
+    let hows: [How; 3] = [without_first_answer; 3];
+    check(composite(&hows, 30), "u0 a1 u2 a3 u4 a5", 0).await;
+    check(composite(&hows, 29), "u0 u2 a3 u4 a5", 1).await;
+    check(composite(&hows, 25), "u0 u2 a3 u4 a5", 1).await;
+    check(composite(&hows, 24), "u0 a3 u4 a5", 11).await;
+    check(composite(&hows, 0), "u0 u4 a5", 111).await;
+    check(composite(&hows, 25).with_low_water_mark(20), "u0 a3 u4 a5", 11).await;
+    check(composite(&[], 0), "u0 a1 u2 a3 u4 a5", 0).await;
+}
+
+#[tokio::test]
+async fn what_is_known_of_the_request_counts() {
+    let hows: [How; 3] = [without_first_answer; 3];
+    let strategy = composite(&hows, 60);
+    let request = request(history("uauaua"));
+    let (after, _) = strategy.compact_request(&request, 90).await.unwrap();
+    assert_eq!(short(&after), "u0 a3 u4 a5", "each message takes fifteen tokens");
+}
+
+#[tokio::test]
+async fn a_strategy_that_makes_it_longer_is_passed_over() {
+    check(composite(&[longer, without_first_answer, longer], 0), "u0 u2 a3 u4 a5", 111).await;
+}
+
+#[tokio::test]
+async fn a_strategy_that_fails_is_passed_over_if_another_has_an_effect() {
+    check(composite(&[failing, without_first_answer], 0), "u0 u2 a3 u4 a5", 10).await;
+    check(composite(&[without_first_answer, failing], 0), "u0 u2 a3 u4 a5", 1).await;
+    for hows in [&[failing as How][..], &[failing, longer]] {
+        let error = composite(hows, 0).compact(history("ua")).await.unwrap_err();
+        assert_eq!(error.to_string(), "compaction failed: no");
+    }
+}
+
+#[tokio::test]
+async fn a_durable_engine_that_ends_the_run_is_not_passed_over() {
+    let strategy = composite(&[engine, without_first_answer], 0);
+    let error = strategy.compact(history("uaua")).await.unwrap_err();
+    assert!(matches!(error, ContextError::Provider(ProviderError::Other(_))), "{error}");
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_asked_leaves_it_to_the_window() {
+    let down = Reply::error(ProviderError::ServiceUnavailable("529".into()));
+    let strategy = CompositeStrategy::new(
+        vec![
+            BoxedStrategy::new(SummarizationStrategy::new(ScriptedProvider::new([down]), 2, 0)),
+            BoxedStrategy::new(SlidingWindowStrategy::new(2, 0)),
+        ],
+        25,
+    );
+    assert!(!strategy.should_compact(&[], 25) && strategy.should_compact(&[], 26));
+    let after = strategy.compact(history("uauaua")).await.unwrap();
+    assert_eq!(short(&after), "u4 a5");
+}

@@ -1,0 +1,96 @@
+//! Histories in a short form, and what became of them.
+
+use neuron_context::TokenCounter;
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextError, ContextStrategy, Message, Role,
+    TokenUsage,
+};
+use serde_json::json;
+
+pub(crate) const SUMMARY: &str = "[Summary of earlier conversation]";
+pub(crate) const CLEARED: &str = "[tool result cleared]";
+
+/// Builds a history from a short form, one letter a message: `s` system, `u` user, `a` assistant,
+/// `c` two tool calls, `r` their results, `z` a summary. Capitals are pinned.
+pub(crate) fn history(letters: &str) -> Vec<Message> {
+    let message = |(index, letter): (usize, char)| {
+        let message = plain(index, letter.to_ascii_lowercase());
+        if letter.is_uppercase() { message.pinned() } else { message }
+    };
+    letters.chars().enumerate().map(message).collect()
+}
+
+fn plain(index: usize, letter: char) -> Message {
+    match letter {
+        's' => Message::system(format!("s{index}")),
+        'u' => Message::user(format!("u{index}")),
+        'a' => Message::assistant(format!("a{index}")),
+        'z' => Message::user(format!("{SUMMARY}\nz{index}")),
+        'c' => {
+            Message { role: Role::Assistant, content: ["x", "y"].map(|id| call(id, index)).into() }
+        }
+        _ => Message {
+            role: Role::User,
+            content: ["x", "y"].map(|id| result(id, format!("r{index}"))).into(),
+        },
+    }
+}
+
+pub(crate) fn call(id: &str, index: usize) -> ContentBlock {
+    let input = json!({ "index": index });
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input }
+}
+
+pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
+    ContentBlock::ToolResult {
+        tool_use_id: id.into(),
+        content: vec![ContentItem::Text(text.into())],
+        is_error: id == "y",
+    }
+}
+
+/// The short form of a history: each text, calls as `c`, results as what they say.
+pub(crate) fn short(messages: &[Message]) -> String {
+    let message = |message: &Message| {
+        let block = |block: &ContentBlock| match block {
+            ContentBlock::ToolUse { id, .. } => format!("c{id}"),
+            ContentBlock::ToolResult { content, .. } => content[0].to_string(),
+            other => other.to_string(),
+        };
+        let text: String = message.content.iter().map(block).collect::<Vec<_>>().join("");
+        text.replace(CLEARED, "-").replace(&format!("{SUMMARY}\n"), "=")
+    };
+    messages.iter().map(message).collect::<Vec<_>>().join(" ")
+}
+
+/// Does one thing to every history, and reports so many tokens for it.
+pub(crate) struct Scripted {
+    pub(crate) how: fn(Vec<Message>) -> Result<Vec<Message>, ContextError>,
+    pub(crate) tokens: usize,
+}
+
+impl ContextStrategy for Scripted {
+    fn should_compact(&self, _: &[Message], _: usize) -> bool {
+        false
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        (self.how)(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        TokenCounter::new().estimate_messages(messages)
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let usage = TokenUsage { output_tokens: self.tokens, ..Default::default() };
+        Ok(((self.how)(messages)?, usage))
+    }
+}
+
+pub(crate) fn request(messages: Vec<Message>) -> CompletionRequest {
+    CompletionRequest { messages, ..Default::default() }
+}
