@@ -67,11 +67,22 @@
 
 pub mod builtin;
 mod json_path;
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub mod macro_support;
 mod merged;
 pub mod middleware;
 mod panic;
 mod registry;
+#[cfg(feature = "macros")]
+mod run_tool;
 mod text;
 
 pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
+pub use neuron_types::Tool;
 pub use registry::ToolRegistry;
+#[cfg(feature = "macros")]
+pub use run_tool::RunTool;
+
+#[cfg(feature = "macros")]
+pub use neuron_tool_macros::{Tool, neuron_tool};

@@ -26,7 +26,7 @@
 //! | module | crate | what it is |
 //! |---|---|---|
 //! | [`types`] | `neuron-types` | messages, requests, traits, errors |
-//! | [`tool`] | `neuron-tool` | the tool registry and its middleware |
+//! | [`tool`] | `neuron-tool` | the tool registry, its middleware, tools from functions and structs |
 //! | [`context`] | `neuron-context` | strategies for long conversations |
 //! | [`agent`] | `neuron-loop` | the agent loop |
 #![cfg_attr(
@@ -51,6 +51,7 @@
 //! | feature | enables | default |
 //! |---|---|---|
 //! | `anthropic` | `neuron-provider-anthropic` | yes |
+//! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` of `neuron-tool` | yes |
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
 //! | `tower` | `neuron-tower` | no |

@@ -4,12 +4,16 @@
 pub use neuron_context::{SlidingWindowStrategy, TokenCounter};
 #[doc(no_inline)]
 pub use neuron_loop::{AgentLoop, AgentStream, LoopConfig, StepIterator, TurnResult};
+#[cfg(feature = "macros")]
 #[doc(no_inline)]
-pub use neuron_tool::{ToolRegistry, tool_middleware_fn};
+pub use neuron_tool::{RunTool, neuron_tool};
+// The trait and, with the feature `macros`, the macro of this name.
+#[doc(no_inline)]
+pub use neuron_tool::{Tool, ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]
 pub use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, ContentItem, ContextStrategy,
     HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook, Provider,
-    ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, Tool, ToolContext,
+    ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, ToolContext,
     ToolDefinition, ToolError, ToolOutput, UsageLimits,
 };

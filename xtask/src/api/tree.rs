@@ -158,8 +158,10 @@ impl Tree {
         }
         for import in &module.imports {
             match &import.name {
-                // `use serde;` names another crate, not itself.
-                Some(own) if own == name && import.path != [name] => {
+                // `use serde;` and, of a macro, `use serde::serde;` name another crate, not themselves.
+                Some(own)
+                    if own == name && import.path.first().is_none_or(|first| first != name) =>
+                {
                     return Some(self.resolve_within(path, &import.path, depth));
                 }
                 Some(_) => {}

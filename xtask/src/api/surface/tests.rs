@@ -49,6 +49,8 @@ fn re_exports_of_other_crates_name_their_origin() {
         "mod a { pub(crate) use serde::Serialize; } pub use a::Serialize as Ser;",
         &["pub use c::Ser = serde::Serialize"],
     );
+    // A macro may be called as its crate.
+    check("pub use tool::{A, tool};", &["pub use c::A = tool::A", "pub use c::tool = tool::tool"]);
 }
 
 #[test]

@@ -1,0 +1,72 @@
+//! What stands in the parentheses of `#[neuron_tool(…)]` and `#[tool(…)]`.
+
+use syn::meta::ParseNestedMeta;
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result};
+
+use crate::names;
+
+/// The options as they were written; none where there was nothing.
+#[derive(Default)]
+pub(crate) struct Options {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) title: Option<Expr>,
+    pub(crate) description: Option<Expr>,
+    /// A variant of `ToolEffect`.
+    pub(crate) effect: Option<Ident>,
+    pub(crate) crate_path: Option<Path>,
+}
+
+const EFFECTS: [&str; 3] = ["Pure", "Idempotent", "AtMostOnce"];
+
+impl Options {
+    /// Reads one option.
+    pub(crate) fn read(&mut self, meta: ParseNestedMeta<'_>) -> Result<()> {
+        let Some(key) = meta.path.get_ident().map(Ident::to_string) else {
+            return Err(unknown(&meta));
+        };
+        let is_repeated = match key.as_str() {
+            "name" => self.name.replace(name(&meta)?).is_some(),
+            "title" => self.title.replace(text(&meta)?).is_some(),
+            "description" => self.description.replace(text(&meta)?).is_some(),
+            "effect" => self.effect.replace(effect(&meta)?).is_some(),
+            "crate" => self.crate_path.replace(meta.value()?.parse()?).is_some(),
+            _ => return Err(unknown(&meta)),
+        };
+        if is_repeated { Err(meta.error(format!("`{key}` is given twice"))) } else { Ok(()) }
+    }
+}
+
+fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
+    meta.error("the options are `name`, `title`, `description`, `effect` and `crate`")
+}
+
+fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {
+    let name: LitStr = meta.value()?.parse()?;
+    match names::problem(&name.value()) {
+        Some(problem) => Err(Error::new(name.span(), problem)),
+        None => Ok(name),
+    }
+}
+
+/// An expression of type `&str`. What it is, is the compiler's to check, but for an empty literal.
+fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
+    let text: Expr = meta.value()?.parse()?;
+    match &text {
+        Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) if literal.value().trim().is_empty() => {
+            Err(Error::new(literal.span(), "this text is empty"))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// `Pure`, `ToolEffect::Pure` or a longer path to it.
+fn effect(meta: &ParseNestedMeta<'_>) -> Result<Ident> {
+    let value = meta.value()?;
+    let span = value.span();
+    let error = || Error::new(span, "an effect is `Pure`, `Idempotent` or `AtMostOnce`");
+    let path: Path = value.parse().map_err(|_| error())?;
+    match path.segments.last() {
+        Some(last) if EFFECTS.iter().any(|effect| last.ident == effect) => Ok(last.ident.clone()),
+        _ => Err(error()),
+    }
+}

@@ -1,0 +1,181 @@
+//! `#[derive(Tool)]`: a tool from a struct of arguments.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote, quote_spanned};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Data, DeriveInput, Fields, FieldsNamed, LitStr, Meta, Token};
+
+use crate::attributes::Attributes;
+use crate::options::Options;
+use crate::problems::Problems;
+use crate::tool::{self, Description, ToolImpl};
+use crate::{crate_path, names};
+
+/// The tool, or what is wrong with the struct.
+pub(crate) fn expand(item: TokenStream) -> TokenStream {
+    let input = match syn::parse2::<DeriveInput>(item) {
+        Ok(input) => input,
+        Err(error) => return error.to_compile_error(),
+    };
+    let mut problems = Problems::default();
+    let mut options = Options::default();
+    for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("tool")) {
+        if let Err(error) = attribute.parse_nested_meta(|meta| options.read(meta)) {
+            problems.push(error);
+        }
+    }
+    check_generics(&input, &mut problems);
+    let tool = problems.or(|| expand_tool(options, &input, named_fields(&input)?));
+    tool.unwrap_or_else(|error| error.to_compile_error())
+}
+
+fn check_generics(input: &DeriveInput, problems: &mut Problems) {
+    if !input.generics.params.is_empty() {
+        let message = "a tool's arguments have no generics: they are described to the model, so \
+                       their types are known";
+        problems.add(&input.generics.params, message);
+    }
+    if let Some(clause) = &input.generics.where_clause {
+        problems.add(clause.where_token, "a tool's arguments have no `where` clause");
+    }
+}
+
+fn named_fields(input: &DeriveInput) -> syn::Result<&FieldsNamed> {
+    let (tokens, hint) = match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => return Ok(fields),
+            Fields::Unit => (input.ident.to_token_stream(), "; without any, write `{}` for `;`"),
+            Fields::Unnamed(fields) => (fields.to_token_stream(), ""),
+        },
+        Data::Enum(data) => (data.enum_token.to_token_stream(), ""),
+        Data::Union(data) => (data.union_token.to_token_stream(), ""),
+    };
+    let message = format!(
+        "a tool's arguments are a struct with named fields, as the model gives them by name{hint}"
+    );
+    Err(syn::Error::new_spanned(tokens, message))
+}
+
+fn expand_tool(
+    options: Options,
+    input: &DeriveInput,
+    fields: &FieldsNamed,
+) -> syn::Result<TokenStream> {
+    let neuron_tool = crate_path::neuron_tool(options.crate_path.as_ref());
+    let private = quote!(#neuron_tool::macro_support);
+    let name = &input.ident;
+    let tool = names::item(name, "Tool");
+    let visibility = &input.vis;
+    let default_name = LitStr::new(&names::snake_case(name), name.span());
+    let description = Description::new(options, default_name, &input.attrs)?;
+    let Attributes { gates: _, hidden, deprecated, lints } = Attributes::of(&input.attrs);
+
+    let (args, ctx) = (tool::args(), tool::ctx());
+    let span = name.span();
+    let run = quote_spanned!(span=> <#name as #neuron_tool::RunTool>);
+    let implementation = ToolImpl {
+        private: &private,
+        tool: &tool,
+        description: &description,
+        args: quote_spanned!(span=> #private::Parsed<#name>),
+        output: quote_spanned!(span=> #run::Output),
+        error: quote_spanned!(span=> #run::Error),
+        call: quote_spanned!(span=> #run::run(#args.0, #ctx).await),
+        span,
+    }
+    .expand();
+    let same = quote_spanned! {span=>
+        #[allow(deprecated, #lints)]
+        #[automatically_derived]
+        impl #private::Tool for #name {
+            const NAME: &'static str = <#tool as #private::Tool>::NAME;
+            type Args = <#tool as #private::Tool>::Args;
+            type Output = <#tool as #private::Tool>::Output;
+            type Error = <#tool as #private::Tool>::Error;
+
+            fn definition(&self) -> #private::ToolDefinition {
+                #private::Tool::definition(&#tool)
+            }
+
+            fn effect(&self) -> #private::ToolEffect {
+                #private::Tool::effect(&#tool)
+            }
+
+            async fn call(
+                &self,
+                #args: Self::Args,
+                #ctx: &#private::ToolContext,
+            ) -> ::core::result::Result<Self::Output, Self::Error> {
+                #private::Tool::call(&#tool, #args, #ctx).await
+            }
+        }
+    };
+    let parse = parse(&private, input, fields);
+    let tool_doc = format!("The tool that runs [`{name}`](struct@{name}).");
+    Ok(quote! {
+        #(#hidden)* #(#deprecated)*
+        #[doc = #tool_doc]
+        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug, ::core::default::Default)]
+        #[allow(#lints)]
+        #visibility struct #tool;
+
+        #[allow(deprecated, #lints)]
+        #[automatically_derived]
+        #implementation
+
+        #same
+
+        #parse
+    })
+}
+
+/// Reading the arguments: serde's own macro on a twin of the struct. That leaves `Deserialize` for
+/// the struct itself to its author, who may derive it or not.
+fn parse(private: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
+    let name = &input.ident;
+    let remote = name.to_string();
+    let container = input.attrs.iter().filter(|attribute| is_serde(attribute));
+    let fields = fields.named.iter().map(|field| {
+        let (name, ty) = (&field.ident, &field.ty);
+        let attributes = field.attrs.iter().filter(|attribute| is_serde(attribute));
+        quote!(#(#attributes)* #name: #ty)
+    });
+    let names_serde = input.attrs.iter().filter(|attribute| is_serde(attribute)).any(names_crate);
+    let serde = (!names_serde).then(|| {
+        let serde = format!("{private}::serde").replace(' ', "");
+        quote!(#[serde(crate = #serde)])
+    });
+    quote! {
+        const _: () = {
+            #[derive(#private::serde::Deserialize)]
+            #serde
+            // Else serde asks that the twin itself is `Default`, where the struct is.
+            #[serde(remote = #remote, bound(deserialize = ""))]
+            #(#container)*
+            #[allow(dead_code, deprecated, non_snake_case)]
+            struct __Twin { #(#fields),* }
+
+            #[automatically_derived]
+            #[allow(deprecated)]
+            impl #private::Parse for #name {
+                fn parse<'de, D: #private::serde::Deserializer<'de>>(
+                    __deserializer: D,
+                ) -> ::core::result::Result<Self, D::Error> {
+                    __Twin::deserialize(__deserializer)
+                }
+            }
+        };
+    }
+}
+
+fn is_serde(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("serde")
+}
+
+/// Whether `#[serde(…)]` has a `crate = …` already.
+fn names_crate(attribute: &Attribute) -> bool {
+    let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
+    // What cannot be read is an error of serde's.
+    let metas = attribute.parse_args_with(parser).unwrap_or_default();
+    metas.iter().any(|meta| meta.path().is_ident("crate"))
+}

@@ -1,0 +1,119 @@
+//! `impl Tool`, which is the same for a function and a struct.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::{Attribute, Ident, LitStr};
+
+use crate::documentation;
+use crate::options::Options;
+
+/// What is known of a tool before it is written out.
+pub(crate) struct Description {
+    name: LitStr,
+    title: TokenStream,
+    text: TokenStream,
+    effect: Option<Ident>,
+}
+
+impl Description {
+    /// Fills in for the options that were not given: `name` and the doc comments among the
+    /// attributes.
+    pub(crate) fn new(
+        options: Options,
+        name: LitStr,
+        attributes: &[Attribute],
+    ) -> syn::Result<Self> {
+        let name = match options.name {
+            Some(name) => name,
+            None => match crate::names::problem(&name.value()) {
+                Some(problem) => {
+                    let problem = format!("{problem}: give it one by `name = \"…\"`");
+                    return Err(syn::Error::new(name.span(), problem));
+                }
+                None => name,
+            },
+        };
+        let text = match options.description {
+            Some(text) => Some(quote!(#text)),
+            None => documentation::description(attributes),
+        };
+        let Some(text) = text else {
+            return Err(syn::Error::new(
+                name.span(),
+                "a tool needs a description for the model: a doc comment, or `description = \"…\"`",
+            ));
+        };
+        let title = match options.title {
+            Some(title) => quote!(::core::option::Option::Some(#title)),
+            None => quote!(::core::option::Option::None),
+        };
+        Ok(Self { name, title, text, effect: options.effect })
+    }
+}
+
+/// The arguments of the call. The span keeps the name apart from all others, also when the tool
+/// itself comes from a `macro_rules`.
+pub(crate) fn args() -> Ident {
+    Ident::new("__args", Span::mixed_site())
+}
+
+/// The context of the call; see [`args`].
+pub(crate) fn ctx() -> Ident {
+    Ident::new("__ctx", Span::mixed_site())
+}
+
+/// The parts of an `impl Tool`.
+pub(crate) struct ToolImpl<'a> {
+    /// The path to `neuron-tool`'s support for these macros.
+    pub(crate) private: &'a TokenStream,
+    pub(crate) tool: &'a Ident,
+    pub(crate) description: &'a Description,
+    pub(crate) args: TokenStream,
+    pub(crate) output: TokenStream,
+    pub(crate) error: TokenStream,
+    /// The result, from [`args`] and [`ctx`].
+    pub(crate) call: TokenStream,
+    /// Where the compiler shows what is wrong with the future.
+    pub(crate) span: Span,
+}
+
+impl ToolImpl<'_> {
+    /// Writes it out.
+    pub(crate) fn expand(&self) -> TokenStream {
+        let Self { private, tool, description, args, output, error, call, span } = self;
+        let Description { name, title, text, effect } = description;
+        let effect = effect.as_ref().map(|effect| {
+            quote! {
+                fn effect(&self) -> #private::ToolEffect {
+                    #private::ToolEffect::#effect
+                }
+            }
+        });
+        let (own_args, own_ctx) = (self::args(), ctx());
+        let call = quote_spanned! {*span=>
+            async fn call(
+                &self,
+                #own_args: Self::Args,
+                #own_ctx: &#private::ToolContext,
+            ) -> ::core::result::Result<Self::Output, Self::Error> {
+                #call
+            }
+        };
+        quote! {
+            impl #private::Tool for #tool {
+                const NAME: &'static str = #name;
+                type Args = #args;
+                type Output = #output;
+                type Error = #error;
+
+                fn definition(&self) -> #private::ToolDefinition {
+                    #private::definition::<Self>(#title, #text)
+                }
+
+                #effect
+
+                #call
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! A future that must stay on its thread.
+
+#![allow(unused)]
+
+use std::rc::Rc;
+
+use neuron_tool::neuron_tool;
+use neuron_types::{ToolContext, ToolError};
+
+/// Keeps what is not `Send` across an await
+#[neuron_tool]
+async fn waits(ctx: &ToolContext) -> Result<u8, ToolError> {
+    let number = Rc::new(1);
+    ctx.cancellation_token.cancelled().await;
+    Ok(*number)
+}
+
+fn main() {}
