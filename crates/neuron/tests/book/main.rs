@@ -16,5 +16,6 @@ mod providers;
 mod quickstart;
 mod runtime_types;
 mod testing;
+mod tool_macros;
 mod tool_middleware;
 mod tools;

@@ -1,0 +1,31 @@
+//! Tools in a crate that calls `neuron-tool` something else, and has neither serde nor schemars.
+
+use std::io::Error;
+
+use tools::{ToolRegistry, neuron_tool};
+
+/// Adds two numbers
+#[neuron_tool]
+pub async fn add(a: i64, #[serde(default)] b: i64) -> Result<i64, Error> {
+    Ok(a + b)
+}
+
+/// Registers the tool.
+pub fn register(registry: &mut ToolRegistry) {
+    registry.register(AddTool);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_macro_finds_the_crate_under_its_name() {
+        let mut registry = ToolRegistry::new();
+        register(&mut registry);
+        let input = r#"{ "a": 1 }"#.parse().unwrap();
+        let output = registry.execute("add", input, &Default::default()).await.unwrap();
+        assert_eq!(output.content[0].to_string(), "1");
+        assert_eq!(registry.definitions()[0].input_schema["required"][0], "a");
+    }
+}

@@ -1,0 +1,49 @@
+//! Tools in a crate that knows the umbrella alone, by another name.
+
+use agents::prelude::*;
+
+/// Adds two numbers
+#[neuron_tool]
+pub async fn add(a: i64, ctx: &ToolContext, b: i64) -> Result<i64, ToolError> {
+    if ctx.cancellation_token.is_cancelled() { Ok(0) } else { Ok(a + b) }
+}
+
+/// Negates a number
+#[derive(Debug, Tool, schemars::JsonSchema)]
+pub struct Negate {
+    /// The number
+    pub number: i64,
+}
+
+impl RunTool for Negate {
+    type Output = i64;
+    type Error = ToolError;
+
+    async fn run(self, _ctx: &ToolContext) -> Result<i64, ToolError> {
+        Ok(-self.number)
+    }
+}
+
+/// Registers the tools.
+pub fn register(registry: &mut ToolRegistry) {
+    registry.register(AddTool);
+    registry.register(NegateTool);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_macros_find_the_crate_within_the_umbrella() {
+        let mut registry = ToolRegistry::new();
+        register(&mut registry);
+        for (name, input, expected) in
+            [("add", r#"{ "a": 1, "b": 2 }"#, "3"), ("negate", r#"{ "number": 2 }"#, "-2")]
+        {
+            let ctx = ToolContext::default();
+            let output = registry.execute(name, input.parse().unwrap(), &ctx).await.unwrap();
+            assert_eq!(output.content[0].to_string(), expected);
+        }
+    }
+}
