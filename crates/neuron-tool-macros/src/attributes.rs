@@ -1,4 +1,5 @@
-//! Which of a function's or struct's attributes apply to what is made of it too.
+//! Which of a function's or struct's attributes apply to what is made of it too. `#[cfg(…)]` is none
+//! of them: the compiler heeds it before it calls the macros, wherever it stands.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,8 +8,6 @@ use syn::{Attribute, Meta, Token};
 
 /// The attributes, by their use.
 pub(crate) struct Attributes<'a> {
-    /// `#[cfg(…)]`: for every item.
-    pub(crate) gates: Vec<&'a Attribute>,
     /// `#[doc(hidden)]`: for every item with a name.
     pub(crate) hidden: Vec<&'a Attribute>,
     /// `#[deprecated]`: for the tool, which is what others name.
@@ -34,7 +33,6 @@ impl<'a> Attributes<'a> {
             }
         }
         Self {
-            gates: attributes.iter().filter(is("cfg")).collect(),
             hidden: attributes.iter().filter(is_hidden).collect(),
             deprecated: attributes.iter().filter(is("deprecated")).collect(),
             lints,

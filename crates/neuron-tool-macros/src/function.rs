@@ -91,13 +91,13 @@ fn expand_tool(
     parameters: &[Parameter],
 ) -> syn::Result<TokenStream> {
     let neuron_tool = crate_path::neuron_tool(options.crate_path.as_ref());
-    let private = quote!(#neuron_tool::macro_support);
+    let support = quote!(#neuron_tool::macro_support);
     let name = &function.sig.ident;
     let [tool, args] = ["Tool", "Args"].map(|suffix| names::item(name, suffix));
     let visibility = &function.vis;
     let default_name = LitStr::new(&syn::ext::IdentExt::unraw(name).to_string(), name.span());
     let description = Description::new(options, default_name, &function.attrs)?;
-    let Attributes { gates, hidden, deprecated, lints } = Attributes::of(&function.attrs);
+    let Attributes { hidden, deprecated, lints } = Attributes::of(&function.attrs);
 
     let fields = parameters.iter().filter_map(|parameter| match parameter {
         Parameter::Context => None,
@@ -120,9 +120,9 @@ fn expand_tool(
     };
     // Where the compiler shows that it is no `Result`, or what its types do not implement.
     let span = result.span();
-    let as_result = quote_spanned!(span=> <#result as #private::ToolResult>);
+    let as_result = quote_spanned!(span=> <#result as #support::ToolResult>);
     let implementation = ToolImpl {
-        private: &private,
+        support: &support,
         tool: &tool,
         description: &description,
         args: quote!(#args),
@@ -133,14 +133,14 @@ fn expand_tool(
     }
     .expand();
 
-    let serde = format!("{private}::serde").replace(' ', "");
-    let schemars = format!("{private}::schemars").replace(' ', "");
+    let serde = format!("{support}::serde").replace(' ', "");
+    let schemars = format!("{support}::schemars").replace(' ', "");
     let args_doc = format!("The arguments of [`{tool}`].");
     let tool_doc = format!("The tool that calls [`{name}`](fn@{name}).");
     Ok(quote! {
-        #(#gates)* #(#hidden)*
+        #(#hidden)*
         #[doc = #args_doc]
-        #[derive(#private::serde::Deserialize, #private::schemars::JsonSchema)]
+        #[derive(#support::serde::Deserialize, #support::schemars::JsonSchema)]
         // The model is not told of our comment above.
         #[serde(crate = #serde)]
         #[schemars(crate = #schemars, description = "")]
@@ -148,13 +148,12 @@ fn expand_tool(
         #[allow(missing_docs, missing_debug_implementations, non_snake_case, #lints)]
         #visibility struct #args { #(#fields),* }
 
-        #(#gates)* #(#hidden)* #(#deprecated)*
+        #(#hidden)* #(#deprecated)*
         #[doc = #tool_doc]
         #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug, ::core::default::Default)]
         #[allow(#lints)]
         #visibility struct #tool;
 
-        #(#gates)*
         #[allow(deprecated, #lints)]
         #[automatically_derived]
         #implementation

@@ -188,7 +188,8 @@ use proc_macro::TokenStream;
 /// # Attributes
 ///
 /// Those on the function stay there. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` apply to what
-/// is made as well, and a lint that the function allows or expects is allowed there too.
+/// is made as well, and a lint that the function allows or expects is allowed there too. Other
+/// attribute macros, such as `#[tracing::instrument]`, see the function alone.
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
     function::expand(options.into(), function.into()).into()

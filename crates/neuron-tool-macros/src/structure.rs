@@ -62,22 +62,22 @@ fn expand_tool(
     fields: &FieldsNamed,
 ) -> syn::Result<TokenStream> {
     let neuron_tool = crate_path::neuron_tool(options.crate_path.as_ref());
-    let private = quote!(#neuron_tool::macro_support);
+    let support = quote!(#neuron_tool::macro_support);
     let name = &input.ident;
     let tool = names::item(name, "Tool");
     let visibility = &input.vis;
     let default_name = LitStr::new(&names::snake_case(name), name.span());
     let description = Description::new(options, default_name, &input.attrs)?;
-    let Attributes { gates: _, hidden, deprecated, lints } = Attributes::of(&input.attrs);
+    let Attributes { hidden, deprecated, lints } = Attributes::of(&input.attrs);
 
     let (args, ctx) = (tool::args(), tool::ctx());
     let span = name.span();
     let run = quote_spanned!(span=> <#name as #neuron_tool::RunTool>);
     let implementation = ToolImpl {
-        private: &private,
+        support: &support,
         tool: &tool,
         description: &description,
-        args: quote_spanned!(span=> #private::Parsed<#name>),
+        args: quote_spanned!(span=> #support::Parsed<#name>),
         output: quote_spanned!(span=> #run::Output),
         error: quote_spanned!(span=> #run::Error),
         call: quote_spanned!(span=> #run::run(#args.0, #ctx).await),
@@ -87,30 +87,30 @@ fn expand_tool(
     let same = quote_spanned! {span=>
         #[allow(deprecated, #lints)]
         #[automatically_derived]
-        impl #private::Tool for #name {
-            const NAME: &'static str = <#tool as #private::Tool>::NAME;
-            type Args = <#tool as #private::Tool>::Args;
-            type Output = <#tool as #private::Tool>::Output;
-            type Error = <#tool as #private::Tool>::Error;
+        impl #support::Tool for #name {
+            const NAME: &'static str = <#tool as #support::Tool>::NAME;
+            type Args = <#tool as #support::Tool>::Args;
+            type Output = <#tool as #support::Tool>::Output;
+            type Error = <#tool as #support::Tool>::Error;
 
-            fn definition(&self) -> #private::ToolDefinition {
-                #private::Tool::definition(&#tool)
+            fn definition(&self) -> #support::ToolDefinition {
+                #support::Tool::definition(&#tool)
             }
 
-            fn effect(&self) -> #private::ToolEffect {
-                #private::Tool::effect(&#tool)
+            fn effect(&self) -> #support::ToolEffect {
+                #support::Tool::effect(&#tool)
             }
 
             async fn call(
                 &self,
                 #args: Self::Args,
-                #ctx: &#private::ToolContext,
+                #ctx: &#support::ToolContext,
             ) -> ::core::result::Result<Self::Output, Self::Error> {
-                #private::Tool::call(&#tool, #args, #ctx).await
+                #support::Tool::call(&#tool, #args, #ctx).await
             }
         }
     };
-    let parse = parse(&private, input, fields);
+    let parse = parse(&support, input, fields);
     let tool_doc = format!("The tool that runs [`{name}`](struct@{name}).");
     Ok(quote! {
         #(#hidden)* #(#deprecated)*
@@ -131,7 +131,7 @@ fn expand_tool(
 
 /// Reading the arguments: serde's own macro on a twin of the struct. That leaves `Deserialize` for
 /// the struct itself to its author, who may derive it or not.
-fn parse(private: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
+fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
     let name = &input.ident;
     let remote = name.to_string();
     let container = input.attrs.iter().filter(|attribute| is_serde(attribute));
@@ -142,12 +142,12 @@ fn parse(private: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
     });
     let names_serde = input.attrs.iter().filter(|attribute| is_serde(attribute)).any(names_crate);
     let serde = (!names_serde).then(|| {
-        let serde = format!("{private}::serde").replace(' ', "");
+        let serde = format!("{support}::serde").replace(' ', "");
         quote!(#[serde(crate = #serde)])
     });
     quote! {
         const _: () = {
-            #[derive(#private::serde::Deserialize)]
+            #[derive(#support::serde::Deserialize)]
             #serde
             // Else serde asks that the twin itself is `Default`, where the struct is.
             #[serde(remote = #remote, bound(deserialize = ""))]
@@ -157,8 +157,8 @@ fn parse(private: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> To
 
             #[automatically_derived]
             #[allow(deprecated)]
-            impl #private::Parse for #name {
-                fn parse<'de, D: #private::serde::Deserializer<'de>>(
+            impl #support::Parse for #name {
+                fn parse<'de, D: #support::serde::Deserializer<'de>>(
                     __deserializer: D,
                 ) -> ::core::result::Result<Self, D::Error> {
                     __Twin::deserialize(__deserializer)

@@ -51,8 +51,8 @@ impl Description {
     }
 }
 
-/// The arguments of the call. The span keeps the name apart from all others, also when the tool
-/// itself comes from a `macro_rules`.
+/// The arguments of the call. A name has one span wherever it stands: where the tool itself comes
+/// from a `macro_rules`, two spans would be two names.
 pub(crate) fn args() -> Ident {
     Ident::new("__args", Span::mixed_site())
 }
@@ -65,7 +65,7 @@ pub(crate) fn ctx() -> Ident {
 /// The parts of an `impl Tool`.
 pub(crate) struct ToolImpl<'a> {
     /// The path to `neuron-tool`'s support for these macros.
-    pub(crate) private: &'a TokenStream,
+    pub(crate) support: &'a TokenStream,
     pub(crate) tool: &'a Ident,
     pub(crate) description: &'a Description,
     pub(crate) args: TokenStream,
@@ -80,12 +80,12 @@ pub(crate) struct ToolImpl<'a> {
 impl ToolImpl<'_> {
     /// Writes it out.
     pub(crate) fn expand(&self) -> TokenStream {
-        let Self { private, tool, description, args, output, error, call, span } = self;
+        let Self { support, tool, description, args, output, error, call, span } = self;
         let Description { name, title, text, effect } = description;
         let effect = effect.as_ref().map(|effect| {
             quote! {
-                fn effect(&self) -> #private::ToolEffect {
-                    #private::ToolEffect::#effect
+                fn effect(&self) -> #support::ToolEffect {
+                    #support::ToolEffect::#effect
                 }
             }
         });
@@ -94,20 +94,20 @@ impl ToolImpl<'_> {
             async fn call(
                 &self,
                 #own_args: Self::Args,
-                #own_ctx: &#private::ToolContext,
+                #own_ctx: &#support::ToolContext,
             ) -> ::core::result::Result<Self::Output, Self::Error> {
                 #call
             }
         };
         quote! {
-            impl #private::Tool for #tool {
+            impl #support::Tool for #tool {
                 const NAME: &'static str = #name;
                 type Args = #args;
                 type Output = #output;
                 type Error = #error;
 
-                fn definition(&self) -> #private::ToolDefinition {
-                    #private::definition::<Self>(#title, #text)
+                fn definition(&self) -> #support::ToolDefinition {
+                    #support::definition::<Self>(#title, #text)
                 }
 
                 #effect

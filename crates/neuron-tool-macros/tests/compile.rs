@@ -1,5 +1,6 @@
 //! Programs around the macros: those in `pass` compile and run, those in `fail` are refused, with the
-//! words beside them.
+//! words beside them. After a change, `TRYBUILD=overwrite cargo test -p neuron-tool-macros --test
+//! compile` writes them anew.
 
 use std::process::Command;
 

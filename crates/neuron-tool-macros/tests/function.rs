@@ -115,6 +115,19 @@ fn an_effect_reaches_the_erased_tool() {
     assert_eq!(ToolDyn::effect(&LookupTool), ToolEffect::AtMostOnce);
 }
 
+/**
+ * A block.
+ */
+#[neuron_tool]
+async fn described_by_a_block() -> Result<(), ToolError> {
+    Ok(())
+}
+
+#[test]
+fn blanks_around_a_description_are_left_out() {
+    assert_eq!(Tool::definition(&DescribedByABlockTool).description, "* A block.");
+}
+
 #[doc = include_str!("description.md")]
 ///
 /// And a line of its own.
@@ -141,13 +154,13 @@ mod context {
     /// Middle
     #[neuron_tool]
     async fn middle(
-        a: String,
+        a: std::borrow::Cow<'static, str>,
         /// A comment that nobody sees
         #[expect(unused_variables, reason = "a lint may stand here")]
         anything: &neuron_types::ToolContext,
         b: String,
     ) -> Result<String, ToolError> {
-        Ok(a + &b)
+        Ok(a.into_owned() + &b)
     }
 
     /// Last

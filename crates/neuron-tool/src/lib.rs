@@ -55,13 +55,33 @@
 //! # }
 //! ```
 //!
+//! A tool like this one is shorter as a function: see [`macro@neuron_tool`], or
+//! [`derive@Tool`] for a struct of arguments.
+//!
+//! ```
+//! # use neuron_tool::neuron_tool;
+//! # use neuron_types::ToolError;
+//! /// Greets someone
+//! #[neuron_tool]
+//! async fn greet(
+//!     /// Whom to greet
+//!     name: String,
+//! ) -> Result<String, ToolError> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
+//! # neuron_tool::ToolRegistry::new().register(GreetTool);
+//! ```
+//!
 //! A call goes through the [global middleware](ToolRegistry::add_middleware), then the
 //! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
 //! was added. See [`middleware`], and [`builtin`] for what is there already.
 //!
 //! # Features
 //!
-//! - `validation`: checks of arguments against their JSON Schema.
+//! | feature | enables | default |
+//! |---|---|---|
+//! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` | yes |
+//! | `validation` | checks of arguments against their JSON Schema | no |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

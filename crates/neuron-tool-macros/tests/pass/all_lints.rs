@@ -40,6 +40,18 @@ pub async fn Odd(mut oneCase: u8, #[allow(unused_variables)] other: u8) -> Resul
     Ok(oneCase)
 }
 
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Private {
+    number: u8,
+}
+
+/// Takes what others cannot name
+#[neuron_tool]
+#[expect(private_interfaces, reason = "an expectation holds for the arguments' struct too")]
+pub async fn secret(value: Private) -> Result<u8, ToolError> {
+    Ok(value.number)
+}
+
 /// Names
 #[derive(Debug, Tool, schemars::JsonSchema)]
 pub struct Names {
