@@ -4,7 +4,10 @@
 //! |---|---|
 //! | [`PermissionChecker`] | asks a policy before each call |
 //! | [`OutputFormatter`] | cuts long outputs |
+//! | [`SecretRedactor`] | hides secrets in what tools return |
 //! | [`TimeoutMiddleware`] | ends calls that take too long |
+//! | [`ConcurrencyLimit`] | lets so many calls run at the same time |
+//! | [`RateLimit`] | lets so many calls start in a period |
 //! | [`RetryLimit`] | ends the run when the model keeps getting a tool's arguments wrong |
 //! | [`ArgumentLimits`] | refuses arguments that are nested too deep or too large |
 //! | [`RetryInvalidInput`] | lets the model correct arguments that do not fit |
@@ -38,8 +41,11 @@
 //! ```
 
 mod argument_limits;
+mod concurrency_limit;
 mod output_formatter;
 mod permission_checker;
+#[cfg(not(target_family = "wasm"))]
+mod rate_limit;
 mod retry_invalid_input;
 mod retry_limit;
 #[cfg(feature = "validation")]
@@ -48,20 +54,25 @@ mod retry_limited_validator;
 mod schema;
 #[cfg(feature = "validation")]
 mod schema_validator;
+mod secret_redactor;
 #[cfg(feature = "validation")]
 mod structured_output_validator;
 #[cfg(not(target_family = "wasm"))]
 mod timeout;
 
 pub use argument_limits::ArgumentLimits;
+pub use concurrency_limit::ConcurrencyLimit;
 pub use output_formatter::OutputFormatter;
 pub use permission_checker::PermissionChecker;
+#[cfg(not(target_family = "wasm"))]
+pub use rate_limit::RateLimit;
 pub use retry_invalid_input::RetryInvalidInput;
 pub use retry_limit::RetryLimit;
 #[cfg(feature = "validation")]
 pub use retry_limited_validator::RetryLimitedValidator;
 #[cfg(feature = "validation")]
 pub use schema_validator::SchemaValidator;
+pub use secret_redactor::SecretRedactor;
 #[cfg(feature = "validation")]
 pub use structured_output_validator::StructuredOutputValidator;
 #[cfg(not(target_family = "wasm"))]

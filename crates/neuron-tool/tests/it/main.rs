@@ -1,10 +1,12 @@
 //! The built-in middleware, each around tools that do what a test says.
 
 mod arguments;
+mod limits;
 mod outputs;
 mod panics;
 mod permissions;
 mod retries;
+mod secrets;
 mod support;
 mod timeouts;
 #[cfg(feature = "validation")]

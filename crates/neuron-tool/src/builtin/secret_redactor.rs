@@ -1,0 +1,170 @@
+//! [`SecretRedactor`]: hides secrets in what tools return.
+
+mod formats;
+
+use std::error::Error;
+use std::fmt;
+
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+use serde_json::{Map, Value};
+
+use crate::middleware::{Next, ToolCall, ToolMiddleware};
+
+/// What stands in a secret's place.
+const REDACTED: &str = "[redacted]";
+
+/// Hides secrets in what tools return: texts, structured content and errors.
+///
+/// It knows the formats of many vendors' keys and of private keys. Secrets that look like nothing
+/// are told to it, by value or by the name of their environment variable. A secret that a tool
+/// encodes, as Base64 for instance, it does not find.
+///
+/// Add it first, so that it sees what all other middleware returns.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tool::ToolRegistry;
+/// use neuron_tool::builtin::SecretRedactor;
+///
+/// let redactor = SecretRedactor::new()
+///     .with_secret("correct horse battery staple")
+///     .with_environment_variable("DATABASE_URL");
+///
+/// let mut registry = ToolRegistry::new();
+/// registry.add_middleware(redactor);
+/// ```
+#[derive(Clone, Default)]
+pub struct SecretRedactor {
+    /// As they are, and as they are inside a JSON string. The longest first: one may contain another.
+    secrets: Vec<String>,
+    variables: Vec<String>,
+}
+
+impl SecretRedactor {
+    /// Hides what has the format of a key.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hides this value too. An empty one is ignored.
+    #[must_use]
+    pub fn with_secret(mut self, secret: impl Into<String>) -> Self {
+        add(&mut self.secrets, &secret.into());
+        self
+    }
+
+    /// Hides the value of this variable in the call's
+    /// [`environment`](ToolContext::environment) too.
+    #[must_use]
+    pub fn with_environment_variable(mut self, name: impl Into<String>) -> Self {
+        self.variables.push(name.into());
+        self
+    }
+
+    /// Returns the values to hide in one call.
+    fn secrets(&self, ctx: &ToolContext) -> Vec<String> {
+        let mut secrets = self.secrets.clone();
+        for value in self.variables.iter().filter_map(|name| ctx.environment.get(name)) {
+            add(&mut secrets, value);
+        }
+        secrets
+    }
+}
+
+impl ToolMiddleware for SecretRedactor {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let result = next.run(call, ctx).await;
+            let secrets = self.secrets(ctx);
+            match result {
+                Ok(output) => Ok(redact_output(output, &secrets)),
+                Err(error) => Err(redact_error(error, &secrets)),
+            }
+        })
+    }
+}
+
+/// Shows no secret.
+impl fmt::Debug for SecretRedactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretRedactor").field("variables", &self.variables).finish_non_exhaustive()
+    }
+}
+
+fn add(secrets: &mut Vec<String>, secret: &str) {
+    let json = Value::from(secret).to_string();
+    let inside_json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default();
+    for form in [secret, inside_json] {
+        if !form.is_empty() && !secrets.iter().any(|known| known == form) {
+            secrets.push(form.to_owned());
+        }
+    }
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+}
+
+/// Hides all secrets of a text.
+fn redact(text: String, secrets: &[String]) -> String {
+    let hide = |text: String, secret: &String| match text.contains(secret) {
+        true => text.replace(secret, REDACTED),
+        false => text,
+    };
+    formats::redact(secrets.iter().fold(text, hide))
+}
+
+fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
+    for item in &mut output.content {
+        if let ContentItem::Text(text) = item {
+            *text = redact(std::mem::take(text), secrets);
+        }
+    }
+    output.structured_content = output.structured_content.map(|value| redact_json(value, secrets));
+    output
+}
+
+fn redact_json(value: Value, secrets: &[String]) -> Value {
+    match value {
+        Value::String(text) => Value::String(redact(text, secrets)),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().map(|item| redact_json(item, secrets)).collect())
+        }
+        Value::Object(fields) => {
+            let redacted = fields
+                .into_iter()
+                .map(|(name, value)| (redact(name, secrets), redact_json(value, secrets)));
+            Value::Object(redacted.collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
+    match error {
+        ToolError::NotFound(text) => ToolError::NotFound(redact(text, secrets)),
+        ToolError::InvalidInput(text) => ToolError::InvalidInput(redact(text, secrets)),
+        ToolError::PermissionDenied(text) => ToolError::PermissionDenied(redact(text, secrets)),
+        ToolError::ModelRetry(text) => ToolError::ModelRetry(redact(text, secrets)),
+        ToolError::ExecutionFailed(source) => {
+            if is_clean(&*source, secrets) {
+                return ToolError::ExecutionFailed(source);
+            }
+            // The error itself holds the secret: only its text can be kept.
+            ToolError::ExecutionFailed(redact(source.to_string(), secrets).into())
+        }
+        other => other,
+    }
+}
+
+/// Whether neither an error nor its sources hold a secret.
+fn is_clean(error: &(dyn Error + 'static), secrets: &[String]) -> bool {
+    let is_clean = |text: String| redact(text.clone(), secrets) == text;
+    is_clean(error.to_string())
+        && is_clean(format!("{error:?}"))
+        && error.source().is_none_or(|source| self::is_clean(source, secrets))
+}
