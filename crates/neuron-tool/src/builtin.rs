@@ -5,6 +5,8 @@
 //! | [`PermissionChecker`] | asks a policy before each call |
 //! | [`OutputFormatter`] | cuts long outputs |
 //! | [`SecretRedactor`] | hides secrets in what tools return |
+//! | [`OutputSpiller`] | stores long outputs, which the model reads in pieces by an [`OutputReader`] |
+//! | [`ToolCache`] | answers a repeated call without running the tool again |
 //! | [`TimeoutMiddleware`] | ends calls that take too long |
 //! | [`ConcurrencyLimit`] | lets so many calls run at the same time |
 //! | [`RateLimit`] | lets so many calls start in a period |
@@ -43,6 +45,8 @@
 mod argument_limits;
 mod concurrency_limit;
 mod output_formatter;
+mod output_reader;
+mod output_spiller;
 mod permission_checker;
 #[cfg(not(target_family = "wasm"))]
 mod rate_limit;
@@ -59,10 +63,14 @@ mod secret_redactor;
 mod structured_output_validator;
 #[cfg(not(target_family = "wasm"))]
 mod timeout;
+#[cfg(not(target_family = "wasm"))]
+mod tool_cache;
 
 pub use argument_limits::ArgumentLimits;
 pub use concurrency_limit::ConcurrencyLimit;
 pub use output_formatter::OutputFormatter;
+pub use output_reader::OutputReader;
+pub use output_spiller::OutputSpiller;
 pub use permission_checker::PermissionChecker;
 #[cfg(not(target_family = "wasm"))]
 pub use rate_limit::RateLimit;
@@ -77,3 +85,5 @@ pub use secret_redactor::SecretRedactor;
 pub use structured_output_validator::StructuredOutputValidator;
 #[cfg(not(target_family = "wasm"))]
 pub use timeout::TimeoutMiddleware;
+#[cfg(not(target_family = "wasm"))]
+pub use tool_cache::ToolCache;

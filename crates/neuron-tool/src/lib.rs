@@ -92,6 +92,7 @@ mod json_path;
 pub mod macro_support;
 mod merged;
 pub mod middleware;
+mod output_store;
 mod panic;
 mod registry;
 #[cfg(feature = "macros")]
@@ -100,6 +101,7 @@ mod text;
 
 pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
 pub use neuron_types::Tool;
+pub use output_store::{MemoryOutputStore, OutputPiece, OutputStore};
 pub use registry::ToolRegistry;
 #[cfg(feature = "macros")]
 pub use run_tool::RunTool;

@@ -1,0 +1,134 @@
+//! [`OutputReader`]: the tool by which a model reads a stored output in pieces.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_types::{
+    ToolAnnotations, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
+    WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::output_store::OutputStore;
+
+/// The tool by which a model reads a stored output in pieces. An
+/// [`OutputSpiller`](super::OutputSpiller) makes it.
+#[derive(Clone)]
+pub struct OutputReader {
+    store: Arc<dyn OutputStore>,
+    max_characters: usize,
+}
+
+impl OutputReader {
+    /// The tool's name.
+    pub const NAME: &'static str = "read_output";
+
+    pub(super) fn new(store: Arc<dyn OutputStore>, max_characters: usize) -> Self {
+        // A piece of nothing would never come to an end.
+        Self { store, max_characters: max_characters.max(1) }
+    }
+
+    async fn read(&self, input: &Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let Some(handle) = input.get("handle").and_then(Value::as_str) else {
+            return retry("`$.handle`: expected the handle of an output, a string");
+        };
+        let Some(offset) = count(input, "offset", 0) else {
+            return retry("`$.offset`: expected a number of characters, zero or more");
+        };
+        let Some(characters) = count(input, "characters", self.max_characters) else {
+            return retry("`$.characters`: expected a number of characters, zero or more");
+        };
+        let characters = characters.clamp(1, self.max_characters);
+        let Some(piece) = self.store.read(handle, offset, characters, ctx).await? else {
+            return retry(&format!(
+                "`$.handle`: there is no output `{handle}` any more, or there never was"
+            ));
+        };
+        let end = offset.saturating_add(piece.text.chars().count());
+        let total = piece.total;
+        if piece.text.is_empty() {
+            return retry(&format!(
+                "`$.offset`: {offset} is not before the end; the output has {total} characters"
+            ));
+        }
+        let rest = match end < total {
+            true => format!("read on with offset {end}"),
+            false => "this is the end".into(),
+        };
+        let text = piece.text;
+        Ok(ToolOutput::text(format!("{text}\n[characters {offset} to {end} of {total}; {rest}]")))
+    }
+}
+
+impl ToolDyn for OutputReader {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: "Reads a piece of a tool's output that was too long to be shown whole. \
+                          The handle is in the output's last line."
+                .into(),
+            input_schema: json!({
+                "type": "object",
+                "properties": {
+                    "handle": { "type": "string", "description": "The output's handle" },
+                    "offset": {
+                        "type": "integer",
+                        "minimum": 0,
+                        "description": "Where to begin, in characters. Default: 0"
+                    },
+                    "characters": {
+                        "type": "integer",
+                        "minimum": 1,
+                        "maximum": self.max_characters,
+                        "description": "How many characters to read. Default: as many as possible"
+                    }
+                },
+                "required": ["handle"],
+                "additionalProperties": false
+            }),
+            output_schema: None,
+            annotations: Some(ToolAnnotations {
+                read_only_hint: Some(true),
+                ..ToolAnnotations::default()
+            }),
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { self.read(&input, ctx).await })
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+}
+
+impl fmt::Debug for OutputReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputReader")
+            .field("max_characters", &self.max_characters)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Reads an optional number; `None` when it is something else.
+fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
+    match input.get(name) {
+        None | Some(Value::Null) => Some(default),
+        Some(value) => value.as_u64().map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
+    }
+}
+
+fn retry(hint: &str) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::ModelRetry(format!("arguments of `{}`: {hint}", OutputReader::NAME)))
+}

@@ -1,0 +1,109 @@
+//! [`OutputSpiller`]: stores long outputs, and shows the model their beginning and a handle.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+
+use super::OutputReader;
+use crate::middleware::{Next, ToolCall, ToolMiddleware};
+use crate::output_store::OutputStore;
+use crate::text;
+
+/// Stores long outputs, and shows the model their beginning and a handle, by which it reads the rest
+/// in pieces: as [`OutputFormatter`](super::OutputFormatter) does, without losing anything.
+///
+/// Register its [`reader`](Self::reader) too: that is the tool by which the model reads on. All
+/// texts of an output are stored as one, a line each; images stay, and so does structured content,
+/// which the model does not see. If the store fails, the output is cut and says so.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use neuron_tool::{MemoryOutputStore, ToolRegistry};
+/// use neuron_tool::builtin::OutputSpiller;
+///
+/// let spiller = OutputSpiller::new(MemoryOutputStore::new(), 10_000);
+///
+/// let mut registry = ToolRegistry::new();
+/// registry.register_dyn(Arc::new(spiller.reader()));
+/// registry.add_middleware(spiller);
+/// ```
+#[derive(Clone)]
+pub struct OutputSpiller {
+    store: Arc<dyn OutputStore>,
+    max_characters: usize,
+}
+
+impl OutputSpiller {
+    /// Stores outputs of more than so many characters.
+    #[must_use]
+    pub fn new(store: impl OutputStore + 'static, max_characters: usize) -> Self {
+        Self { store: Arc::new(store), max_characters }
+    }
+
+    /// Returns the tool that reads what was stored, in pieces of as many characters.
+    #[must_use]
+    pub fn reader(&self) -> OutputReader {
+        OutputReader::new(self.store.clone(), self.max_characters)
+    }
+
+    async fn spill(&self, mut output: ToolOutput, ctx: &ToolContext) -> ToolOutput {
+        if text::characters_of(&output.content) <= self.max_characters {
+            return output;
+        }
+        let texts = output.content.iter().filter_map(|item| match item {
+            ContentItem::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        let whole = texts.collect::<Vec<_>>().join("\n");
+        let shown = text::first(&whole, self.max_characters).to_owned();
+        let total = whole.chars().count();
+        let rest = match self.store.put(whole, ctx).await {
+            Ok(handle) => format!(
+                "read on with the tool `{}`, handle `{handle}`, offset {}",
+                OutputReader::NAME,
+                self.max_characters
+            ),
+            Err(error) => {
+                tracing::warn!(%error, "a long output could not be stored; it is cut");
+                "the rest could not be stored".into()
+            }
+        };
+        let notice = format!(
+            "\n[the first {} of {total} characters are shown; {rest}]",
+            self.max_characters
+        );
+        let mut text = Some(shown + &notice);
+        output.content.retain_mut(|item| match item {
+            ContentItem::Text(place) => text.take().map(|text| *place = text).is_some(),
+            _ => true,
+        });
+        output
+    }
+}
+
+impl ToolMiddleware for OutputSpiller {
+    fn process<'a>(
+        &'a self,
+        call: &'a ToolCall,
+        ctx: &'a ToolContext,
+        next: Next<'a>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            // A piece with its notice may be longer than a piece.
+            let is_reader = next.definition().name == OutputReader::NAME;
+            let output = next.run(call, ctx).await?;
+            Ok(if is_reader { output } else { self.spill(output, ctx).await })
+        })
+    }
+}
+
+impl fmt::Debug for OutputSpiller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutputSpiller")
+            .field("max_characters", &self.max_characters)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! `ToolCache`, under a paused clock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_tool::ToolRegistry;
+use neuron_tool::builtin::ToolCache;
+use neuron_types::{ToolContext, ToolEffect, ToolError, ToolOutput};
+use serde_json::{Value, json};
+
+use crate::support::{async_tool, definition, registry};
+
+/// Tools of every effect that answer with how many calls there were, after a moment.
+fn counting(cache: ToolCache) -> ToolRegistry {
+    let count = Arc::new(AtomicUsize::new(0));
+    let tool = |name, effect| {
+        let count = count.clone();
+        async_tool(definition(name), effect, move |input, _| {
+            let count = count.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                if let Some(waits) = input["waits"].as_u64() {
+                    tokio::time::sleep(Duration::from_secs(waits)).await;
+                }
+                match input["end"].as_str() {
+                    Some("fail") => Err(ToolError::ModelRetry("again".into())),
+                    Some("error") => Ok(ToolOutput::error(count.to_string())),
+                    _ => Ok(ToolOutput::text(count.to_string())),
+                }
+            })
+        })
+    };
+    let mut registry = registry([
+        tool("pure", ToolEffect::Pure),
+        tool("other", ToolEffect::Pure),
+        tool("idempotent", ToolEffect::Idempotent),
+        tool("once", ToolEffect::AtMostOnce),
+    ]);
+    registry.add_middleware(cache);
+    registry
+}
+
+fn cache() -> ToolCache {
+    ToolCache::new(Duration::from_secs(60))
+}
+
+fn ctx(session_id: &str, run_id: &str, idempotency_key: &str) -> ToolContext {
+    ToolContext {
+        session_id: session_id.into(),
+        run_id: run_id.into(),
+        idempotency_key: idempotency_key.into(),
+        ..ToolContext::default()
+    }
+}
+
+async fn call(registry: &ToolRegistry, name: &str, input: Value, ctx: &ToolContext) -> String {
+    match registry.execute(name, input, ctx).await {
+        Ok(output) => output.content[0].to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pure_tools_answer_the_same_arguments_from_the_cache_within_one_run() {
+    let registry = counting(cache());
+    let here = ctx("s", "r", "");
+    for (name, input, ctx, expected) in [
+        ("pure", json!({ "a": 1, "b": { "c": 2, "d": 3 } }), &here, "0"),
+        // The order of the keys means nothing.
+        ("pure", json!({ "b": { "d": 3, "c": 2 }, "a": 1 }), &here, "0"),
+        ("pure", json!({ "a": 2 }), &here, "1"),
+        ("other", json!({ "a": 2 }), &here, "2"),
+        ("pure", json!({ "a": 2 }), &ctx("s", "r2", ""), "3"),
+        ("pure", json!({ "a": 2 }), &ctx("s2", "r", ""), "4"),
+        ("pure", json!({ "a": 2 }), &ctx("s", "r", "key"), "1"),
+        ("pure", json!([1, 2]), &here, "5"),
+        ("pure", json!([2, 1]), &here, "6"),
+    ] {
+        assert_eq!(call(&registry, name, input.clone(), ctx).await, expected, "{input}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outputs_are_kept_for_so_long_and_errors_never() {
+    let registry = counting(cache());
+    let ctx = ctx("s", "r", "");
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
+    tokio::time::advance(Duration::from_millis(59_999)).await;
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
+    let error = json!({ "end": "error" });
+    assert_eq!(call(&registry, "pure", error.clone(), &ctx).await, "2");
+    assert_eq!(call(&registry, "pure", error, &ctx).await, "3");
+    assert_eq!(call(&registry, "pure", json!({ "end": "fail" }), &ctx).await, "again");
+    assert_eq!(call(&registry, "pure", json!({ "end": "fail" }), &ctx).await, "again");
+    assert_eq!(call(&registry, "other", json!({}), &ctx).await, "6");
+}
+
+/// A file that was written was read as it had been.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_may_change_something_makes_the_cache_forget_what_was_read() {
+    for changer in ["once", "idempotent"] {
+        let registry = counting(cache());
+        let ctx = ctx("s", "r", "key");
+        assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
+        assert_eq!(call(&registry, changer, json!({}), &ctx).await, "1");
+        assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
+        assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "2");
+
+        // Read while the other changes it, and before it does, but finished afterwards.
+        let changes = call(&registry, changer, json!({ "waits": 2, "n": 1 }), &ctx);
+        let reads = async {
+            assert_eq!(call(&registry, "pure", json!({ "waits": 1 }), &ctx).await, "4");
+            assert_eq!(call(&registry, "pure", json!({ "waits": 1 }), &ctx).await, "4");
+        };
+        futures_util::join!(changes, reads);
+        assert_eq!(call(&registry, "pure", json!({ "waits": 1 }), &ctx).await, "5");
+
+        let reads = call(&registry, "pure", json!({ "waits": 9 }), &ctx);
+        let changes = call(&registry, changer, json!({ "n": 2 }), &ctx);
+        futures_util::join!(reads, changes);
+        assert_eq!(call(&registry, "pure", json!({ "waits": 9 }), &ctx).await, "8");
+
+        // A call that was dropped may have changed something as well.
+        let mut dropped = Box::pin(call(&registry, changer, json!({ "waits": 1, "n": 3 }), &ctx));
+        assert!(futures_util::poll!(&mut dropped).is_pending());
+        assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "10");
+        drop(dropped);
+        assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "11");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idempotent_tools_answer_further_attempts_of_one_call_and_others_run() {
+    let registry = counting(cache());
+    for (name, key, expected) in [
+        ("idempotent", "k1", "0"),
+        ("idempotent", "k1", "0"),
+        ("idempotent", "k2", "1"),
+        ("once", "k1", "2"),
+        ("once", "k1", "3"),
+        // What others change does not matter to it.
+        ("idempotent", "k1", "0"),
+        ("idempotent", "", "4"),
+        ("idempotent", "", "5"),
+    ] {
+        assert_eq!(call(&registry, name, json!({}), &ctx("s", "r", key)).await, expected, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_oldest_outputs_make_room() {
+    let registry = counting(cache().with_max_entries(2));
+    let ctx = ctx("s", "r", "");
+    for (input, expected) in [(1, "0"), (2, "1"), (1, "0"), (3, "2"), (2, "1"), (1, "3"), (3, "2")]
+    {
+        assert_eq!(call(&registry, "pure", json!(input), &ctx).await, expected);
+    }
+    let registry = counting(cache().with_max_entries(0));
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
+    assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
+}

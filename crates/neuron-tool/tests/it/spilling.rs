@@ -1,0 +1,202 @@
+//! `OutputSpiller`, its reader, and the store in memory.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use neuron_tool::builtin::{OutputReader, OutputSpiller};
+use neuron_tool::{MemoryOutputStore, OutputPiece, OutputStore, ToolRegistry};
+use neuron_types::{
+    ContentItem, ImageSource, ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{registry, run, shown, tool};
+
+fn text(text: &str) -> ContentItem {
+    ContentItem::Text(text.into())
+}
+
+fn image() -> ContentItem {
+    ContentItem::Image { source: ImageSource::Url { url: "https://a/b.png".into() } }
+}
+
+/// A tool that returns this, and the reader.
+fn spilling(content: Vec<ContentItem>, limit: usize) -> ToolRegistry {
+    let output = ToolOutput { content, structured_content: Some(json!(7)), is_error: true };
+    with_store(output, MemoryOutputStore::new(), limit)
+}
+
+fn with_store(output: ToolOutput, store: impl OutputStore + 'static, limit: usize) -> ToolRegistry {
+    let spiller = OutputSpiller::new(store, limit);
+    let mut registry = registry([tool("t", move |_| Ok(output.clone()))]);
+    registry.register_dyn(Arc::new(spiller.reader()));
+    registry.add_middleware(spiller);
+    registry
+}
+
+async fn read(registry: &ToolRegistry, input: Value) -> String {
+    shown(&run(registry, "read_output", input).await)
+}
+
+#[tokio::test]
+async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
+    let content = vec![image(), text("äöü 123"), image(), text("456 789"), text("!")];
+    let registry = spilling(content, 6);
+    let output = run(&registry, "t", json!({})).await.unwrap();
+    let notice = "äöü 12\n[the first 6 of 17 characters are shown; read on with the tool \
+                  `read_output`, handle `output-1`, offset 6]";
+    assert_eq!(
+        output,
+        ToolOutput {
+            content: vec![image(), text(notice), image()],
+            structured_content: Some(json!(7)),
+            is_error: true,
+        }
+    );
+    for (input, expected) in [
+        (json!({}), "3\n456 \n[characters 6 to 12 of 17; read on with offset 12]"),
+        (json!({ "offset": 12 }), "789\n!\n[characters 12 to 17 of 17; this is the end]"),
+        (json!({ "offset": 0 }), "äöü 12\n[characters 0 to 6 of 17; read on with offset 6]"),
+        (
+            json!({ "offset": 1, "characters": 2 }),
+            "öü\n[characters 1 to 3 of 17; read on with offset 3]",
+        ),
+        (
+            json!({ "offset": 1, "characters": 9999 }),
+            "öü 123\n[characters 1 to 7 of 17; read on with offset 7]",
+        ),
+        (
+            json!({ "offset": 17 }),
+            "retry: arguments of `read_output`: `$.offset`: 17 is not before the end; the output \
+             has 17 characters",
+        ),
+        (
+            json!({ "offset": "6" }),
+            "retry: arguments of `read_output`: `$.offset`: expected a number of characters, zero \
+             or more",
+        ),
+        (
+            json!({ "characters": -1 }),
+            "retry: arguments of `read_output`: `$.characters`: expected a number of characters, \
+             zero or more",
+        ),
+        (
+            json!({ "handle": "output-2" }),
+            "retry: arguments of `read_output`: `$.handle`: there is no output `output-2` any \
+             more, or there never was",
+        ),
+        (
+            json!({ "handle": null }),
+            "retry: arguments of `read_output`: `$.handle`: expected the handle of an output, a \
+             string",
+        ),
+    ] {
+        let mut whole = json!({ "handle": "output-1", "offset": 6 });
+        for (name, value) in input.as_object().unwrap() {
+            whole[name] = value.clone();
+        }
+        assert_eq!(read(&registry, whole).await, expected, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn a_short_output_is_left_alone() {
+    let content = vec![text("123"), image(), text("456")];
+    let output = run(&spilling(content.clone(), 6), "t", json!({})).await.unwrap();
+    assert_eq!(output.content, content);
+}
+
+#[tokio::test]
+async fn an_output_that_cannot_be_stored_is_cut_and_says_so() {
+    struct Full;
+    impl OutputStore for Full {
+        fn put<'a>(
+            &'a self,
+            _: String,
+            _: &'a ToolContext,
+        ) -> WasmBoxedFuture<'a, Result<String, ToolError>> {
+            Box::pin(async { Err(ToolError::ExecutionFailed("disk full".into())) })
+        }
+        fn read<'a>(
+            &'a self,
+            _: &'a str,
+            _: usize,
+            _: usize,
+            _: &'a ToolContext,
+        ) -> WasmBoxedFuture<'a, Result<Option<OutputPiece>, ToolError>> {
+            Box::pin(async { Err(ToolError::ExecutionFailed("disk gone".into())) })
+        }
+    }
+    let registry = with_store(ToolOutput::text("1234"), Full, 2);
+    assert_eq!(
+        shown(&run(&registry, "t", json!({})).await),
+        "12\n[the first 2 of 4 characters are shown; the rest could not be stored]"
+    );
+    assert_eq!(read(&registry, json!({ "handle": "x" })).await, "execution failed: disk gone");
+}
+
+#[tokio::test]
+async fn what_one_session_stored_no_other_reads() {
+    let store = MemoryOutputStore::new();
+    let ctx = |session: &str| ToolContext { session_id: session.into(), ..Default::default() };
+    let handle = store.put("secret".into(), &ctx("a")).await.unwrap();
+    for (session, is_found) in [("a", true), ("b", false), ("", false)] {
+        let piece = store.read(&handle, 0, 9, &ctx(session)).await.unwrap();
+        assert_eq!(piece.is_some(), is_found);
+    }
+}
+
+#[tokio::test]
+async fn the_oldest_texts_make_room_and_the_last_stays() {
+    let store = MemoryOutputStore::new().with_max_bytes(10);
+    let ctx = ToolContext::default();
+    let mut handles = Vec::new();
+    for text in ["12345", "12345", "1", "12345678901234567890"] {
+        handles.push(store.put(text.into(), &ctx).await.unwrap());
+        let found = handles.iter().filter(|handle| {
+            store.read(handle, 0, 1, &ctx).now_or_never().unwrap().unwrap().is_some()
+        });
+        let expected = match handles.len() {
+            1 => 1,
+            2 | 3 => 2,
+            _ => 1,
+        };
+        assert_eq!(found.count(), expected, "{handles:?}");
+    }
+    assert!(store.read(&handles[3], 0, 1, &ctx).await.unwrap().is_some());
+    assert_eq!(handles, ["output-1", "output-2", "output-3", "output-4"]);
+}
+
+#[test]
+fn the_reader_reads_only_and_its_schema_names_the_longest_piece() {
+    let registry = spilling(vec![], 500);
+    let definition = registry.definition(OutputReader::NAME).unwrap();
+    assert_eq!(definition.input_schema["properties"]["characters"]["maximum"], 500);
+    assert_eq!(registry.get(OutputReader::NAME).unwrap().effect(), ToolEffect::Pure);
+}
+
+proptest! {
+    #[test]
+    fn the_pieces_put_together_are_the_whole(whole in "\\PC{1,40}", limit in 0_usize..12) {
+        let registry = spilling(vec![text(&whole)], limit);
+        let output = run(&registry, "t", json!({})).now_or_never().unwrap().unwrap();
+        let total = whole.chars().count();
+        if total <= limit {
+            prop_assert_eq!(output.content, [text(&whole)]);
+            return Ok(());
+        }
+        let mut read = String::new();
+        let mut offset = 0;
+        while offset < total {
+            let input = json!({ "handle": "output-1", "offset": offset });
+            let output = run(&registry, "read_output", input).now_or_never().unwrap().unwrap();
+            let shown = output.content[0].to_string();
+            let (piece, _) = shown.rsplit_once("\n[").unwrap();
+            prop_assert!((1..=limit.max(1)).contains(&piece.chars().count()));
+            offset += piece.chars().count();
+            read.push_str(piece);
+        }
+        prop_assert_eq!(read, whole);
+    }
+}
