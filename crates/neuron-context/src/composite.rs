@@ -96,6 +96,10 @@ impl ContextStrategy for CompositeStrategy {
         self.counter.estimate_request(request)
     }
 
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
     async fn compact_request(
         &self,
         request: &CompletionRequest,

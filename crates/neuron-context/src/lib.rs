@@ -31,6 +31,8 @@
 //! | [`SummarizationStrategy`] | lets a model summarise old messages |
 //! | [`CompositeStrategy`] | applies several, one after another |
 //! | [`TokenCounter`] | estimates tokens without a tokenizer |
+//! | [`SystemInjector`] | reminds the model of its instructions |
+//! | [`PersistentContext`] | puts a system prompt together from sections |
 //!
 //! All strategies keep the history valid, the message that started the run, and messages that are
 //! [pinned](neuron_types::Message::pinned). Where a compaction has done what it can, another changes
@@ -45,6 +47,9 @@ mod sliding_window;
 mod summarization;
 mod tool_result_clearing;
 
+mod persistent_context;
+mod system_injector;
+
 mod corrected;
 mod history;
 mod token_counter;
@@ -53,7 +58,9 @@ mod token_counter;
 mod test_history;
 
 pub use composite::CompositeStrategy;
+pub use persistent_context::{ContextSection, PersistentContext};
 pub use sliding_window::SlidingWindowStrategy;
 pub use summarization::SummarizationStrategy;
+pub use system_injector::{InjectionTrigger, SystemInjector};
 pub use token_counter::TokenCounter;
 pub use tool_result_clearing::ToolResultClearingStrategy;

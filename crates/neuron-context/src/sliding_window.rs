@@ -108,6 +108,10 @@ impl ContextStrategy for SlidingWindowStrategy {
         self.counter.estimate_request(request)
     }
 
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
     async fn compact_request(
         &self,
         request: &CompletionRequest,

@@ -187,6 +187,10 @@ impl<P: Provider> ContextStrategy for SummarizationStrategy<P> {
         self.counter.estimate_request(request)
     }
 
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
     async fn compact_request(
         &self,
         request: &CompletionRequest,

@@ -120,6 +120,10 @@ impl ContextStrategy for ToolResultClearingStrategy {
         self.counter.estimate_request(request)
     }
 
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
     async fn compact_request(
         &self,
         request: &CompletionRequest,

@@ -11,6 +11,7 @@ use neuron_types::{
 };
 
 use crate::compaction::KnownSize;
+use crate::reminders::Reminders;
 use crate::run_state::RunState;
 use crate::sink::Quiet;
 use crate::{AgentLoopBuilder, AgentStream, LoopConfig, StepIterator};
@@ -38,6 +39,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) total_usage: TokenUsage,
     /// How large the conversation was when that was last known.
     pub(crate) size: Option<KnownSize>,
+    /// What is said to the model in the middle of a conversation.
+    pub(crate) reminders: Reminders,
     /// Whether the request's definitions are out of date.
     pub(crate) tools_changed: bool,
 }
@@ -75,6 +78,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             runs: 0,
             total_usage: TokenUsage::default(),
             size: None,
+            reminders: Reminders::default(),
             tools_changed: true,
         }
     }

@@ -4,10 +4,11 @@ use std::fmt;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, ContextStrategy, Durability, DurableContext, Message, ObservabilityHook, Provider,
-    SystemPrompt, UsageLimits,
+    BoxedHook, ContextStrategy, Durability, DurableContext, Injector, Message, ObservabilityHook,
+    Provider, SystemBlock, SystemPrompt, UsageLimits,
 };
 
+use crate::reminders::Reminders;
 use crate::{AgentLoop, LoopConfig};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
@@ -20,6 +21,8 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     durability: Option<D>,
     config: LoopConfig,
     messages: Vec<Message>,
+    injectors: Vec<Box<dyn Injector>>,
+    persistent: Vec<SystemPrompt>,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
@@ -32,6 +35,8 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
             durability: None,
             config: LoopConfig::default(),
             messages: Vec::new(),
+            injectors: Vec::new(),
+            persistent: Vec::new(),
         }
     }
 }
@@ -46,6 +51,21 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// Sets the instructions for the model. Default: none.
     pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
         self.config.system_prompt = prompt.into();
+        self
+    }
+
+    /// Adds to the instructions for the model, after [`system_prompt`](Self::system_prompt) and what
+    /// was added before: sections from several sources, say. No compaction touches them.
+    pub fn persistent_context(mut self, context: impl Into<SystemPrompt>) -> Self {
+        self.persistent.push(context.into());
+        self
+    }
+
+    /// Adds what reminds the model of something while the conversation goes on. It is asked before
+    /// each call of the model, and what it says becomes a system message at the end of the
+    /// conversation. A compaction keeps the newest of equal ones.
+    pub fn injector(mut self, injector: impl Injector + 'static) -> Self {
+        self.injectors.push(Box::new(injector));
         self
     }
 
@@ -106,17 +126,43 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             durability: Some(context),
             config: self.config,
             messages: self.messages,
+            injectors: self.injectors,
+            persistent: self.persistent,
         }
     }
 
     /// Builds the agent.
     #[must_use]
-    pub fn build(self) -> AgentLoop<P, C, D> {
+    pub fn build(mut self) -> AgentLoop<P, C, D> {
+        for context in self.persistent {
+            self.config.system_prompt = joined(self.config.system_prompt, context);
+        }
         let mut agent =
             AgentLoop::assemble(self.provider, self.context, self.tools, self.config, self.hooks);
         agent.durability = self.durability;
         agent.set_messages(self.messages);
+        agent.reminders = Reminders::new(self.injectors);
         agent
+    }
+}
+
+/// One prompt after another. A prompt in blocks keeps them: they may end cached prefixes.
+fn joined(first: SystemPrompt, second: SystemPrompt) -> SystemPrompt {
+    let blocks = |prompt| match prompt {
+        SystemPrompt::Text(text) => vec![SystemBlock { text, cache_control: None }],
+        SystemPrompt::Blocks(blocks) => blocks,
+    };
+    match (first, second) {
+        (first, second) if second.is_empty() => first,
+        (first, second) if first.is_empty() => second,
+        (SystemPrompt::Text(first), SystemPrompt::Text(second)) => {
+            SystemPrompt::Text(format!("{first}\n\n{second}"))
+        }
+        (first, second) => {
+            let mut joined = blocks(first);
+            joined.extend(blocks(second));
+            SystemPrompt::Blocks(joined)
+        }
     }
 }
 

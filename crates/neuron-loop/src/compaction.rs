@@ -39,9 +39,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 
     /// What the next call of the model sends: what the provider reported last, with an estimate of
-    /// what came after; at first an estimate of all.
+    /// what came after; an estimate of all at first, and for strategies that count something else.
     pub(crate) fn current_tokens(&self) -> usize {
-        let known = self.size.and_then(|size| {
+        let size = self.size.filter(|_| self.context.counts_tokens());
+        let known = size.and_then(|size| {
             let later = self.request.messages.get(size.messages..)?;
             let estimate = if later.is_empty() { 0 } else { self.context.token_estimate(later) };
             Some(size.tokens.saturating_add(estimate))
@@ -94,7 +95,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let compacted = scopes.run(or_cancelled(ctx, work)).await;
         let compacted = compacted.and_then(|(messages, usage)| {
             self.add_usage(&usage);
-            Ok(checked(messages)?)
+            Ok(checked(self.reminders.newest_only(messages))?)
         });
         let messages = match compacted {
             Ok(messages) => messages,
@@ -103,7 +104,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 return Err(error);
             }
         };
-        let old_estimate = self.context.estimate_request(&self.request);
+        let old_estimate = match self.context.counts_tokens() {
+            true => self.context.estimate_request(&self.request),
+            false => old_tokens,
+        };
         let old_messages = std::mem::replace(&mut self.request.messages, messages);
         let new_estimate = self.context.estimate_request(&self.request);
         let messages = std::mem::replace(&mut self.request.messages, old_messages);

@@ -116,6 +116,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             // Again: compacting may have cost tokens.
             limits::before_call(&self.config, &self.run)?;
+            self.remind(ctx);
             let response = self.call_model(ctx, sink).await?;
             if let Some(step) = self.take_answer(response, ctx, sink).await? {
                 return Ok(step);

@@ -68,6 +68,7 @@ mod config;
 mod compaction;
 mod engine;
 mod model_call;
+mod reminders;
 mod run_state;
 mod tool_batch;
 mod tool_results;

@@ -29,6 +29,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let checked = answered.and_then(|response| {
             self.run.turns += 1;
+            self.reminders.turns += 1;
             self.add_usage(&response.usage);
             check_answer(&response.message)?;
             Ok(response)

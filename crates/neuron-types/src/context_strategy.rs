@@ -19,9 +19,8 @@ use crate::{
 ///   [pinned](Message::pinned).
 /// - An error leaves the history as it was: the strategy works on a copy.
 /// - The loop asks for an estimate at the top of each turn and again after a compaction, by
-///   [`estimate_request`](Self::estimate_request). It corrects the estimate by the usage that the
-///   provider reported last, so [`should_compact`](Self::should_compact) sees a count that may
-///   differ from the strategy's own.
+///   [`estimate_request`](Self::estimate_request). If the strategy
+///   [counts tokens](Self::counts_tokens), what the provider reported last corrects it.
 ///
 /// # Example
 ///
@@ -87,6 +86,13 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
         self.token_estimate(&request.messages)
     }
 
+    /// Whether estimates are in the tokens that providers report, so that a report may correct them:
+    /// the size of the conversation is then what the provider reported last, and an estimate of the
+    /// messages that came later. Provided: no, the strategy's own estimate is all that counts.
+    fn counts_tokens(&self) -> bool {
+        false
+    }
+
     /// Makes the messages of a request shorter, and reports the tokens that this took. The loop
     /// calls this one. Provided: [`compact_with_usage`](Self::compact_with_usage) of a copy.
     ///
@@ -148,6 +154,10 @@ impl ContextStrategy for BoxedStrategy {
         self.0.estimate_request_dyn(request)
     }
 
+    fn counts_tokens(&self) -> bool {
+        self.0.counts_tokens_dyn()
+    }
+
     async fn compact_request(
         &self,
         request: &CompletionRequest,
@@ -169,6 +179,7 @@ trait StrategyDyn: WasmCompatSend + WasmCompatSync {
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
     fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize;
+    fn counts_tokens_dyn(&self) -> bool;
     fn compact_request_dyn<'a>(
         &'a self,
         request: &'a CompletionRequest,
@@ -198,6 +209,10 @@ impl<C: ContextStrategy> StrategyDyn for C {
 
     fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize {
         self.estimate_request(request)
+    }
+
+    fn counts_tokens_dyn(&self) -> bool {
+        self.counts_tokens()
     }
 
     fn compact_request_dyn<'a>(

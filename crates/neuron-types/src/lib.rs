@@ -26,7 +26,7 @@
 //! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
 //! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
-//! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`] |
+//! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`], [`Injector`] |
 //! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
 //! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`], [`SessionStorage`] |
 //! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
@@ -62,6 +62,7 @@ mod context_strategy;
 mod durable;
 mod durable_provider;
 mod hook;
+mod injector;
 mod scope;
 mod session;
 
@@ -81,6 +82,7 @@ pub use error::{
     ProviderError, RegistryError, SandboxError, StorageError, StreamError, ToolError,
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook};
+pub use injector::{InjectionPoint, Injector};
 pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };

@@ -214,7 +214,7 @@ async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_n
             run(way, &mut agent, &ToolContext::default()).await.unwrap();
             assert_eq!(log.count("compacted"), tried, "{way:?}");
             let announced = if shortens { tried } else { 0 };
-            assert_eq!(hook.log.count("Compacted"), announced, "{way:?}");
+            assert_eq!(hook.log.count("Compacted 100 100"), announced, "{way:?}");
         }
     }
 }

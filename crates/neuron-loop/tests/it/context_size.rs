@@ -50,6 +50,10 @@ impl ContextStrategy for Noting {
     fn estimate_request(&self, request: &CompletionRequest) -> usize {
         100 + self.token_estimate(&request.messages)
     }
+
+    fn counts_tokens(&self) -> bool {
+        true
+    }
 }
 
 fn unchanged(messages: &[Message]) -> Vec<Message> {
@@ -221,4 +225,29 @@ async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
+}
+
+#[tokio::test]
+async fn a_strategy_that_counts_something_else_is_not_corrected() {
+    /// Counts messages.
+    struct Messages(Log);
+    impl ContextStrategy for Messages {
+        fn should_compact(&self, _: &[Message], token_count: usize) -> bool {
+            self.0.push(token_count.to_string());
+            false
+        }
+        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            Ok(messages)
+        }
+        fn token_estimate(&self, messages: &[Message]) -> usize {
+            messages.len()
+        }
+    }
+    let log = Log::default();
+    let replies = [calls([json!({})]).usage(usage(5_000, 70)), Reply::text("done")];
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Messages(log.clone()))
+        .tools(registry(&Log::default()))
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(log.lines(), ["1", "3"]);
 }

@@ -9,6 +9,7 @@ mod executors;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod reminders;
 mod scopes;
 mod steps;
 mod streaming;

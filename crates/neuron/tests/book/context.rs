@@ -1,9 +1,14 @@
-//! Context management: the trait, the sliding window, the counter, server-side compaction.
+//! Context management: the trait, the strategies, the counter, injection, persistent context, and
+//! server-side compaction.
 
 use std::future::Future;
 
 use neuron_context::strategies::BoxedStrategy;
-use neuron_context::{SlidingWindowStrategy, TokenCounter};
+use neuron_context::{
+    CompositeStrategy, ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy,
+    SummarizationStrategy, SystemInjector, TokenCounter, ToolResultClearingStrategy,
+};
+use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, ContextEdit, ContextError, ContextManagement,
     ContextStrategy, DocumentSource, ImageSource, Message, Role, ToolDefinition,
@@ -73,20 +78,140 @@ impl ContextStrategy for KeepLast {
     }
 }
 
-/// The part of "CompositeStrategy" that exists: strategies behind one type.
-#[tokio::test]
-async fn boxed_strategies_stand_in_one_list() {
-    let strategies = vec![
-        BoxedStrategy::new(KeepLast),
-        BoxedStrategy::new(SlidingWindowStrategy::new(10, 100_000)),
-    ];
-    let messages = vec![Message::user("1"), Message::assistant("2")];
-    let mut lengths = Vec::new();
-    for strategy in &strategies {
-        assert!(!strategy.should_compact(&messages, 2));
-        lengths.push(strategy.compact(messages.clone()).await.unwrap().len());
+fn call(id: &str) -> Message {
+    let (id, input) = (id.into(), json!({ "path": "a.txt" }));
+    let content = vec![ContentBlock::ToolUse { id, name: "read".into(), input }];
+    Message { role: Role::Assistant, content }
+}
+
+fn result(id: &str, text: &str) -> Message {
+    let content = vec![ContentItem::Text(text.into())];
+    let content =
+        vec![ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error: false }];
+    Message { role: Role::User, content }
+}
+
+/// A question, three calls of a tool with long results, and the answer.
+fn work() -> Vec<Message> {
+    let long = "x".repeat(4_000);
+    let mut messages = vec![Message::user("Compare the files.")];
+    for id in ["1", "2", "3"] {
+        messages.extend([call(id), result(id, &long)]);
     }
-    assert_eq!(lengths, [1, 2]);
+    messages.push(Message::assistant("They are equal."));
+    messages
+}
+
+/// "ToolResultClearingStrategy"
+#[tokio::test]
+async fn old_results_are_cleared_and_keep_their_ids() {
+    // Keep the 2 most recent tool results intact, clear older ones
+    let strategy = ToolResultClearingStrategy::new(2, 100_000);
+    assert!(!strategy.should_compact(&[], 100_000));
+    assert!(strategy.should_compact(&[], 100_001));
+    let mut expected = work();
+    expected[2] = result("1", "[tool result cleared]");
+    assert_eq!(strategy.compact(work()).await.unwrap(), expected);
+}
+
+/// "SummarizationStrategy"
+#[tokio::test]
+async fn old_messages_become_one_summary() {
+    let provider = ScriptedProvider::new([Reply::text("Two files were read.")]);
+    let asked = provider.clone();
+    // Summarize old messages, keep the 5 most recent verbatim
+    let strategy = SummarizationStrategy::new(provider, 5, 100_000);
+    assert!(!strategy.should_compact(&[], 100_000));
+    assert!(strategy.should_compact(&[], 100_001));
+    let compacted = strategy.compact(work()).await.unwrap();
+    let summary = Message::user("[Summary of earlier conversation]\nTwo files were read.");
+    assert_eq!(compacted[0], Message::user("Compare the files."));
+    assert_eq!(compacted[1], summary);
+    assert_eq!(compacted[2..], work()[3..]);
+    assert_eq!(asked.calls(), 1, "an additional call of the model");
+    let prompt = serde_json::to_string(&asked.requests()[0].system).unwrap();
+    for part in ["concisely", "key information", "decisions made", "tool call results"] {
+        assert!(prompt.contains(part), "{prompt}");
+    }
+}
+
+/// "CompositeStrategy"
+#[tokio::test]
+async fn strategies_are_chained_until_the_budget_is_met() {
+    let strategy = CompositeStrategy::new(
+        vec![
+            // First: clear old tool results (cheap, often sufficient)
+            BoxedStrategy::new(ToolResultClearingStrategy::new(2, 100_000)),
+            // Second: drop old messages if still over budget
+            BoxedStrategy::new(SlidingWindowStrategy::new(10, 100_000)),
+        ],
+        100_000,
+    );
+    assert!(strategy.should_compact(&[], 100_001));
+
+    let chain = |max_tokens| {
+        CompositeStrategy::new(
+            vec![
+                BoxedStrategy::new(ToolResultClearingStrategy::new(2, max_tokens)),
+                BoxedStrategy::new(SlidingWindowStrategy::new(4, max_tokens)),
+                BoxedStrategy::new(KeepLast),
+            ],
+            max_tokens,
+        )
+    };
+    let cleared = ToolResultClearingStrategy::new(2, 0).compact(work()).await.unwrap();
+    assert_eq!(chain(2_500).compact(work()).await.unwrap(), cleared, "the first was enough");
+    let windowed = chain(1_500).compact(work()).await.unwrap();
+    assert_eq!(windowed.len(), 4, "then the second: {windowed:?}");
+}
+
+/// "SystemInjector"
+#[test]
+fn reminders_come_by_turns_and_tokens() {
+    let mut injector = SystemInjector::new();
+
+    // Remind the model to be concise every 5 turns
+    injector.add_rule(InjectionTrigger::EveryNTurns(5), "Reminder: keep responses concise.".into());
+
+    // Warn when context is getting large
+    injector.add_rule(
+        InjectionTrigger::OnTokenThreshold(50_000),
+        "Context is getting long. Summarize when possible.".into(),
+    );
+
+    // Check each turn -- returns a Vec of triggered content strings
+    let check = |turn_number: usize, token_count: usize| {
+        let injections: Vec<String> = injector.check(turn_number, token_count);
+        injections
+    };
+    let (concise, long) =
+        ("Reminder: keep responses concise.", "Context is getting long. Summarize when possible.");
+    assert_eq!(check(5, 60_000), [concise, long]);
+    assert_eq!(check(10, 100), [concise]);
+    assert_eq!(check(7, 60_000), [long]);
+    assert!(check(7, 100).is_empty());
+}
+
+/// "PersistentContext"
+#[test]
+fn sections_are_rendered_as_printed() {
+    let mut ctx = PersistentContext::new();
+    ctx.add_section(ContextSection {
+        label: "Role".into(),
+        content: "You are a senior Rust engineer.".into(),
+        priority: 0, // lower = rendered first
+    });
+    ctx.add_section(ContextSection {
+        label: "Output rules".into(),
+        content: "Always include code examples.".into(),
+        priority: 10,
+    });
+
+    let system_prompt = ctx.render();
+    assert_eq!(
+        system_prompt,
+        "## Role\nYou are a senior Rust engineer.\n\n## Output rules\nAlways include code examples."
+    );
 }
 
 #[test]

@@ -140,6 +140,8 @@ async fn a_turn_follows_the_lifecycle() {
             "should_compact",
             "compact",
             "token_estimate",
+            // Whether that was enough.
+            "should_compact",
             "ContextCompaction",
             "PreLlmCall",
             "PostLlmCall",

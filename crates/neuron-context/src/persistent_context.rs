@@ -1,0 +1,108 @@
+//! Sections of a system prompt, from several sources.
+
+use neuron_types::SystemPrompt;
+
+/// One section of a [`PersistentContext`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContextSection {
+    /// Its heading.
+    pub label: String,
+    /// Its text.
+    pub content: String,
+    /// Its place: lower comes first.
+    pub priority: usize,
+}
+
+/// Sections that are rendered as one text, for the system prompt of a whole conversation: no
+/// compaction touches it.
+///
+/// # Example
+///
+/// ```
+/// use neuron_context::{ContextSection, PersistentContext};
+///
+/// let mut context = PersistentContext::new();
+/// context.add_section(ContextSection {
+///     label: "Rules".into(),
+///     content: "Always include code examples.".into(),
+///     priority: 10,
+/// });
+/// context.add_section(ContextSection {
+///     label: "Role".into(),
+///     content: "You are a senior Rust engineer.".into(),
+///     priority: 0,
+/// });
+/// assert_eq!(
+///     context.render(),
+///     "## Role\nYou are a senior Rust engineer.\n\n## Rules\nAlways include code examples."
+/// );
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PersistentContext {
+    sections: Vec<ContextSection>,
+}
+
+impl PersistentContext {
+    /// Starts without sections.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a section, after those of the same priority.
+    pub fn add_section(&mut self, section: ContextSection) {
+        self.sections.push(section);
+    }
+
+    /// Renders the sections in order: a heading and the content each, with an empty line between
+    /// them.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut sections: Vec<_> = self.sections.iter().collect();
+        // Keeps the order of those that are equal.
+        sections.sort_by_key(|section| section.priority);
+        let rendered: Vec<_> = sections
+            .into_iter()
+            .map(|section| format!("## {}\n{}", section.label, section.content))
+            .collect();
+        rendered.join("\n\n")
+    }
+}
+
+impl From<PersistentContext> for SystemPrompt {
+    fn from(context: PersistentContext) -> Self {
+        Self::Text(context.render())
+    }
+}
+
+impl From<&PersistentContext> for SystemPrompt {
+    fn from(context: &PersistentContext) -> Self {
+        Self::Text(context.render())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(sections: &[(&str, &str, usize)], expected: &str) {
+        let mut context = PersistentContext::new();
+        for (label, content, priority) in sections {
+            let (label, content) = ((*label).into(), (*content).into());
+            context.add_section(ContextSection { label, content, priority: *priority });
+        }
+        assert_eq!(context.render(), expected);
+        assert_eq!(SystemPrompt::from(&context), SystemPrompt::from(expected));
+        assert_eq!(SystemPrompt::from(context), SystemPrompt::from(expected));
+    }
+
+    #[test]
+    fn sections_are_rendered_by_priority_and_then_in_order() {
+        check(&[], "");
+        check(&[("A", "a", 5)], "## A\na");
+        check(&[("A", "a", 5), ("B", "b", 1)], "## B\nb\n\n## A\na");
+        check(&[("A", "a", 1), ("B", "b", 1), ("C", "c", 0)], "## C\nc\n\n## A\na\n\n## B\nb");
+        check(&[("A", "1\n2\n", 0), ("B", "", 0)], "## A\n1\n2\n\n\n## B\n");
+    }
+}

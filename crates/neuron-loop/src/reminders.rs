@@ -1,0 +1,81 @@
+//! What is said to the model in the middle of a conversation, and how often it stands there.
+
+use std::collections::HashSet;
+
+use neuron_types::{
+    ContextStrategy, DurableContext, InjectionPoint, Injector, Message, Provider, Role,
+    SessionState, ToolContext,
+};
+
+use crate::AgentLoop;
+
+/// Who decides what is said, and what was.
+#[derive(Default)]
+pub(crate) struct Reminders {
+    injectors: Vec<Box<dyn Injector>>,
+    /// What was said so far.
+    said: HashSet<String>,
+    /// The answered calls of the model over all runs.
+    pub(crate) turns: usize,
+}
+
+impl Reminders {
+    pub(crate) fn new(injectors: Vec<Box<dyn Injector>>) -> Self {
+        Self { injectors, ..Self::default() }
+    }
+
+    /// Of equal reminders only the newest: strategies keep all system messages, so that over a long
+    /// conversation they would crowd out the rest.
+    pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {
+        let mut seen = HashSet::new();
+        let mut is_newest = |message: &Message| {
+            let text = message.text();
+            message.role != Role::System
+                || message.is_pinned()
+                || !self.said.contains(&text)
+                || seen.insert(text)
+        };
+        let keep: Vec<bool> = messages.iter().rev().map(&mut is_newest).collect();
+        let kept = messages.into_iter().zip(keep.into_iter().rev());
+        kept.filter_map(|(message, keep)| keep.then_some(message)).collect()
+    }
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Asks the injectors before a call of the model.
+    pub(crate) fn remind(&mut self, ctx: &ToolContext) {
+        let ends_with_answer =
+            self.request.messages.last().is_some_and(|last| last.role == Role::Assistant);
+        // A turn that the provider paused goes on where it stopped.
+        if self.reminders.injectors.is_empty() || ends_with_answer {
+            return;
+        }
+        let given = ctx.extensions.get::<SessionState>();
+        let state = given.cloned().unwrap_or_else(|| SessionState {
+            cwd: ctx.cwd.clone(),
+            token_usage: self.total_usage.clone(),
+            event_count: self.reminders.turns as u64,
+            ..SessionState::default()
+        });
+        let messages = &self.request.messages;
+        let point =
+            InjectionPoint::new(self.reminders.turns, self.current_tokens(), &state, messages);
+        let injectors = self.reminders.injectors.iter();
+        let contents: Vec<String> =
+            injectors.flat_map(|injector| injector.injections(&point)).collect();
+        for content in contents.into_iter().filter(|content| !content.is_empty()) {
+            let message = Message::system(content.as_str());
+            // A call that failed is made again, with what was said for it.
+            let unanswered = self
+                .request
+                .messages
+                .iter()
+                .rev()
+                .take_while(|other| other.role != Role::Assistant);
+            if !unanswered.into_iter().any(|other| *other == message) {
+                self.request.messages.push(message);
+                self.reminders.said.insert(content);
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What injectors say, where it stands, and how often.
+
+use neuron_context::{
+    ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
+};
+use neuron_loop::{AgentLoop, LoopConfig};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    CacheControl, InjectionPoint, Injector, Message, ProviderError, Role, SessionState, StopReason,
+    SystemBlock, SystemPrompt, ToolContext,
+};
+use serde_json::json;
+
+use crate::support::*;
+
+fn injector(rules: impl IntoIterator<Item = (InjectionTrigger, &'static str)>) -> SystemInjector {
+    let mut injector = SystemInjector::new();
+    for (trigger, content) in rules {
+        injector.add_rule(trigger, content.into());
+    }
+    injector
+}
+
+/// Where the system messages stand: their texts, and a dot for each other message.
+fn marks(messages: &[Message]) -> String {
+    let mark = |message: &Message| match message.role {
+        Role::System => format!("({})", message.text()),
+        _ => ".".into(),
+    };
+    messages.iter().map(mark).collect()
+}
+
+#[tokio::test]
+async fn reminders_stand_at_the_end_and_what_was_sent_before_stays() {
+    for way in WAYS {
+        let replies = (0..5).map(|_| calls([json!({})])).chain([Reply::text("done")]);
+        let setup = setup(replies);
+        let builder =
+            setup.builder.injector(injector([(InjectionTrigger::EveryNTurns(2), "brief")]));
+        let mut agent = builder.build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(marks(agent.messages()), ".....(brief)....(brief)...", "{way:?}");
+        let requests = setup.provider.requests();
+        assert_eq!(marks(&requests[2].messages), ".....(brief)");
+        for pair in requests.windows(2) {
+            assert!(pair[1].messages.starts_with(&pair[0].messages), "{way:?}");
+        }
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn turns_count_over_all_runs() {
+    let setup = setup(["1", "2", "3"]);
+    let mut agent =
+        setup.builder.injector(injector([(InjectionTrigger::EveryNTurns(2), "brief")])).build();
+    for _ in 0..3 {
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+    }
+    assert_eq!(marks(agent.messages()), ".....(brief).");
+}
+
+#[tokio::test]
+async fn a_threshold_is_said_once_while_the_model_sees_it() {
+    let replies = (0..4).map(|_| calls([json!({})])).chain([Reply::text("done")]);
+    let setup = setup(replies);
+    // From the second turn on.
+    let rule = (InjectionTrigger::OnTokenThreshold(15), "long");
+    let mut agent = setup.builder.injector(injector([rule])).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(marks(agent.messages()), "...(long).......");
+}
+
+#[tokio::test]
+async fn functions_see_the_session() {
+    let in_srv = |state: &SessionState| {
+        state.cwd.starts_with("/srv")
+            && state.event_count == 1
+            && state.token_usage.input_tokens > 0
+    };
+    let rule = || (InjectionTrigger::Custom(Box::new(in_srv)), "careful");
+    let ctx = ToolContext { cwd: "/srv/a".into(), ..Default::default() };
+    let first = setup([calls([json!({})]), Reply::text("done")]);
+    let mut agent = first.builder.injector(injector([rule()])).build();
+    agent.run_text("go", &ctx).await.unwrap();
+    assert_eq!(marks(agent.messages()), "...(careful).");
+
+    let mut ctx = ToolContext::default();
+    let custom = [("mode".to_owned(), json!("strict"))].into();
+    ctx.extensions.insert(SessionState { custom, ..Default::default() });
+    let is_strict = |state: &SessionState| state.custom.get("mode") == Some(&json!("strict"));
+    let rule = (InjectionTrigger::Custom(Box::new(is_strict)), "strict");
+    let mut agent = setup(["done"]).builder.injector(injector([rule])).build();
+    agent.run_text("go", &ctx).await.unwrap();
+    assert_eq!(marks(agent.messages()), ".(strict).", "the session that the caller gave");
+}
+
+#[tokio::test]
+async fn of_equal_reminders_a_compaction_keeps_the_newest() {
+    let replies = (0..8).map(|_| calls([json!({})])).chain([Reply::text("done")]);
+    let provider = ScriptedProvider::new(replies);
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 70))
+        .tools(registry(&Log::default()))
+        .messages(vec![Message::system("rules")])
+        .injector(injector([(InjectionTrigger::EveryNTurns(1), "brief")]))
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let most = provider
+        .requests()
+        .iter()
+        .map(|request| marks(&request.messages))
+        .max_by_key(|marks| marks.matches("brief").count());
+    assert!(most.clone().unwrap().matches("brief").count() < 6, "{most:?}");
+    assert_eq!(agent.messages()[0], Message::system("rules"), "others stay");
+    check_valid(agent.messages());
+}
+
+#[tokio::test]
+async fn a_call_that_failed_is_made_again_with_one_reminder() {
+    struct Always;
+    impl Injector for Always {
+        fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
+            vec![format!("turn {}", point.turn), String::new()]
+        }
+    }
+    let down = ProviderError::ServiceUnavailable("529".into());
+    let setup = setup([
+        Reply::error(down),
+        Reply::text("paused").stop_reason(StopReason::PauseTurn),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.injector(Always).build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap_err();
+    agent.run_text("again", &ctx).await.unwrap();
+    assert_eq!(marks(agent.messages()), ".(turn 0)...", "and a paused turn is not interrupted");
+}
+
+#[tokio::test]
+async fn a_persistent_context_follows_the_system_prompt() {
+    let context = || {
+        let mut context = PersistentContext::new();
+        let (label, content) = ("Role".into(), "You are terse.".into());
+        context.add_section(ContextSection { label, content, priority: 0 });
+        context
+    };
+    let setup1 = setup(["done"]);
+    // Given before the prompt, and before the whole configuration, all the same.
+    let mut agent = setup1
+        .builder
+        .persistent_context(context())
+        .persistent_context("Be kind.")
+        .config(LoopConfig { system_prompt: "You calculate.".into(), ..Default::default() })
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let expected = "You calculate.\n\n## Role\nYou are terse.\n\nBe kind.";
+    assert_eq!(setup1.provider.requests()[0].system, Some(expected.into()));
+
+    let block = |text: &str, cache_control| SystemBlock { text: text.into(), cache_control };
+    let first = vec![block("You calculate.", Some(CacheControl::default()))];
+    let setup2 = setup(["done"]);
+    let mut agent =
+        setup2.builder.system_prompt(first.clone()).persistent_context(context()).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let blocks = [first, vec![block("## Role\nYou are terse.", None)]].concat();
+    assert_eq!(setup2.provider.requests()[0].system, Some(SystemPrompt::Blocks(blocks)));
+
+    let setup3 = setup(["done"]);
+    let mut agent = setup3.builder.persistent_context(PersistentContext::new()).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(setup3.provider.requests()[0].system, None);
+}
