@@ -79,3 +79,25 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_what_was_said_the_newest_stays_and_of_everything_else_all() {
+        let reminders =
+            Reminders { said: HashSet::from(["brief".to_owned()]), ..Default::default() };
+        let system = |texts: &[&str]| -> Vec<Message> {
+            let message = |text: &&str| match text.strip_suffix('!') {
+                Some(text) => Message::system(text).pinned(),
+                None => Message::system(*text),
+            };
+            texts.iter().map(message).collect()
+        };
+        let kept = reminders.newest_only(system(&["rules", "brief", "brief!", "rules", "brief"]));
+        assert_eq!(kept, system(&["rules", "brief!", "rules", "brief"]));
+        let said_by_others = vec![Message::user("brief"), Message::assistant("brief")];
+        assert_eq!(reminders.newest_only(said_by_others.clone()), said_by_others);
+    }
+}

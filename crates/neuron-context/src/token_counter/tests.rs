@@ -55,6 +55,14 @@ fn tools_count_their_name_description_and_schema() {
 }
 
 #[test]
+fn a_pin_takes_no_tokens() {
+    let message = Message::user("12345678");
+    let counter = TokenCounter::new();
+    assert_eq!(counter.estimate_message(&message), 6);
+    assert_eq!(counter.estimate_message(&message.pinned()), 6);
+}
+
+#[test]
 fn a_request_counts_its_system_prompt_and_its_tools() {
     let counter = TokenCounter::new();
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };

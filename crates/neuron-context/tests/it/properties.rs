@@ -225,6 +225,11 @@ enum Kind {
 }
 
 impl Kind {
+    /// Whether it works on every history, and not only on one beyond a budget.
+    fn applies(&self) -> bool {
+        !matches!(self, Self::Composite(..))
+    }
+
     fn build(&self) -> BoxedStrategy {
         match self {
             Self::Window(window, mark) => {
@@ -401,6 +406,27 @@ proptest! {
         let unseen = before.last().is_some_and(has_result);
         if !has_pins && !unseen {
             prop_assert_eq!(new.iter().filter(is_cleared).count(), whole);
+        }
+    }
+
+    #[test]
+    fn an_old_fault_is_repaired(
+        before in conversation(),
+        kind in strategy(),
+        lost in prop::collection::vec(any::<prop::sample::Index>(), 1..4),
+    ) {
+        let mut before = before;
+        for index in lost {
+            let index = index.index(before.len());
+            // The first message of the user stays, and what waits for results at the end.
+            let first = before.iter().position(|message| message.role == Role::User);
+            if Some(index) > first && index + 1 < before.len() {
+                before.remove(index);
+            }
+        }
+        let after = compact(&kind.build(), &before);
+        if transcript::validate(&answered(&before)).is_ok() || kind.applies() {
+            prop_assert_eq!(transcript::validate(&answered(&after)), Ok(()));
         }
     }
 

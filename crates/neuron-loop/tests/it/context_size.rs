@@ -153,6 +153,44 @@ async fn after_a_compaction_the_correction_stays() {
     assert_eq!(strategy.seen(), [110, 1_010, 3_000, 2_600]);
 }
 
+#[tokio::test]
+async fn what_a_compaction_left_counts_until_the_provider_reports_again() {
+    let strategy = Noting::new(2_800, halved);
+    let replies = [
+        calls([json!({})]).usage(usage(1_000, 0)),
+        calls([json!({})]).usage(usage(2_990, 0)),
+        calls([json!({})]).usage(usage(0, 0)),
+        Reply::text("done"),
+    ];
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+        .tools(registry(&Log::default()))
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    // Asked again right after the compaction, and then with two messages more.
+    assert_eq!(strategy.seen(), [110, 1_010, 3_000, 2_600, 2_600 + 20]);
+}
+
+#[tokio::test]
+async fn a_budget_that_was_reached_after_all_counts_again() {
+    // Only a long conversation can be made short enough.
+    let strategy = Noting::new(500, |messages| match messages.len() {
+        ..7 => halved(messages),
+        _ => messages[..1].to_vec(),
+    });
+    let replies = [400, 1_000, 600, 750, 600]
+        .map(|tokens| calls([json!({})]).usage(usage(tokens, 0)))
+        .into_iter()
+        .chain([Reply::text("done")]);
+    let hook = Recorder::default();
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+        .tools(registry(&Log::default()))
+        .hook(hook.clone())
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    // At 610 after the first, in vain, nothing is tried; at 610 after the second, it is.
+    assert_eq!(strategy.seen(), [110, 410, 1_010, 875, 760, 492, 610]);
+}
+
 /// Counts warnings that name the budget.
 #[derive(Clone, Default)]
 struct Warnings(Log);

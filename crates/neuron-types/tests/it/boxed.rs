@@ -1,8 +1,8 @@
 //! Strategies and embedding providers behind a pointer.
 
 use neuron_types::{
-    BoxedEmbeddingProvider, BoxedStrategy, ContextError, ContextStrategy, EmbeddingError,
-    EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, TokenUsage,
+    BoxedEmbeddingProvider, BoxedStrategy, CompletionRequest, ContextError, ContextStrategy,
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, TokenUsage,
 };
 
 /// Keeps `0` messages, and reports that it took tokens.
@@ -29,6 +29,23 @@ impl ContextStrategy for Keep {
         messages.len() * 10
     }
 
+    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+        5 + self.token_estimate(&request.messages)
+    }
+
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+
+    async fn compact_request(
+        &self,
+        request: &CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let usage = TokenUsage { input_tokens: token_count, ..Default::default() };
+        Ok((self.compact(request.messages.clone()).await?, usage))
+    }
+
     async fn compact_with_usage(
         &self,
         messages: Vec<Message>,
@@ -50,6 +67,10 @@ async fn a_boxed_strategy_forwards_every_method() {
         assert_eq!(strategy.compact(messages()).await.unwrap(), kept);
         let (compacted, usage) = strategy.compact_with_usage(messages()).await.unwrap();
         assert_eq!((&compacted[..], usage), (&kept[..], one_token()));
+        let request = CompletionRequest { messages: messages(), ..Default::default() };
+        assert_eq!((strategy.estimate_request(&request), strategy.counts_tokens()), (25, true));
+        let (compacted, usage) = strategy.compact_request(&request, 7).await.unwrap();
+        assert_eq!((&compacted[..], usage.input_tokens), (&kept[..], 7));
         let error = strategy.compact(vec![]).await.unwrap_err();
         assert_eq!(error.to_string(), "compaction failed: nothing to keep");
         assert_eq!(format!("{strategy:?}"), "BoxedStrategy { .. }");
