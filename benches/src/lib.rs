@@ -1,6 +1,7 @@
 //! What the benchmarks share: the work that is measured, each beside the same by hand as its floor.
 
 pub mod floor;
+pub mod middleware;
 pub mod turn;
 
 pub mod request;

@@ -1,0 +1,22 @@
+//! What a layer of middleware allocates. Counts, not times: they are the same on every machine.
+
+use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_through, registry};
+use neuron_benches::turn::Echo;
+use neuron_types::ToolContext;
+
+// One test: the counter counts for the whole process.
+#[test]
+fn a_layer_allocates_its_own_future_and_a_call_without_layers_nothing_more_than_the_tool() {
+    let (call, ctx) = (call(), ToolContext::default());
+    let by_hand = allocations(call_by_hand(&Echo, &call, &ctx, 100)).unwrap();
+    let through = LAYERS.map(|layers| {
+        let registry = registry(layers);
+        allocations(call_through(&registry, &call, &ctx, 100)).unwrap()
+    });
+    println!("100 calls by hand {by_hand}, through {LAYERS:?} layers {through:?}");
+    for (layers, count) in LAYERS.into_iter().zip(through) {
+        // With the first layer comes the place where a panic in the tool is caught.
+        let own = if layers == 0 { 0 } else { layers + 1 };
+        assert_eq!(count, by_hand + 100 * own, "{layers} layers");
+    }
+}
