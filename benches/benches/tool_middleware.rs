@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("| layers | a call | per layer | allocations |");
     println!("|---|---:|---:|---:|");
     let compare = |work: &dyn Fn()| {
-        Comparison::of(options.rounds(), work, &|| {
+        Comparison::of(options.rounds(), work, || {
             runtime.block_on(call_through(&without, &call, &ctx, CALLS)).ok();
         })
     };
