@@ -1,5 +1,6 @@
 //! Writing a request's JSON straight from the borrow, with the caller's own fields merged in.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use neuron_types::ProviderError;
@@ -160,6 +161,27 @@ impl Serialize for Shortest {
         }
         serializer.serialize_f64(number.to_string().parse().unwrap_or_else(|_| number.into()))
     }
+}
+
+/// A tool's arguments, for vendors that take only objects.
+#[derive(Debug, Clone, Copy)]
+pub struct ObjectInput<'a>(pub &'a Value);
+
+impl Serialize for ObjectInput<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Object(fields) => fields.serialize(serializer),
+            Value::Null => serializer.serialize_map(Some(0))?.end(),
+            other => serializer.collect_map([("input", other)]),
+        }
+    }
+}
+
+/// The caller's own fields as an object, sorted, so that the same request gives the same bytes.
+#[must_use]
+pub fn sorted_extra(extra: &HashMap<String, Value>) -> Value {
+    let extra: BTreeMap<&String, &Value> = extra.iter().collect();
+    Value::Object(extra.into_iter().map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 //! The same request always gives the same bytes, and `messages` comes last: between compactions the
 //! body of a turn begins as that of the turn before, which is what prompt caches need.
 
-use neuron_http::{Fields, Shortest, write_json};
+use neuron_http::{Fields, ObjectInput, Shortest, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
     DocumentSource, ImageSource, Message, ProviderError, ReasoningEffort, ResponseFormat, Role,
     SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
-use serde::ser::{SerializeMap, SerializeSeq};
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
@@ -367,7 +367,7 @@ enum Block<'a> {
     ToolUse {
         id: &'a str,
         name: &'a str,
-        input: Input<'a>,
+        input: ObjectInput<'a>,
     },
     ToolResult {
         tool_use_id: &'a str,
@@ -404,7 +404,7 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Thinking { thinking, signature } => Block::Thinking { thinking, signature },
         ContentBlock::RedactedThinking { data } => Block::RedactedThinking { data },
         ContentBlock::ToolUse { id, name, input } => {
-            Block::ToolUse { id: ids.of(id), name, input: Input(input) }
+            Block::ToolUse { id: ids.of(id), name, input: ObjectInput(input) }
         }
         ContentBlock::ToolResult { tool_use_id, content, is_error } => Block::ToolResult {
             tool_use_id: ids.of(tool_use_id),
@@ -418,19 +418,6 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, ids),
         _ => return None,
     })
-}
-
-/// A tool's arguments: the API takes only objects.
-struct Input<'a>(&'a Value);
-
-impl Serialize for Input<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Object(fields) => fields.serialize(serializer),
-            Value::Null => serializer.serialize_map(Some(0))?.end(),
-            other => serializer.collect_map([("input", other)]),
-        }
-    }
 }
 
 /// What a tool returned. Of an error the API takes only texts, and at least one.

@@ -1,12 +1,9 @@
 //! Embeddings: texts to the API's JSON, and its JSON to vectors.
 //! <https://docs.ollama.com/api/embed>
 
-use std::collections::BTreeMap;
-
-use neuron_http::{Secret, write_json};
+use neuron_http::{Secret, sorted_extra, write_json};
 use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::error::{self, ErrorBody};
 use crate::models::NOMIC_EMBED_TEXT;
@@ -33,10 +30,7 @@ pub(crate) fn write(
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
     let options = settings.options()?;
-    // Sorted, so that the same request gives the same bytes.
-    let extra: BTreeMap<&String, &Value> = request.extra.iter().collect();
-    let extra = extra.into_iter().map(|(key, value)| (key.clone(), value.clone()));
-    let extra = Value::Object(extra.collect());
+    let extra = sorted_extra(&request.extra);
     write_json(Some(&extra), |fields| {
         fields.entry("model", model_of(request))?;
         fields.some("dimensions", request.dimensions)?;

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use neuron_http::ObjectInput;
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, SystemPrompt,
 };
@@ -262,7 +263,7 @@ enum Call<'a> {
 #[derive(Serialize)]
 struct Function<'a> {
     name: &'a str,
-    arguments: Arguments<'a>,
+    arguments: ObjectInput<'a>,
 }
 
 fn call(block: &ContentBlock) -> Option<Call<'_>> {
@@ -272,22 +273,9 @@ fn call(block: &ContentBlock) -> Option<Call<'_>> {
     }
     match sent(block)? {
         ContentBlock::ToolUse { id, name, input } => {
-            Some(Call::Ours { id, function: Function { name, arguments: Arguments(input) } })
+            Some(Call::Ours { id, function: Function { name, arguments: ObjectInput(input) } })
         }
         _ => None,
-    }
-}
-
-/// A tool's arguments: the API takes only objects.
-struct Arguments<'a>(&'a Value);
-
-impl Serialize for Arguments<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Value::Object(fields) => fields.serialize(serializer),
-            Value::Null => serializer.serialize_map(Some(0))?.end(),
-            other => serializer.collect_map([("input", other)]),
-        }
     }
 }
 

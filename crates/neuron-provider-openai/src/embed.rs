@@ -2,10 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use neuron_http::{Secret, write_json};
+use neuron_http::{Secret, sorted_extra, write_json};
 use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, ProviderError};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::error::{self, ApiError};
 use crate::lenient;
@@ -23,11 +22,7 @@ pub(crate) fn write(
         "" => default_model,
         model => model,
     };
-    // Sorted, so that equal requests have equal bytes.
-    let mut extra: Vec<_> = request.extra.iter().collect();
-    extra.sort_unstable_by_key(|(key, _)| key.as_str());
-    let extra = extra.into_iter().map(|(key, value)| (key.clone(), value.clone()));
-    let extra = Value::Object(extra.collect());
+    let extra = sorted_extra(&request.extra);
     write_json(Some(&extra), |fields| {
         fields.entry("model", model)?;
         fields.some("dimensions", request.dimensions)?;
@@ -135,7 +130,7 @@ impl WireVector {
 mod tests {
     use std::collections::HashMap;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
