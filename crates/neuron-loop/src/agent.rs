@@ -2,14 +2,17 @@
 
 use std::fmt;
 use std::future::{Future, ready};
+use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, BoxedHook, CompletionRequest, ContentBlock, ContextStrategy, Durability,
-    DurableContext, LoopError, Message, ObservabilityHook, Provider, Role, TokenUsage, ToolContext,
+    AgentResult, ApprovalDecisions, ApprovalError, BoxedHook, CompletionRequest, ContentBlock,
+    ContextStrategy, Durability, DurableContext, LoopError, Message, ObservabilityHook,
+    PendingApproval, PendingCall, PermissionPolicy, Provider, Role, TokenUsage, ToolContext,
     WasmCompatSend, transcript,
 };
 
+use crate::approval;
 use crate::compaction::KnownSize;
 use crate::reminders::Reminders;
 use crate::run_state::RunState;
@@ -33,6 +36,10 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) request: CompletionRequest,
     /// The current run, or the last.
     pub(crate) run: RunState,
+    /// Who decides which calls may run.
+    pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    /// The run waits for decisions on these calls; the conversation is in the request.
+    pub(crate) pending: Option<PendingApproval>,
     /// How many runs there have been.
     pub(crate) runs: usize,
     /// Over all runs.
@@ -75,6 +82,8 @@ impl<P, C, D> AgentLoop<P, C, D> {
             config,
             request: CompletionRequest { system, ..CompletionRequest::default() },
             run: RunState::default(),
+            policy: None,
+            pending: None,
             runs: 0,
             total_usage: TokenUsage::default(),
             size: None,
@@ -131,6 +140,32 @@ impl<P, C, D> AgentLoop<P, C, D> {
     /// system prompt is read only when the agent is built.
     pub fn config_mut(&mut self) -> &mut LoopConfig {
         &mut self.config
+    }
+
+    /// Returns the calls that need an approval before the run can go on.
+    #[must_use]
+    pub fn pending_calls(&self) -> &[PendingCall] {
+        self.pending.as_ref().map_or(&[], |pending| &pending.calls)
+    }
+
+    /// Puts the agent where a run stopped with [`LoopError::ApprovalRequired`], in another process
+    /// perhaps: its conversation, its counters, and the calls that wait. Then
+    /// [`resume`](Self::resume) goes on.
+    ///
+    /// Build the agent as the one that stopped: the state holds neither tools nor settings.
+    ///
+    /// # Errors
+    ///
+    /// [`ApprovalError::UnsupportedVersion`], or [`ApprovalError::Malformed`] when the state does not
+    /// fit together; the agent is as before.
+    pub fn restore(&mut self, mut pending: PendingApproval) -> Result<(), ApprovalError> {
+        approval::check_whole(&pending)?;
+        self.request.messages = std::mem::take(&mut pending.messages);
+        self.run = approval::restored(&pending);
+        self.runs = pending.run_number + 1;
+        self.size = None;
+        self.pending = Some(pending);
+        Ok(())
     }
 
     /// Adds a hook, after those added before.
@@ -276,6 +311,85 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) -> StepIterator<'a, P, C, D> {
         self.begin(message, ctx);
         StepIterator::new(self, ctx)
+    }
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// Goes on with a run that stopped with [`LoopError::ApprovalRequired`], with what was decided on
+    /// the calls that wait: they run, are denied or get the result that was supplied, and then the
+    /// model is called again. The policy may still deny an approved call.
+    ///
+    /// The run's usage and limits go on where they were. Instead of resuming, [`run`](Self::run)
+    /// begins another run: then the calls stay unexecuted for good.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::Approval`] when the decisions do not fit: then nothing was executed, and the run
+    /// still waits. [`LoopError::ApprovalRequired`] when further calls need an approval. Else as
+    /// [`run`](Self::run).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run). Once a call has begun the decisions are used up.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use neuron_loop::AgentLoop;
+    /// # use neuron_types::*;
+    /// # fn ask_a_person(_: &PendingCall) -> bool { true }
+    /// # async fn example<P: Provider, C: ContextStrategy>(mut agent: AgentLoop<P, C>) -> Result<(), LoopError> {
+    /// let ctx = ToolContext::default();
+    /// let mut outcome = agent.run_text("Clean up the folder", &ctx).await;
+    /// while let Err(LoopError::ApprovalRequired(pending)) = outcome {
+    ///     let mut decisions = ApprovalDecisions::new();
+    ///     for waiting in &pending.calls {
+    ///         decisions = match ask_a_person(waiting) {
+    ///             true => decisions.approve(&waiting.call.id),
+    ///             false => decisions.deny(&waiting.call.id, "the user said no"),
+    ///         };
+    ///     }
+    ///     outcome = agent.resume(decisions, &ctx).await;
+    /// }
+    /// println!("{}", outcome?.response);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume(
+        &mut self,
+        decisions: ApprovalDecisions,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
+        let begun = self.begin_again(decisions);
+        async move {
+            begun?;
+            self.drive(ctx, &Quiet).await
+        }
+    }
+
+    /// [`resume`](Self::resume) as a stream of events.
+    pub fn resume_stream<'a>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
+        let begun = self.begin_again(decisions);
+        ready(AgentStream::new(|slot| async move {
+            begun?;
+            self.drive(ctx, &slot).await
+        }))
+    }
+
+    /// [`resume`](Self::resume) turn by turn. The calls on which was decided are the first turn.
+    pub fn resume_step<'a>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> StepIterator<'a, P, C, D> {
+        match self.begin_again(decisions) {
+            Ok(()) => StepIterator::new(self, ctx),
+            Err(error) => StepIterator::ended(self, ctx, error),
+        }
     }
 }
 

@@ -1,15 +1,16 @@
 //! Building an agent.
 
 use std::fmt;
+use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, ContextStrategy, Durability, DurableContext, Injector, Message, ObservabilityHook,
-    Provider, SystemBlock, SystemPrompt, UsageLimits,
+    PermissionPolicy, Provider, SystemBlock, SystemPrompt, UsageLimits,
 };
 
 use crate::reminders::Reminders;
-use crate::{AgentLoop, LoopConfig};
+use crate::{AgentLoop, LoopConfig, ToolErrorPolicy};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -23,6 +24,7 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     messages: Vec<Message>,
     injectors: Vec<Box<dyn Injector>>,
     persistent: Vec<SystemPrompt>,
+    policy: Option<Arc<dyn PermissionPolicy>>,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
@@ -37,6 +39,7 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
             messages: Vec::new(),
             injectors: Vec::new(),
             persistent: Vec::new(),
+            policy: None,
         }
     }
 }
@@ -87,6 +90,38 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Sets who decides which calls may run. It sees the whole call and the tool's definition, after
+    /// the hooks and before any middleware. A denied call is an error result for the model. A call on
+    /// which a person shall be asked is one as well, unless
+    /// [`pause_for_approval`](Self::pause_for_approval) is set. Default: all calls run.
+    pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
+        self.policy = Some(Arc::new(policy));
+        self
+    }
+
+    /// Sets whether the run stops with [`LoopError::ApprovalRequired`] when the policy wants a person
+    /// to be asked; see [`AgentLoop::resume`]. The calls of the same answer that need no approval run
+    /// before. Default: `false`.
+    ///
+    /// [`LoopError::ApprovalRequired`]: crate::LoopError::ApprovalRequired
+    pub fn pause_for_approval(mut self, pause: bool) -> Self {
+        self.config.pause_for_approval = pause;
+        self
+    }
+
+    /// Sets what a tool's failure means for the run. Default: it ends the run.
+    pub fn tool_errors(mut self, policy: ToolErrorPolicy) -> Self {
+        self.config.tool_errors = policy;
+        self
+    }
+
+    /// Limits how many calls of one answer run at the same time, with
+    /// [`parallel_tool_execution`](Self::parallel_tool_execution). Default: all of them.
+    pub fn max_parallel_tools(mut self, most: usize) -> Self {
+        self.config.max_parallel_tools = Some(most);
+        self
+    }
+
     /// Adds a hook, after those added before.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.hooks.push(BoxedHook::new(hook));
@@ -128,6 +163,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             messages: self.messages,
             injectors: self.injectors,
             persistent: self.persistent,
+            policy: self.policy,
         }
     }
 
@@ -140,6 +176,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         let mut agent =
             AgentLoop::assemble(self.provider, self.context, self.tools, self.config, self.hooks);
         agent.durability = self.durability;
+        agent.policy = self.policy;
         agent.set_messages(self.messages);
         agent.reminders = Reminders::new(self.injectors);
         agent

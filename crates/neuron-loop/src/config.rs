@@ -33,6 +33,20 @@ pub struct LoopConfig {
     /// tokio runtime (in a browser, for one) or with zero they are dropped at once; a tokio runtime
     /// must have its timer enabled.
     pub tool_grace: Duration,
+    /// With parallel tools: how many calls of an answer run at the same time; zero is as one.
+    /// Default: all of them.
+    pub max_parallel_tools: Option<usize>,
+    /// What a tool's failure means for the run. Default: it ends the run.
+    pub tool_errors: ToolErrorPolicy,
+    /// In how many turns in a row the calls of a tool may fail with something that the model sees,
+    /// and be tried again. One more ends the run with [`LoopError::Tool`](crate::LoopError::Tool). A
+    /// success starts the count anew; names that no tool has count together. Default: no limit.
+    pub tool_retry_limit: Option<usize>,
+    /// Whether the run stops with [`LoopError::ApprovalRequired`](crate::LoopError) when the
+    /// permission policy wants a person to be asked, until
+    /// [`AgentLoop::resume`](crate::AgentLoop::resume). Default: such a call is denied, and the model
+    /// sees why.
+    pub pause_for_approval: bool,
     /// With a durable context: the options for calls of the model.
     pub llm_activity: ActivityOptions,
     /// With a durable context: the options for tool calls.
@@ -47,8 +61,27 @@ impl Default for LoopConfig {
             parallel_tool_execution: false,
             usage_limits: None,
             tool_grace: Duration::from_secs(5),
+            max_parallel_tools: None,
+            tool_errors: ToolErrorPolicy::default(),
+            tool_retry_limit: None,
+            pause_for_approval: false,
             llm_activity: ActivityOptions::default(),
             tool_activity: ActivityOptions::default(),
         }
     }
+}
+
+/// What the failure of a tool means for the run. [`ToolError::ModelRetry`] is none: the model always
+/// sees it.
+///
+/// [`ToolError::ModelRetry`]: neuron_types::ToolError::ModelRetry
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ToolErrorPolicy {
+    /// It ends the run with [`LoopError::Tool`](crate::LoopError::Tool).
+    #[default]
+    EndRun,
+    /// The model sees it as an error result, and the run goes on: an unknown tool (with the names of
+    /// those that exist), arguments that do not fit or are no JSON, a denied or a failed call.
+    ReturnToModel,
 }

@@ -1,17 +1,19 @@
 //! The engine: one run, turn by turn. `run`, `run_stream` and `run_step` are drivers of it.
 
-use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, CompletionResponse, ContentBlock, ContextStrategy, DurableContext, DurableError,
-    HookEvent, LoopError, Message, OperationKind, Outcome, Provider, ProviderError, Role, Scopes,
-    StopReason, TokenUsage, ToolCall, ToolContext, ToolError,
+    AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
+    ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
+    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, TokenUsage, ToolCall,
+    ToolContext,
 };
 use serde_json::{Value, json};
 
 use crate::AgentLoop;
+use crate::approval::{self, Decided};
 use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
+use crate::permits::{Permits, has_invalid_arguments};
 use crate::run_state::RunState;
 use crate::sink::Sink;
 use crate::tool_batch::ToolBatch;
@@ -35,7 +37,16 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     pub(crate) fn begin(&mut self, message: Message, ctx: &ToolContext) {
         self.run = RunState::new(self.runs, ctx, self.durability.as_ref());
         self.runs += 1;
+        self.pending = None;
         self.add_message(message);
+    }
+
+    /// Lets the run that waits go on with what was decided.
+    pub(crate) fn begin_again(&mut self, decisions: ApprovalDecisions) -> Result<(), LoopError> {
+        let pending = self.pending.as_ref().ok_or(ApprovalError::NothingPending)?;
+        approval::check(pending, &decisions, &self.tools)?;
+        self.run.decisions = Some(decisions);
+        Ok(())
     }
 
     /// Runs to the end.
@@ -104,6 +115,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
+        if let Some(decisions) = self.run.decisions.take() {
+            return self.run_decided(decisions, ctx, sink).await;
+        }
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
@@ -173,14 +187,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         // Whatever a provider calls it, it is the answer.
         message.role = Role::Assistant;
-        let calls: Vec<ToolCall> = message
-            .tool_uses()
-            .map(|call| ToolCall {
-                id: call.id.to_owned(),
-                name: call.name.to_owned(),
-                input: call.input.clone(),
-            })
-            .collect();
+        let calls = approval::calls_of(&message);
         // Providers reject a message without content.
         if !message.content.is_empty() {
             self.request.messages.push(message);
@@ -195,6 +202,22 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             return Ok(Some(Step::Final(self.result(stop_reason))));
         }
         self.run.pauses = 0;
+        let invalid = calls.iter().any(|call| has_invalid_arguments(call, &self.tools));
+        if let Some(why) = calls_must_not_run(&stop_reason, invalid) {
+            ToolResults::open(&mut self.request.messages, &calls).because(why);
+            return Ok(Some(Step::Final(self.result(stop_reason))));
+        }
+        self.run_tools(calls, None, ctx, sink).await.map(Some)
+    }
+
+    /// Runs the tool calls of an answer, or those of them on which a person decided.
+    async fn run_tools<S: Sink>(
+        &mut self,
+        calls: Vec<ToolCall>,
+        decided: Option<Decided>,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<Step, LoopError> {
         let hooks = Hooks::new(
             &self.hooks,
             &self.run.id,
@@ -203,18 +226,29 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             &self.request.model,
             self.durability.as_ref(),
         );
-        let mut results = ToolResults::open(&mut self.request.messages, &calls);
-        let invalid = calls.iter().position(|call| has_invalid_arguments(call, &self.tools));
-        if let Some(why) = calls_must_not_run(&stop_reason, invalid.is_some()) {
-            results.because(why);
-            drop(results);
-            return Ok(Some(Step::Final(self.result(stop_reason))));
-        }
+        let rules = Permits {
+            policy: self.policy.as_ref(),
+            tools: &self.tools,
+            pause: self.config.pause_for_approval,
+            errors: self.config.tool_errors,
+        };
+        let messages = &mut self.request.messages;
+        let mut results = match &decided {
+            None => ToolResults::open(messages, &calls),
+            Some(decided) => ToolResults::reopen(messages, &calls, |id| decided.is_pending(id)),
+        };
         let allowed = cancel::check(ctx)
-            .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()))
-            .and_then(|()| check_arguments(&calls, invalid, &mut results));
-        let ran = match allowed {
-            Ok(()) => {
+            .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()));
+        let permits = allowed.and_then(|()| match &decided {
+            None => rules.of_answer(&calls).map_err(|(index, error)| {
+                let error = LoopError::Tool(error);
+                results.fail(index, &error);
+                error
+            }),
+            Some(decided) => Ok(decided.permits(&calls, &rules, &mut results)),
+        });
+        let ran = match permits {
+            Ok(permits) => {
                 let batch = ToolBatch {
                     tools: &self.tools,
                     hooks,
@@ -223,17 +257,48 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                     ctx,
                     sink,
                     run_number: self.run.number,
+                    permits: &permits,
                 };
                 batch.run(&mut results, &mut self.run.tool_calls).await
             }
             Err(error) => Err(error),
         };
+        let retries = self.config.tool_retry_limit;
+        let ran = ran.and_then(|()| self.run.failing.count(results.ran(), &self.tools, retries));
         if let Err(error) = ran {
             results.because_of(&error);
             return Err(error);
         }
+        let held = results.held();
         drop(results);
-        Ok(Some(Step::Tools { calls }))
+        if !held.is_empty() {
+            return Err(self.pause(held));
+        }
+        Ok(Step::Tools { calls })
+    }
+
+    /// Stops the run until a person has decided on the calls.
+    fn pause(&mut self, calls: Vec<PendingCall>) -> LoopError {
+        let mut pending = approval::waiting(&self.run, calls);
+        self.pending = Some(pending.clone());
+        pending.messages.clone_from(&self.request.messages);
+        LoopError::ApprovalRequired(Box::new(pending))
+    }
+
+    /// Runs the calls on which a person decided.
+    async fn run_decided<S: Sink>(
+        &mut self,
+        decisions: ApprovalDecisions,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<Step, LoopError> {
+        cancel::check(ctx)?;
+        let Some(pending) = self.pending.take() else {
+            return Err(ApprovalError::NothingPending.into());
+        };
+        let decided = Decided { calls: pending.calls, decisions };
+        let calls = decided.edited(approval::last_calls(&self.request.messages));
+        self.run_tools(calls, Some(decided), ctx, sink).await
     }
 
     fn result(&self, stop_reason: StopReason) -> AgentResult {
@@ -297,34 +362,4 @@ fn calls_must_not_run(stop_reason: &StopReason, cut_off: bool) -> Option<&'stati
         }
         _ => None,
     }
-}
-
-/// Whether a call's arguments were not JSON. A tool that takes an argument of the name that marks
-/// them is not meant.
-fn has_invalid_arguments(call: &ToolCall, tools: &ToolRegistry) -> bool {
-    if ToolCall::invalid_json(&call.input).is_none() {
-        return false;
-    }
-    let definition = tools.definition(&call.name);
-    let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
-    properties.and_then(|properties| properties.get("invalid_json")).is_none()
-}
-
-/// Rejects a batch in which the model wrote arguments that are not JSON.
-fn check_arguments(
-    calls: &[ToolCall],
-    invalid: Option<usize>,
-    results: &mut ToolResults<'_>,
-) -> Result<(), LoopError> {
-    let Some((index, call)) = invalid.and_then(|index| Some((index, calls.get(index)?))) else {
-        return Ok(());
-    };
-    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
-    // Nesting that is too deep ends here too: only the reason tells it from a slip.
-    let reason = serde_json::from_str::<Value>(raw).err();
-    let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();
-    let text = format!("the arguments of `{}` are not JSON{reason}: {raw}", call.name);
-    let error = LoopError::Tool(ToolError::InvalidInput(text));
-    results.fail(index, &error);
-    Err(error)
 }

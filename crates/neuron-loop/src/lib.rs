@@ -65,9 +65,12 @@ mod agent;
 mod builder;
 mod config;
 
+mod approval;
 mod compaction;
 mod engine;
+mod failing_turns;
 mod model_call;
+mod permits;
 mod reminders;
 mod run_state;
 mod tool_batch;
@@ -83,7 +86,7 @@ mod stream;
 
 pub use agent::AgentLoop;
 pub use builder::AgentLoopBuilder;
-pub use config::LoopConfig;
+pub use config::{LoopConfig, ToolErrorPolicy};
 pub use neuron_types::{AgentResult, LoopError};
 pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;

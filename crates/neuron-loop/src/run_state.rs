@@ -2,7 +2,9 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use neuron_types::{DurableContext, TokenUsage, ToolContext};
+use neuron_types::{ApprovalDecisions, DurableContext, TokenUsage, ToolContext};
+
+use crate::failing_turns::FailingTurns;
 
 /// What one run has used so far, and where it stands. Fresh for every run; readable after it.
 #[derive(Debug, Default)]
@@ -19,6 +21,10 @@ pub(crate) struct RunState {
     /// The tool calls that were started.
     pub(crate) tool_calls: usize,
     pub(crate) usage: TokenUsage,
+    /// How often in a row the calls of a tool failed.
+    pub(crate) failing: FailingTurns,
+    /// What was decided on the calls that wait, until they run.
+    pub(crate) decisions: Option<ApprovalDecisions>,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
     /// Whether the run was announced to the hooks, so that its end must be.

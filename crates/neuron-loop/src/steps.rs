@@ -97,6 +97,16 @@ impl<'a, P, C, D> StepIterator<'a, P, C, D> {
         Self { agent, ctx, results: Results::default(), progress: RunProgress::NotStarted }
     }
 
+    /// A run that could not go on.
+    pub(crate) fn ended(
+        agent: &'a mut AgentLoop<P, C, D>,
+        ctx: &'a ToolContext,
+        error: LoopError,
+    ) -> Self {
+        let progress = RunProgress::Ending { scopes: Scopes::default(), outcome: Err(error) };
+        Self { progress, ..Self::new(agent, ctx) }
+    }
+
     /// Returns the conversation so far.
     #[must_use]
     pub fn messages(&self) -> &[Message] {

@@ -15,7 +15,7 @@ use crate::sink::{Sink, Slot};
 ///
 /// Polling it is what runs the agent: a slow reader slows the run, its tools included, and dropping
 /// it stops the run with all that is under way. It ends with exactly one
-/// [`StreamEvent::RunComplete`] or [`StreamEvent::Error`].
+/// [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or [`StreamEvent::Error`].
 ///
 /// It borrows the agent until it is dropped: put it in a block, or `drop` it, before the agent is
 /// used again.
@@ -37,6 +37,7 @@ impl<'a> AgentStream<'a> {
         let engine = Box::pin(async move {
             let last = match run.await {
                 Ok(result) => StreamEvent::RunComplete(Box::new(result)),
+                Err(LoopError::ApprovalRequired(pending)) => StreamEvent::ApprovalRequired(pending),
                 Err(error) => StreamEvent::Error(error.into()),
             };
             sink.emit(last).await;

@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 use std::future::Future;
-use std::ops::Range;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,16 +10,17 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, DurableError, HookEvent, LoopError, OperationKind, Outcome, StreamEvent,
-    ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    DurableContext, DurableError, HookEvent, LoopError, OperationKind, Outcome, PendingCall,
+    ResumedApproval, StreamEvent, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::LoopConfig;
 use crate::cancel::{self, or_cancelled};
 use crate::hooks::Hooks;
+use crate::permits::{self, Permit};
 use crate::sink::Sink;
 use crate::tool_results::ToolResults;
+use crate::{LoopConfig, ToolErrorPolicy};
 
 /// What running the tool calls of one answer needs.
 pub(crate) struct ToolBatch<'a, D, S> {
@@ -32,12 +32,15 @@ pub(crate) struct ToolBatch<'a, D, S> {
     pub(crate) sink: &'a S,
     /// Which of the agent's runs this is.
     pub(crate) run_number: usize,
+    /// What is to happen with each call.
+    pub(crate) permits: &'a [Permit],
 }
 
 type Ran = Result<ToolOutput, LoopError>;
 
 impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
-    /// Runs the calls and records what became of them; `started` counts those that were started.
+    /// Runs the calls that have no result and records what became of them; `started` counts those
+    /// that were started.
     ///
     /// # Errors
     ///
@@ -48,18 +51,46 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         results: &mut ToolResults<'_>,
         started: &mut usize,
     ) -> Result<(), LoopError> {
-        let count = results.calls().len();
-        if self.config.parallel_tool_execution && count > 1 {
-            return self.run_together(0..count, results, started).await;
+        for (index, permit) in self.permits.iter().enumerate() {
+            if let Permit::Hold(pending) = permit {
+                results.hold(index, pending.clone());
+            }
         }
-        for index in 0..count {
+        for group in self.groups(results) {
             cancel::check(self.ctx)?;
-            match self.durability {
-                Some(_) => self.run_together(index..index + 1, results, started).await?,
-                None => self.run_alone(index, results, started).await?,
+            match (group.as_slice(), self.durability) {
+                (&[index], None) => self.run_alone(index, results, started).await?,
+                _ => self.run_together(group, results, started).await?,
             }
         }
         Ok(())
+    }
+
+    /// The calls to run, in order, in groups that may run at the same time.
+    fn groups(&self, results: &ToolResults<'_>) -> Vec<Vec<usize>> {
+        // An engine runs all that it is given at once.
+        let most = self.durability.and_then(|_| self.most_at_once()).unwrap_or(usize::MAX);
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        let mut open = false;
+        for (index, call) in results.calls().iter().enumerate() {
+            if !results.is_open(index) {
+                continue;
+            }
+            let tool = self.tools.get(&call.name);
+            let alone =
+                !self.config.parallel_tool_execution || tool.is_some_and(|tool| tool.runs_alone());
+            match groups.last_mut() {
+                Some(group) if open && !alone && group.len() < most => group.push(index),
+                _ => groups.push(vec![index]),
+            }
+            open = !alone;
+        }
+        groups
+    }
+
+    /// How many calls may run at the same time; zero is as one.
+    fn most_at_once(&self) -> Option<usize> {
+        self.config.max_parallel_tools.map(|most| most.max(1))
     }
 
     /// Runs one call in this process: `run_together` without what several calls need.
@@ -72,10 +103,10 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         let Some(call) = results.calls().get(index) else {
             return Ok(());
         };
-        match self.ask_before(call).await {
+        match self.ask_before(index, call).await {
             Ok(None) => {}
-            Ok(Some(reason)) => {
-                results.finish(index, ToolOutput::text(reason));
+            Ok(Some(output)) => {
+                results.finish(index, output);
                 return self.tell_after(index, results).await;
             }
             Err(error) => {
@@ -83,35 +114,38 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 return Err(error);
             }
         }
-        *started += 1;
-        results.start(index);
+        self.start(index, results, started);
         let ctx = self.call_context(index, call, &self.ctx.cancellation_token);
         let ran = self.execute(call, ctx).await;
         self.record(index, ran, results).await
     }
 
+    /// Counts a call as started; one that goes on was before.
+    fn start(&self, index: usize, results: &mut ToolResults<'_>, started: &mut usize) {
+        if !matches!(self.permits.get(index), Some(Permit::Resume(_))) {
+            *started = started.saturating_add(1);
+        }
+        results.start(index);
+    }
+
     /// Runs calls at the same time: here, or in the durable engine.
     async fn run_together(
         &self,
-        group: Range<usize>,
+        group: Vec<usize>,
         results: &mut ToolResults<'_>,
         started: &mut usize,
     ) -> Result<(), LoopError> {
-        let (run, skip) = self.ask_before_all(group, results).await?;
+        let (run, skip) = self.ask_before_all(&group, results).await?;
         let mut first_error = None;
-        for (index, reason) in skip {
-            results.finish(index, ToolOutput::text(reason));
+        for (index, output) in skip {
+            results.finish(index, output);
             let told = self.tell_after(index, results).await;
             first_error = first_error.or(told.err());
         }
         if first_error.is_none() && !run.is_empty() {
-            *started += run.len();
-            for &index in &run {
-                results.start(index);
-            }
             first_error = match self.durability {
-                Some(durability) => self.run_durably(durability, &run, results).await,
-                None => self.run_here(&run, results).await,
+                Some(durability) => self.run_durably(durability, &run, results, started).await,
+                None => self.run_here(&run, results, started).await,
             };
         }
         let Some(error) = first_error else {
@@ -125,22 +159,22 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         Err(error)
     }
 
-    /// Asks the hooks about every call, in order: which to run, and which to skip with what reason.
+    /// Asks the hooks about every call, in order: which to run, and which to answer with what.
     async fn ask_before_all(
         &self,
-        group: Range<usize>,
+        group: &[usize],
         results: &ToolResults<'_>,
-    ) -> Result<(Vec<usize>, Vec<(usize, String)>), LoopError> {
+    ) -> Result<(Vec<usize>, Vec<(usize, ToolOutput)>), LoopError> {
         let (mut run, mut skip) = (Vec::with_capacity(group.len()), Vec::new());
-        let calls = results.calls().get(group.clone()).unwrap_or_default();
-        for (index, call) in group.zip(calls) {
-            match self.ask_before(call).await {
+        let calls = |index: &usize| Some((*index, results.calls().get(*index)?));
+        for (asked, (index, call)) in group.iter().filter_map(calls).enumerate() {
+            match self.ask_before(index, call).await {
                 Ok(None) => run.push(index),
-                Ok(Some(reason)) => skip.push((index, reason)),
+                Ok(Some(output)) => skip.push((index, output)),
                 Err(error) => {
                     // All that were asked about have begun for the hooks, and none will run.
-                    for asked in calls.iter().take(run.len() + skip.len() + 1) {
-                        self.tell_failed(asked, &error).await;
+                    for (_, call) in group.iter().filter_map(calls).take(asked + 1) {
+                        self.tell_failed(call, &error).await;
                     }
                     return Err(error);
                 }
@@ -149,25 +183,42 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         Ok((run, skip))
     }
 
-    async fn ask_before(&self, call: &ToolCall) -> Result<Option<String>, LoopError> {
+    /// Asks the hooks about a call. Returns its result if it is not to run: a hook's reason, or what
+    /// was decided before.
+    async fn ask_before(
+        &self,
+        index: usize,
+        call: &ToolCall,
+    ) -> Result<Option<ToolOutput>, LoopError> {
         let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
-        self.hooks.in_call(&call.id).ask(event).await
+        let skip = self.hooks.in_call(&call.id).ask(event).await?;
+        Ok(match (skip, self.permits.get(index)) {
+            (Some(reason), _) => Some(ToolOutput::text(reason)),
+            (None, Some(Permit::Answer(output))) => Some(output.clone()),
+            (None, _) => None,
+        })
     }
 
-    /// Runs calls in this process, and records each as it ends. After an error the others have
-    /// until the grace period ends.
-    async fn run_here(&self, run: &[usize], results: &mut ToolResults<'_>) -> Option<LoopError> {
+    /// Runs calls in this process, and records each as it ends. After an error none is started, and
+    /// the others have until the grace period ends.
+    async fn run_here(
+        &self,
+        run: &[usize],
+        results: &mut ToolResults<'_>,
+        started: &mut usize,
+    ) -> Option<LoopError> {
         let calls = results.calls();
         let cancellation = self.ctx.cancellation_token.child_token();
+        let mut waiting = run.iter().filter_map(|&index| Some((index, calls.get(index)?)));
+        let most = self.most_at_once().unwrap_or(usize::MAX);
         let mut running = FuturesUnordered::new();
-        for &index in run {
-            if let Some(call) = calls.get(index) {
+        let mut first_error = None;
+        while first_error.is_none() {
+            for (index, call) in waiting.by_ref().take(most - running.len()) {
+                self.start(index, results, started);
                 let ctx = self.call_context(index, call, &cancellation);
                 running.push(async move { (index, self.execute(call, ctx).await) });
             }
-        }
-        let mut first_error = None;
-        while first_error.is_none() {
             let (index, ran) = running.next().await?;
             first_error = self.record(index, ran, results).await.err();
         }
@@ -191,8 +242,12 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         durability: &D,
         run: &[usize],
         results: &mut ToolResults<'_>,
+        started: &mut usize,
     ) -> Option<LoopError> {
         let calls = results.calls();
+        for &index in run {
+            self.start(index, results, started);
+        }
         let chosen: Vec<(usize, &ToolCall)> =
             run.iter().filter_map(|&index| Some((index, calls.get(index)?))).collect();
         let token = self.ctx.cancellation_token.child_token();
@@ -250,14 +305,22 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         ran
     }
 
-    /// Decides what a call's error means: a hint for the model is a result, and a tool that stops
-    /// because the run was cancelled is not what ends the run.
+    /// Decides what a call's error means: a hint for the model is a result, and so is every failure
+    /// if the configuration says so; a tool that stops because the run was cancelled is not what ends
+    /// the run.
     fn settle(&self, error: LoopError) -> Ran {
         match error {
             LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
             LoopError::Tool(ToolError::Cancelled) if self.ctx.cancellation_token.is_cancelled() => {
                 Err(LoopError::Cancelled)
             }
+            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.config.pause_for_approval => {
+                Ok(permits::denial("an agent inside the call needs an approval"))
+            }
+            LoopError::Tool(error) => match self.config.tool_errors {
+                ToolErrorPolicy::ReturnToModel => returned(error, self.tools),
+                ToolErrorPolicy::EndRun => Err(error.into()),
+            },
             error => Err(error),
         }
     }
@@ -274,6 +337,12 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         // given the same run id. Writing to a string cannot fail.
         write!(idempotency_key, "{run_id}/{}/{turn}/{index}/{}", self.run_number, call.id).ok();
         let outer = self.ctx;
+        let mut extensions = outer.extensions.clone();
+        // It is for one call alone, and not for those of the agent that found it.
+        extensions.remove::<ResumedApproval>();
+        if let Some(Permit::Resume(resumed)) = self.permits.get(index) {
+            extensions.insert(resumed.clone());
+        }
         // Field by field: cloning the whole would clone what is replaced too.
         ToolContext {
             cwd: outer.cwd.clone(),
@@ -284,11 +353,12 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             call_id: call.id.clone(),
             run_id: run_id.to_owned(),
             idempotency_key,
-            extensions: outer.extensions.clone(),
+            extensions,
         }
     }
 
-    /// Records how a call ended, and tells the hooks and the reader.
+    /// Records how a call ended, and tells the hooks and the reader. A call in which an agent waits
+    /// for an approval waits too.
     async fn record(
         &self,
         index: usize,
@@ -302,10 +372,17 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             }
             Err(error) => {
                 results.fail(index, &error);
-                if let Some(call) = results.calls().get(index) {
-                    self.tell_failed(call, &error).await;
-                }
-                Err(error)
+                let Some(call) = results.calls().get(index) else {
+                    return Err(error);
+                };
+                self.tell_failed(call, &error).await;
+                let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error else {
+                    return Err(error);
+                };
+                let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
+                pending.nested = Some(nested);
+                results.hold(index, pending);
+                Ok(())
             }
         }
     }
@@ -325,6 +402,20 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     async fn tell_failed(&self, call: &ToolCall, error: &LoopError) {
         let event = HookEvent::ToolError { tool_name: &call.name, error };
         self.hooks.in_call(&call.id).tell(event).await;
+    }
+}
+
+/// A failure that the model sees instead of ending the run.
+fn returned(error: ToolError, tools: &ToolRegistry) -> Ran {
+    match error {
+        ToolError::NotFound(name) => {
+            let names: Vec<&str> = tools.names().collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Ok(ToolOutput::error(format!("tool not found: {name}; the tools are: {known}")))
+        }
+        // Others must answer for it.
+        ToolError::ApprovalRequired(_) => Err(error.into()),
+        error => Ok(ToolOutput::error(error.to_string())),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, ToolCall, ToolOutput};
+use neuron_types::{
+    ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolCall, ToolOutput,
+};
 
 /// The results of one answer's tool calls. Dropping it appends them to the history as one user
 /// message, in the order of the calls.
@@ -13,6 +15,8 @@ pub(crate) struct ToolResults<'m> {
     history: &'m mut Vec<Message>,
     calls: &'m [ToolCall],
     states: Vec<State>,
+    /// What the model is told of a result beside it, by the position of the call.
+    notes: Vec<(usize, String)>,
     /// Why calls without a result have none.
     why: Cow<'static, str>,
 }
@@ -21,15 +25,44 @@ enum State {
     NotStarted,
     Started,
     Interrupted,
-    Finished(ToolOutput),
+    Finished {
+        output: ToolOutput,
+        /// Whether it ran to have it.
+        ran: bool,
+    },
     Failed(String),
+    /// It waits for a person.
+    Held(PendingCall),
 }
 
 impl<'m> ToolResults<'m> {
     /// Opens the results of `calls`, which the last message of the history made.
     pub(crate) fn open(history: &'m mut Vec<Message>, calls: &'m [ToolCall]) -> Self {
         let states = calls.iter().map(|_| State::NotStarted).collect();
-        Self { history, calls, states, why: Cow::Borrowed("the run was interrupted") }
+        let why = Cow::Borrowed("the run was interrupted");
+        Self { history, calls, states, notes: Vec::new(), why }
+    }
+
+    /// Opens results that were closed with some calls still pending: takes the message with them
+    /// off the history again.
+    pub(crate) fn reopen(
+        history: &'m mut Vec<Message>,
+        calls: &'m [ToolCall],
+        is_pending: impl Fn(&str) -> bool,
+    ) -> Self {
+        let message = history.pop();
+        let mut results = Self::open(history, calls);
+        for block in message.into_iter().flat_map(|message| message.content) {
+            let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
+                continue;
+            };
+            let index = calls.iter().position(|call| call.id == tool_use_id);
+            if let Some(index) = index.filter(|_| !is_pending(&tool_use_id)) {
+                let output = ToolOutput { content, structured_content: None, is_error };
+                results.set(index, State::Finished { output, ran: false });
+            }
+        }
+        results
     }
 
     pub(crate) fn calls(&self) -> &'m [ToolCall] {
@@ -41,7 +74,35 @@ impl<'m> ToolResults<'m> {
     }
 
     pub(crate) fn finish(&mut self, index: usize, output: ToolOutput) {
-        self.set(index, State::Finished(output));
+        let ran = matches!(self.states.get(index), Some(State::Started));
+        self.set(index, State::Finished { output, ran });
+    }
+
+    /// Lets a call wait for a person.
+    pub(crate) fn hold(&mut self, index: usize, pending: PendingCall) {
+        self.set(index, State::Held(pending));
+    }
+
+    /// Returns the calls that wait for a person.
+    pub(crate) fn held(&self) -> Vec<PendingCall> {
+        let held = self.states.iter().filter_map(|state| match state {
+            State::Held(pending) => Some(pending.clone()),
+            _ => None,
+        });
+        held.collect()
+    }
+
+    /// Tells the model something beside a call's result.
+    pub(crate) fn note(&mut self, index: usize, text: String) {
+        self.notes.push((index, text));
+    }
+
+    /// Returns the calls that ran to a result, and whether that is an error.
+    pub(crate) fn ran(&self) -> impl Iterator<Item = (&'m ToolCall, bool)> {
+        self.calls.iter().zip(&self.states).filter_map(|(call, state)| match state {
+            State::Finished { output, ran: true } => Some((call, output.is_error)),
+            _ => None,
+        })
     }
 
     /// Records why a call failed; a cancelled one was interrupted.
@@ -57,7 +118,7 @@ impl<'m> ToolResults<'m> {
     /// Returns a finished call's output.
     pub(crate) fn output(&self, index: usize) -> Option<&ToolOutput> {
         match self.states.get(index) {
-            Some(State::Finished(output)) => Some(output),
+            Some(State::Finished { output, .. }) => Some(output),
             _ => None,
         }
     }
@@ -72,8 +133,14 @@ impl<'m> ToolResults<'m> {
         self.why = why.into();
     }
 
-    /// Sets the error that ended the batch as the reason why calls have no result.
+    /// Sets the error that ended the batch as the reason why calls have no result. None waits any
+    /// longer.
     pub(crate) fn because_of(&mut self, error: &LoopError) {
+        for state in &mut self.states {
+            if let State::Held(_) = state {
+                *state = State::NotStarted;
+            }
+        }
         self.why = match error {
             LoopError::Cancelled => Cow::Borrowed("the run was cancelled"),
             LoopError::Tool(_) => Cow::Borrowed("another tool call of the same answer failed"),
@@ -91,9 +158,18 @@ impl<'m> ToolResults<'m> {
 impl Drop for ToolResults<'_> {
     fn drop(&mut self) {
         let error = |text: String| (vec![ContentItem::Text(text)], true);
-        let content = self.calls.iter().zip(self.states.drain(..)).map(|(call, state)| {
+        let states = std::mem::take(&mut self.states);
+        let content = self.calls.iter().zip(states).enumerate().map(|(index, (call, state))| {
             let (content, is_error) = match state {
-                State::Finished(output) => (output.content, output.is_error),
+                State::Finished { output, ran: true } => {
+                    let notes = self.notes.iter().filter(|(of, _)| *of == index);
+                    let mut content: Vec<_> =
+                        notes.map(|(_, note)| ContentItem::Text(note.clone())).collect();
+                    content.extend(output.content);
+                    (content, output.is_error)
+                }
+                State::Finished { output, .. } => (output.content, output.is_error),
+                State::Held(_) => error("[not executed: the call awaits an approval]".into()),
                 State::Failed(text) => error(text),
                 State::NotStarted => error(format!("[not executed: {}]", self.why)),
                 State::Started | State::Interrupted => error(format!(

@@ -57,4 +57,12 @@ impl ToolDyn for Merged {
         let tool = self.registry.get(&self.original.name);
         tool.map_or(ToolEffect::default(), |tool| tool.effect())
     }
+
+    fn runs_alone(&self) -> bool {
+        self.registry.get(&self.original.name).is_some_and(|tool| tool.runs_alone())
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        self.registry.get(&self.original.name).map_or(Ok(()), |tool| tool.check_input(input))
+    }
 }

@@ -58,6 +58,7 @@ mod tool_context;
 mod tool_failure;
 
 mod agent;
+mod approval;
 mod context_strategy;
 mod durable;
 mod durable_provider;
@@ -69,6 +70,9 @@ mod session;
 mod error;
 
 pub use agent::AgentResult;
+pub use approval::{
+    ApprovalDecision, ApprovalDecisions, PendingApproval, PendingCall, ResumedApproval,
+};
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
 pub use durable::{
     ActivityOptions, DeltaSink, Durability, DurableContext, RetryPolicy, ToolInvocation,
@@ -78,8 +82,8 @@ pub use embedding::{
     BoxedEmbeddingProvider, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
 };
 pub use error::{
-    ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError, McpError,
-    ProviderError, RegistryError, SandboxError, StorageError, StreamError, ToolError,
+    ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
+    McpError, ProviderError, RegistryError, SandboxError, StorageError, StreamError, ToolError,
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook};
 pub use injector::{InjectionPoint, Injector};

@@ -10,8 +10,8 @@ use futures_core::Stream;
 use serde_json::Value;
 
 use crate::{
-    AgentResult, CompletionResponse, ContentBlock, Message, ProviderError, StopReason, StreamError,
-    TokenUsage, ToolOutput, WasmBoxedStream, WasmCompatSend,
+    AgentResult, CompletionResponse, ContentBlock, Message, PendingApproval, ProviderError,
+    StopReason, StreamError, TokenUsage, ToolOutput, WasmBoxedStream, WasmCompatSend,
 };
 
 /// Something that happened while a model answered, or while an agent ran.
@@ -20,7 +20,8 @@ use crate::{
 /// [`MessageComplete`](Self::MessageComplete) and [`ResponseComplete`](Self::ResponseComplete), or
 /// an [`Error`](Self::Error) at any point. An agent's stream has, for each turn, deltas,
 /// `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult) a tool call, and ends with
-/// exactly one [`RunComplete`](Self::RunComplete) or `Error`.
+/// exactly one [`RunComplete`](Self::RunComplete), [`ApprovalRequired`](Self::ApprovalRequired) or
+/// `Error`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum StreamEvent {
@@ -77,6 +78,8 @@ pub enum StreamEvent {
     },
     /// An agent's run ended with an answer: the last event of its stream.
     RunComplete(Box<AgentResult>),
+    /// An agent's run stopped because calls need an approval: the last event of its stream.
+    ApprovalRequired(Box<PendingApproval>),
     /// The stream broke. Nothing follows.
     Error(StreamError),
 }

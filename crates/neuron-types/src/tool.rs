@@ -104,6 +104,11 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
+    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+
     /// Turns the tool's error into the one that the loop sees. Provided: a [`ToolError`] is passed
     /// on unchanged, any other becomes the source of [`ToolError::ExecutionFailed`].
     fn map_error(&self, error: Self::Error) -> ToolError {
@@ -181,6 +186,21 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
+
+    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+
+    /// Checks arguments without running the tool, before a person is asked about them. Provided:
+    /// takes any; a [`Tool`] takes what its arguments can be read from.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::InvalidInput`], which says what is wrong.
+    fn check_input(&self, _input: &Value) -> Result<(), ToolError> {
+        Ok(())
+    }
 }
 
 impl<T: Tool> ToolDyn for T {
@@ -208,6 +228,14 @@ impl<T: Tool> ToolDyn for T {
 
     fn effect(&self) -> ToolEffect {
         Tool::effect(self)
+    }
+
+    fn runs_alone(&self) -> bool {
+        Tool::runs_alone(self)
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        tool_arguments::read::<T::Args>(T::NAME, input.clone()).map(drop)
     }
 }
 

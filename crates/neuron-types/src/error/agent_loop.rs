@@ -1,6 +1,6 @@
 //! What ends a run early, and the errors of the strategy and the hooks that take part in it.
 
-use crate::{BoxError, DurableError, ProviderError, ToolError};
+use crate::{ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, ToolError};
 
 /// What ends a run of the agent loop without an answer.
 ///
@@ -32,6 +32,12 @@ pub enum LoopError {
     /// The durable engine ended the run: it was cancelled there, or continues as a new execution.
     #[error("durable execution: {0}")]
     Durable(#[source] DurableError),
+    /// The run stopped because calls need an approval; it goes on with the decisions on them.
+    #[error("approval required for {}", listed(.0))]
+    ApprovalRequired(Box<PendingApproval>),
+    /// A run that waits for an approval cannot go on like this; it still waits.
+    #[error("approval: {0}")]
+    Approval(#[from] ApprovalError),
 }
 
 impl LoopError {
@@ -58,8 +64,15 @@ impl LoopError {
             Self::HookTerminated(_) => "HookTerminated",
             Self::Cancelled => "Cancelled",
             Self::Durable(_) => "Durable",
+            Self::ApprovalRequired(_) => "ApprovalRequired",
+            Self::Approval(_) => "Approval",
         }
     }
+}
+
+fn listed(pending: &PendingApproval) -> String {
+    let calls = pending.calls.iter().map(|pending| &pending.call);
+    calls.map(|call| format!("`{}` ({})", call.name, call.id)).collect::<Vec<_>>().join(", ")
 }
 
 /// A failure of the model or of a tool is the same failure with and without an engine.

@@ -1,6 +1,7 @@
 //! Every error enum of neuron, one file per domain. A crate's own `error.rs` maps into these.
 
 mod agent_loop;
+mod approval;
 mod durable;
 mod embedding;
 mod mcp;
@@ -11,6 +12,7 @@ mod stream;
 mod tool;
 
 pub use agent_loop::{ContextError, HookError, LoopError};
+pub use approval::ApprovalError;
 pub use durable::DurableError;
 pub use embedding::EmbeddingError;
 pub use mcp::McpError;

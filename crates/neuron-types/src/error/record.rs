@@ -70,6 +70,10 @@ impl ErrorRecord {
             "PermissionDenied" => ToolError::PermissionDenied(self.detail),
             "Cancelled" => ToolError::Cancelled,
             "ModelRetry" => ToolError::ModelRetry(self.detail),
+            "ApprovalRequired" => match serde_json::from_str(&self.detail) {
+                Ok(pending) => ToolError::ApprovalRequired(pending),
+                Err(error) => ToolError::ExecutionFailed(Box::new(error)),
+            },
             _ => ToolError::ExecutionFailed(text(self.detail)),
         }
     }
@@ -102,6 +106,10 @@ impl From<&ToolError> for ErrorRecord {
         match error {
             ToolError::ExecutionFailed(source) => Self::new(error.kind(), source),
             ToolError::Cancelled => Self::new(error.kind(), ""),
+            ToolError::ApprovalRequired(pending) => {
+                // All its keys are strings: it can be written.
+                Self::new(error.kind(), serde_json::to_string(pending).unwrap_or_default())
+            }
             ToolError::NotFound(detail)
             | ToolError::InvalidInput(detail)
             | ToolError::PermissionDenied(detail)

@@ -1,6 +1,6 @@
 //! What keeps a tool from giving a result.
 
-use crate::BoxError;
+use crate::{BoxError, LoopError, PendingApproval};
 
 /// What keeps a tool from giving a result.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +24,23 @@ pub enum ToolError {
     /// Not a failure: the model should call again with other arguments. The text tells it how.
     #[error("{0}")]
     ModelRetry(String),
+    /// Not a failure: an agent that runs inside the call waits for an approval. A loop that pauses
+    /// for approvals stops with it, and calls the tool again with a
+    /// [`ResumedApproval`](crate::ResumedApproval) in the context's extensions.
+    #[error("an agent inside the call needs an approval")]
+    ApprovalRequired(Box<PendingApproval>),
+}
+
+/// What ends an agent that runs inside a tool call, as that tool's error: what waits for an approval
+/// still does, and what is cancelled is cancelled.
+impl From<LoopError> for ToolError {
+    fn from(error: LoopError) -> Self {
+        match error {
+            LoopError::ApprovalRequired(pending) => Self::ApprovalRequired(pending),
+            LoopError::Cancelled => Self::Cancelled,
+            error => Self::ExecutionFailed(Box::new(error)),
+        }
+    }
 }
 
 impl ToolError {
@@ -37,6 +54,7 @@ impl ToolError {
             Self::PermissionDenied(_) => "PermissionDenied",
             Self::Cancelled => "Cancelled",
             Self::ModelRetry(_) => "ModelRetry",
+            Self::ApprovalRequired(_) => "ApprovalRequired",
         }
     }
 }

@@ -1,0 +1,144 @@
+//! A run that waits for a person: its state, and how it goes on.
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ApprovalDecision, ApprovalDecisions, ApprovalError, Message, PendingApproval, PendingCall,
+    Role, ToolCall, transcript,
+};
+
+use crate::permits::{Permit, Permits};
+use crate::run_state::RunState;
+use crate::tool_results::ToolResults;
+
+/// The calls that waited, with what was decided on them.
+pub(crate) struct Decided {
+    pub(crate) calls: Vec<PendingCall>,
+    pub(crate) decisions: ApprovalDecisions,
+}
+
+impl Decided {
+    pub(crate) fn is_pending(&self, id: &str) -> bool {
+        self.calls.iter().any(|pending| pending.call.id == id)
+    }
+
+    /// The calls as they run: with the arguments that a person changed.
+    pub(crate) fn edited(&self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
+        for call in &mut calls {
+            let decision = self.decisions.get(&call.id);
+            if let Some(ApprovalDecision::ApproveEdited { input }) = decision {
+                call.input = input.clone();
+            }
+        }
+        calls
+    }
+
+    /// What is to happen with each call; the model is told of changed arguments.
+    pub(crate) fn permits(
+        &self,
+        calls: &[ToolCall],
+        permits: &Permits<'_>,
+        results: &mut ToolResults<'_>,
+    ) -> Vec<Permit> {
+        let permit = |(index, call): (usize, &ToolCall)| {
+            let pending = self.calls.iter().find(|pending| pending.call.id == call.id);
+            // It has its result.
+            let Some(pending) = pending else { return Permit::Run };
+            let decision = self.decisions.get(&call.id);
+            if let Some(ApprovalDecision::ApproveEdited { input }) = decision {
+                results.note(index, format!("[approved with other arguments: {input}]"));
+            }
+            permits.of_decision(call, pending, decision)
+        };
+        calls.iter().enumerate().map(permit).collect()
+    }
+}
+
+/// Checks that decisions fit the calls that wait, and that changed arguments are what the tools take.
+pub(crate) fn check(
+    pending: &PendingApproval,
+    decisions: &ApprovalDecisions,
+    tools: &ToolRegistry,
+) -> Result<(), ApprovalError> {
+    pending.check(decisions)?;
+    for PendingCall { call, .. } in &pending.calls {
+        let edit = decisions.get(&call.id);
+        let (Some(ApprovalDecision::ApproveEdited { input }), Some(tool)) =
+            (edit, tools.get(&call.name))
+        else {
+            continue;
+        };
+        tool.check_input(input).map_err(|error| ApprovalError::InvalidInput {
+            id: call.id.clone(),
+            reason: error.to_string(),
+        })?;
+    }
+    Ok(())
+}
+
+/// The state of a run that waits, without its conversation.
+pub(crate) fn waiting(run: &RunState, calls: Vec<PendingCall>) -> PendingApproval {
+    let mut pending = PendingApproval::new(&*run.id, calls);
+    pending.run_number = run.number;
+    pending.turn = run.turn;
+    pending.turns = run.turns;
+    pending.requests = run.requests;
+    pending.tool_calls = run.tool_calls;
+    pending.usage = run.usage.clone();
+    pending
+}
+
+/// The run that waited, as it was.
+pub(crate) fn restored(pending: &PendingApproval) -> RunState {
+    RunState {
+        id: pending.run_id.clone(),
+        number: pending.run_number,
+        turn: pending.turn,
+        turns: pending.turns,
+        requests: pending.requests,
+        tool_calls: pending.tool_calls,
+        usage: pending.usage.clone(),
+        ..RunState::default()
+    }
+}
+
+/// Checks that a stored state fits together.
+pub(crate) fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError> {
+    let (found, supported) = (pending.version, PendingApproval::VERSION);
+    if found > supported {
+        return Err(ApprovalError::UnsupportedVersion { found, supported });
+    }
+    let malformed = |reason: String| ApprovalError::Malformed { reason };
+    if pending.calls.is_empty() {
+        return Err(malformed("no call is pending".into()));
+    }
+    transcript::validate(&pending.messages)
+        .map_err(|violation| malformed(violation.to_string()))?;
+    let calls = last_calls(&pending.messages);
+    for PendingCall { call, .. } in &pending.calls {
+        if !calls.contains(call) {
+            let text = format!("the last answer did not make the call `{}`", call.id);
+            return Err(malformed(text));
+        }
+    }
+    Ok(())
+}
+
+/// The calls whose results the last message holds.
+pub(crate) fn last_calls(messages: &[Message]) -> Vec<ToolCall> {
+    match messages {
+        [.., answer, last] if answer.role == Role::Assistant && last.role == Role::User => {
+            calls_of(answer)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The calls that an answer makes.
+pub(crate) fn calls_of(answer: &Message) -> Vec<ToolCall> {
+    let calls = answer.tool_uses().map(|call| ToolCall {
+        id: call.id.to_owned(),
+        name: call.name.to_owned(),
+        input: call.input.clone(),
+    });
+    calls.collect()
+}

@@ -1,0 +1,137 @@
+//! What is to happen with each call of an answer: by its arguments, by the policy, and by what a person
+//! decided.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ApprovalDecision, PendingCall, PermissionDecision, PermissionPolicy, ResumedApproval, ToolCall,
+    ToolError, ToolOutput,
+};
+use serde_json::Value;
+
+use crate::ToolErrorPolicy;
+
+/// What is to happen with a call.
+pub(crate) enum Permit {
+    /// It runs.
+    Run,
+    /// It runs, and what waited inside it goes on.
+    Resume(ResumedApproval),
+    /// It does not run; this is its result.
+    Answer(ToolOutput),
+    /// It waits for a person.
+    Hold(PendingCall),
+}
+
+/// Who decides which calls may run.
+pub(crate) struct Permits<'a> {
+    pub(crate) policy: Option<&'a Arc<dyn PermissionPolicy>>,
+    pub(crate) tools: &'a ToolRegistry,
+    /// Whether a call waits for a person when the policy asks; else it is denied.
+    pub(crate) pause: bool,
+    pub(crate) errors: ToolErrorPolicy,
+}
+
+impl Permits<'_> {
+    /// Decides on the calls that the model has just made.
+    ///
+    /// # Errors
+    ///
+    /// The position of a call whose arguments are not JSON, with what is wrong; unless the model is
+    /// to see that.
+    pub(crate) fn of_answer(&self, calls: &[ToolCall]) -> Result<Vec<Permit>, (usize, ToolError)> {
+        let permit = |(index, call)| match (has_invalid_arguments(call, self.tools), self.errors) {
+            (false, _) => Ok(self.permit(call)),
+            (true, ToolErrorPolicy::ReturnToModel) => {
+                let error = invalid_arguments(call).to_string();
+                Ok(Permit::Answer(ToolOutput::error(error)))
+            }
+            (true, ToolErrorPolicy::EndRun) => Err((index, invalid_arguments(call))),
+        };
+        calls.iter().enumerate().map(permit).collect()
+    }
+
+    fn permit(&self, call: &ToolCall) -> Permit {
+        match self.ask_policy(call) {
+            PermissionDecision::Allow => Permit::Run,
+            PermissionDecision::Deny(reason) => denied(&reason),
+            PermissionDecision::Ask(reason) if self.pause => {
+                Permit::Hold(PendingCall::new(call.clone(), reason))
+            }
+            PermissionDecision::Ask(reason) => denied(&reason),
+        }
+    }
+
+    /// Decides on a call on which a person decided: the policy may still deny it.
+    pub(crate) fn of_decision(
+        &self,
+        call: &ToolCall,
+        pending: &PendingCall,
+        decision: Option<&ApprovalDecision>,
+    ) -> Permit {
+        let allowed = |permit| match self.ask_policy(call) {
+            PermissionDecision::Deny(reason) => denied(&reason),
+            PermissionDecision::Allow | PermissionDecision::Ask(_) => permit,
+        };
+        match (decision, &pending.nested) {
+            (None, _) => Permit::Hold(pending.clone()),
+            (Some(ApprovalDecision::Deny { reason }), _) => denied(reason),
+            (Some(ApprovalDecision::Supply { output }), _) => Permit::Answer(output.clone()),
+            (Some(ApprovalDecision::Nested { decisions }), Some(nested)) => {
+                allowed(Permit::Resume(ResumedApproval::new((**nested).clone(), decisions.clone())))
+            }
+            (Some(_), _) => allowed(Permit::Run),
+        }
+    }
+
+    /// What the tool would refuse anyway is not worth a question: it runs into its error.
+    fn ask_policy(&self, call: &ToolCall) -> PermissionDecision {
+        let (Some(policy), Some(tool)) = (self.policy, self.tools.get(&call.name)) else {
+            return PermissionDecision::Allow;
+        };
+        let definition = self.tools.definition(&call.name);
+        // A policy that breaks must not let anything through.
+        let decide = AssertUnwindSafe(|| policy.check_call(call, definition));
+        let decision = catch_unwind(decide).unwrap_or_else(|_| {
+            tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
+            PermissionDecision::Deny("the permission policy failed".into())
+        });
+        match decision {
+            PermissionDecision::Ask(_) if tool.check_input(&call.input).is_err() => {
+                PermissionDecision::Allow
+            }
+            decision => decision,
+        }
+    }
+}
+
+fn denied(reason: &str) -> Permit {
+    Permit::Answer(denial(reason))
+}
+
+/// What the model is told of a call that may not run.
+pub(crate) fn denial(reason: &str) -> ToolOutput {
+    ToolOutput::error(format!("permission denied: {reason}"))
+}
+
+/// Whether a call's arguments were not JSON. A tool that takes an argument of the name that marks
+/// them is not meant.
+pub(crate) fn has_invalid_arguments(call: &ToolCall, tools: &ToolRegistry) -> bool {
+    if ToolCall::invalid_json(&call.input).is_none() {
+        return false;
+    }
+    let definition = tools.definition(&call.name);
+    let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
+    properties.and_then(|properties| properties.get("invalid_json")).is_none()
+}
+
+/// What is wrong with arguments that are not JSON.
+fn invalid_arguments(call: &ToolCall) -> ToolError {
+    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
+    // Nesting that is too deep ends here too: only the reason tells it from a slip.
+    let reason = serde_json::from_str::<Value>(raw).err();
+    let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();
+    ToolError::InvalidInput(format!("the arguments of `{}` are not JSON{reason}: {raw}", call.name))
+}
