@@ -237,16 +237,18 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             None => ToolResults::open(messages, &calls),
             Some(decided) => ToolResults::reopen(messages, &calls, |id| decided.is_pending(id)),
         };
-        let allowed = cancel::check(ctx)
-            .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()));
-        let permits = allowed.and_then(|()| match &decided {
-            None => rules.of_answer(&calls).map_err(|(index, error)| {
-                let error = LoopError::Tool(error);
-                results.fail(index, &error);
-                error
-            }),
+        let permits = match &decided {
             Some(decided) => Ok(decided.permits(&calls, &rules, &mut results)),
-        });
+            None => cancel::check(ctx)
+                .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()))
+                .and_then(|()| {
+                    rules.of_answer(&calls).map_err(|(index, error)| {
+                        let error = LoopError::Tool(error);
+                        results.fail(index, &error);
+                        error
+                    })
+                }),
+        };
         let ran = match permits {
             Ok(permits) => {
                 let batch = ToolBatch {
@@ -293,6 +295,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
     ) -> Result<Step, LoopError> {
         cancel::check(ctx)?;
+        // One in which an agent waits was counted when it began.
+        let calls = self.pending_calls().iter().filter(|pending| pending.nested.is_none());
+        limits::before_tools(&self.config, &self.run, calls.count())?;
         let Some(pending) = self.pending.take() else {
             return Err(ApprovalError::NothingPending.into());
         };

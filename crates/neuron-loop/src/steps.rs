@@ -5,8 +5,8 @@ use std::future::Future;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider, Scopes,
-    TokenUsage, ToolCall, ToolContext, ToolOutput, WasmCompatSend,
+    AgentResult, ContentBlock, ContextStrategy, Durability, DurableContext, LoopError, Message,
+    Provider, Scopes, TokenUsage, ToolCall, ToolContext, ToolOutput, WasmCompatSend,
 };
 use serde_json::Value;
 
@@ -188,10 +188,23 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     }
 
     fn tools_executed(&self, calls: Vec<ToolCall>) -> TurnResult {
-        let take = |id: &str| self.results.take(id).unwrap_or_default();
-        let results = calls.iter().map(|call| take(&call.id)).collect();
+        let result = |id: &str| self.results.take(id).unwrap_or_else(|| self.earlier_result(id));
+        let results = calls.iter().map(|call| result(&call.id)).collect();
         let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
         TurnResult::ToolsExecuted { calls: calls.collect(), results }
+    }
+
+    /// A result that was there before the run waited for an approval: as the model sees it.
+    fn earlier_result(&self, id: &str) -> ToolOutput {
+        let blocks = self.messages().last().into_iter().flat_map(|message| &message.content);
+        let mut result = blocks.filter_map(|block| match block {
+            ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
+                let (content, is_error) = (content.clone(), *is_error);
+                Some(ToolOutput { content, structured_content: None, is_error })
+            }
+            _ => None,
+        });
+        result.next().unwrap_or_default()
     }
 
     /// Adds a message to the conversation before the next turn.

@@ -1,11 +1,13 @@
 //! The loop's behaviour, path by path. One binary, so that it links once.
 
+mod approval;
 mod cancellation;
 mod compaction;
 mod context_size;
 mod durability;
 mod errors;
 mod executors;
+mod failing_tools;
 mod hooks;
 mod lifecycle;
 mod limits;

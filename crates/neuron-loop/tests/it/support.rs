@@ -46,15 +46,7 @@ impl ToolDyn for Act {
     }
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: self.name.into(),
-            title: None,
-            description: String::new(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
+        Self::definition_of(self.name)
     }
 
     fn call_dyn<'a>(
@@ -91,6 +83,20 @@ impl ToolDyn for Act {
             self.log.push(format!("end {}", ctx.call_id));
             result
         })
+    }
+}
+
+impl Act {
+    pub(crate) fn definition_of(name: &str) -> ToolDefinition {
+        ToolDefinition {
+            name: name.into(),
+            title: None,
+            description: String::new(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
     }
 }
 

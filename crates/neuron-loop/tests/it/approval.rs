@@ -1,0 +1,692 @@
+//! Approvals: what the policy lets run, what waits for a person, and how the run goes on.
+
+use std::sync::Arc;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, AgentStream, LoopError, StepIterator, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ApprovalDecisions, ApprovalError, HookAction, Message, PendingApproval, PermissionDecision,
+    PermissionPolicy, ResumedApproval, StreamEvent, Tool, ToolCall, ToolContext, ToolDefinition,
+    ToolDyn, ToolError, ToolOutput, UsageLimits, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
+
+/// Decides by the arguments: `{"ask": question}`, `{"deny": reason}`.
+struct ByArguments;
+
+impl PermissionPolicy for ByArguments {
+    fn check(&self, _tool_name: &str, _input: &Value) -> PermissionDecision {
+        unreachable!("the loop asks with the whole call")
+    }
+
+    fn check_call(
+        &self,
+        call: &ToolCall,
+        definition: Option<&ToolDefinition>,
+    ) -> PermissionDecision {
+        assert_eq!(definition.expect("only tools that exist are asked about").name, call.name);
+        match (call.input["ask"].as_str(), call.input["deny"].as_str()) {
+            (Some(question), _) => PermissionDecision::Ask(question.into()),
+            (_, Some(reason)) => PermissionDecision::Deny(reason.into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+#[derive(Debug)]
+enum End {
+    Answer(String),
+    Pending(Box<PendingApproval>),
+    Error(String),
+}
+
+impl End {
+    #[track_caller]
+    fn pending(self) -> PendingApproval {
+        match self {
+            Self::Pending(pending) => *pending,
+            other => panic!("{other:?} instead of a pause"),
+        }
+    }
+
+    #[track_caller]
+    fn answer(self) -> String {
+        match self {
+            Self::Answer(text) => text,
+            other => panic!("{other:?} instead of an answer"),
+        }
+    }
+
+    #[track_caller]
+    fn error(self) -> String {
+        match self {
+            Self::Error(text) => text,
+            other => panic!("{other:?} instead of an error"),
+        }
+    }
+
+    fn of(error: LoopError) -> Self {
+        match error {
+            LoopError::ApprovalRequired(pending) => Self::Pending(pending),
+            error => Self::Error(error.to_string()),
+        }
+    }
+}
+
+async fn start(way: Way, agent: &mut Agent, ctx: &ToolContext) -> End {
+    let message = Message::user("go");
+    match way {
+        Way::Run => match agent.run(message, ctx).await {
+            Ok(result) => End::Answer(result.response),
+            Err(error) => End::of(error),
+        },
+        Way::Stream => streamed(agent.run_stream(message, ctx).await).await,
+        Way::Step => stepped(agent.run_step(message, ctx)).await,
+    }
+}
+
+async fn go_on(
+    way: Way,
+    agent: &mut Agent,
+    decisions: ApprovalDecisions,
+    ctx: &ToolContext,
+) -> End {
+    match way {
+        Way::Run => match agent.resume(decisions, ctx).await {
+            Ok(result) => End::Answer(result.response),
+            Err(error) => End::of(error),
+        },
+        Way::Stream => streamed(agent.resume_stream(decisions, ctx).await).await,
+        Way::Step => stepped(agent.resume_step(decisions, ctx)).await,
+    }
+}
+
+async fn streamed(mut events: AgentStream<'_>) -> End {
+    let mut end = None;
+    while let Some(event) = events.recv().await {
+        assert!(end.is_none(), "nothing follows the end: {event:?}");
+        match event {
+            StreamEvent::RunComplete(result) => end = Some(End::Answer(result.response)),
+            StreamEvent::ApprovalRequired(pending) => end = Some(End::Pending(pending)),
+            StreamEvent::Error(error) => end = Some(End::Error(error.to_string())),
+            _ => {}
+        }
+    }
+    end.expect("an end")
+}
+
+async fn stepped(mut steps: StepIterator<'_, ScriptedProvider, SlidingWindowStrategy>) -> End {
+    let mut end = None;
+    while let Some(turn) = steps.next().await {
+        assert!(end.is_none(), "nothing follows the end: {turn:?}");
+        match turn {
+            TurnResult::FinalResponse(result) => end = Some(End::Answer(result.response)),
+            TurnResult::Error(error) => end = Some(End::of(error)),
+            TurnResult::ToolsExecuted { calls, results } => {
+                assert_eq!(calls.len(), results.len());
+                assert!(results.iter().all(|output| !output.content.is_empty()));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    end.expect("an end")
+}
+
+fn ids(pending: &PendingApproval) -> Vec<&str> {
+    pending.calls.iter().map(|pending| pending.call.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn without_pausing_a_question_and_a_denial_are_results_that_the_model_sees() {
+    for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let setup = setup([
+            calls([json!({"ask": "sure?"}), json!({"text": "fine"}), json!({"deny": "it writes"})]),
+            Reply::text("done"),
+        ]);
+        let hook = Recorder::default();
+        let builder = setup.builder.hook(hook.clone()).parallel_tool_execution(parallel);
+        let mut agent = builder.permission_policy(ByArguments).build();
+        let end = start(way, &mut agent, &ToolContext::default()).await;
+        assert_eq!(end.answer(), "done");
+        let denied = ["c0: !permission denied: sure?", "c1: fine"];
+        assert_eq!(last_results(agent.messages())[..2], denied);
+        assert_eq!(last_results(agent.messages())[2], "c2: !permission denied: it writes");
+        assert_eq!(setup.log.lines(), ["start c1", "end c1"]);
+        check_pairs(&hook.log.lines());
+    }
+}
+
+#[tokio::test]
+async fn a_hook_comes_before_the_policy() {
+    let setup = setup([calls([json!({"deny": "no"})]), Reply::text("done")]);
+    let skip = HookAction::Skip { reason: "skipped".into() };
+    let hook = Recorder::answering("PreTool", skip);
+    let mut agent = setup.builder.hook(hook).permission_policy(ByArguments).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["c0: skipped"]);
+}
+
+#[tokio::test]
+async fn the_calls_that_need_no_approval_run_and_the_others_wait() {
+    for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let setup = setup([
+            calls([
+                json!({"ask": "first?", "text": "a"}),
+                json!({"text": "b"}),
+                json!({"ask": "second?", "text": "c"}),
+                json!({"deny": "never"}),
+            ]),
+            Reply::text("done"),
+        ]);
+        let hook = Recorder::default();
+        let builder = setup.builder.hook(hook.clone()).parallel_tool_execution(parallel);
+        let mut agent = builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        let ctx = ToolContext::default();
+        let pending = start(way, &mut agent, &ctx).await.pending();
+
+        assert_eq!(ids(&pending), ["c0", "c2"]);
+        assert_eq!(pending.calls[1].reason, "second?");
+        assert_eq!((pending.turns, pending.tool_calls), (1, 1));
+        assert_eq!(setup.log.lines(), ["start c1", "end c1"]);
+        let waiting = "![not executed: the call awaits an approval]";
+        let results = last_results(agent.messages());
+        assert_eq!(results[0], format!("c0: {waiting}"));
+        assert_eq!(
+            results[1..],
+            [
+                "c1: b".to_owned(),
+                format!("c2: {waiting}"),
+                "c3: !permission denied: never".to_owned(),
+            ]
+        );
+        assert_eq!(pending.messages, agent.messages());
+        check_valid(agent.messages());
+        check_pairs(&hook.log.lines());
+        assert_eq!(hook.log.count("PreTool act c0"), 0, "it has not begun");
+
+        let decisions = ApprovalDecisions::new().approve("c0").deny("c2", "not today");
+        assert_eq!(go_on(way, &mut agent, decisions, &ctx).await.answer(), "done");
+        assert_eq!(
+            last_results(agent.messages()),
+            [
+                "c0: a",
+                "c1: b",
+                "c2: !permission denied: not today",
+                "c3: !permission denied: never"
+            ]
+        );
+        assert_eq!(setup.log.lines(), ["start c1", "end c1", "start c0", "end c0"]);
+        assert_eq!(agent.messages().len(), 4, "one message of results");
+        assert_eq!(agent.turns(), 2);
+        assert!(agent.pending_calls().is_empty());
+        check_valid(agent.messages());
+        check_pairs(&hook.log.lines());
+        setup.provider.assert_complete();
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_in_another_process() {
+    for way in WAYS {
+        let setup1 = setup([calls([json!({"ask": "?", "text": "a"}), json!({"text": "b"})])]);
+        let mut agent =
+            setup1.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        let ctx = ToolContext::default();
+        let pending = start(way, &mut agent, &ctx).await.pending();
+        let usage = agent.usage().clone();
+        let stored = serde_json::to_string(&pending).unwrap();
+        drop(agent);
+
+        let setup2 = setup([Reply::text("done")]);
+        let mut agent =
+            setup2.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        agent.restore(serde_json::from_str(&stored).unwrap()).unwrap();
+        assert_eq!(agent.usage(), &usage);
+        assert_eq!(agent.pending_calls().len(), 1);
+        let decisions = ApprovalDecisions::new().approve("c0");
+        assert_eq!(go_on(way, &mut agent, decisions, &ctx).await.answer(), "done");
+        assert_eq!(last_results(agent.messages()), ["c0: a", "c1: b"]);
+        assert_eq!(setup2.log.lines(), ["start c0", "end c0"], "what had run does not run again");
+        assert_eq!(agent.turns(), 2, "the counters go on");
+        assert!(agent.usage().input_tokens >= usage.input_tokens);
+    }
+}
+
+#[tokio::test]
+async fn an_edited_call_runs_with_the_new_arguments_and_the_model_is_told() {
+    let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().approve_edited("c0", json!({"text": "b"}));
+    go_on(Way::Run, &mut agent, decisions, &ctx).await.answer();
+    let result = agent.messages()[2].content[0].to_string();
+    assert!(result.contains(r#"approved with other arguments: {"text":"b"}"#), "{result}");
+    assert!(result.contains('b'), "{result}");
+    let call = agent.messages()[1].tool_uses().next().unwrap();
+    assert_eq!(call.input["text"], "a", "what the model said stays");
+}
+
+#[tokio::test]
+async fn a_supplied_result_is_the_calls_result_and_the_hooks_see_it() {
+    let setup = setup([calls([json!({"ask": "?"})]), Reply::text("done")]);
+    let hook = Recorder::default();
+    let builder = setup.builder.hook(hook.clone()).permission_policy(ByArguments);
+    let mut agent = builder.pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().supply("c0", ToolOutput::text("done by hand"));
+    go_on(Way::Run, &mut agent, decisions, &ctx).await.answer();
+    assert_eq!(last_results(agent.messages()), ["c0: done by hand"]);
+    assert_eq!(setup.log.lines(), Vec::<String>::new());
+    assert_eq!(hook.log.count("PostTool act c0 ok done by hand"), 1);
+    check_pairs(&hook.log.lines());
+}
+
+#[tokio::test]
+async fn decisions_that_do_not_fit_execute_nothing_and_the_run_still_waits() {
+    let wrong = [
+        (ApprovalDecisions::new(), "no decision on the pending calls `c0`, `c1`"),
+        (ApprovalDecisions::new().approve("c0"), "no decision on the pending calls `c1`"),
+        (ApprovalDecisions::new().approve("c9"), "no call `c9` is pending"),
+        (
+            ApprovalDecisions::new().approve("c0").nested("c1", ApprovalDecisions::new()),
+            "no sub-agent waits inside the call `c1`; decide on the call itself",
+        ),
+    ];
+    for way in WAYS {
+        let setup = setup([
+            calls([json!({"ask": "?", "text": "a"}), json!({"ask": "?", "text": "b"})]),
+            Reply::text("done"),
+        ]);
+        let hook = Recorder::default();
+        let builder = setup.builder.hook(hook.clone()).permission_policy(ByArguments);
+        let mut agent = builder.pause_for_approval(true).build();
+        let ctx = ToolContext::default();
+        start(way, &mut agent, &ctx).await.pending();
+        let before = (agent.messages().to_vec(), hook.log.lines());
+        for (decisions, text) in &wrong {
+            let error = go_on(way, &mut agent, decisions.clone(), &ctx).await.error();
+            assert_eq!(error, format!("approval: {text}"));
+            assert_eq!((agent.messages().to_vec(), hook.log.lines()), before);
+        }
+        let decisions = ApprovalDecisions::new().approve("c0").approve("c1");
+        assert_eq!(go_on(way, &mut agent, decisions.clone(), &ctx).await.answer(), "done");
+        // Once more: it has ended.
+        let error = go_on(way, &mut agent, decisions, &ctx).await.error();
+        assert_eq!(error, "approval: the agent waits for no approval");
+        assert_eq!(setup.log.count("start"), 2);
+    }
+}
+
+/// A typed tool: its arguments are checked before anybody is asked.
+struct Transfer(Log);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct TransferArgs {
+    amount: u32,
+}
+
+impl Tool for Transfer {
+    const NAME: &'static str = "transfer";
+    type Args = TransferArgs;
+    type Output = String;
+    type Error = ToolError;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition { name: Self::NAME.into(), ..Act::definition_of("transfer") }
+    }
+
+    async fn call(&self, args: TransferArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
+        self.0.push(format!("transfer {}", args.amount));
+        Ok("sent".into())
+    }
+}
+
+struct AskAlways;
+
+impl PermissionPolicy for AskAlways {
+    fn check(&self, _tool_name: &str, _input: &Value) -> PermissionDecision {
+        PermissionDecision::Ask("money moves".into())
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_checked_before_a_person_is_asked_and_when_they_were_changed() {
+    let wrong = json!({"amount": "all"});
+    let setup = setup([
+        Reply::tool_calls([("c0", "transfer", wrong.clone()), ("c1", "nothing", json!({}))]),
+        Reply::tool_calls([("c2", "transfer", json!({"amount": 1000}))]),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup
+        .builder
+        .permission_policy(AskAlways)
+        .pause_for_approval(true)
+        .tool_errors(neuron_loop::ToolErrorPolicy::ReturnToModel)
+        .build();
+    agent.tools_mut().register(Transfer(setup.log.clone()));
+    let ctx = ToolContext::default();
+    let pending = start(Way::Run, &mut agent, &ctx).await.pending();
+    assert_eq!(
+        ids(&pending),
+        ["c2"],
+        "neither wrong arguments nor an unknown tool are asked about"
+    );
+
+    let decisions = ApprovalDecisions::new().approve_edited("c2", wrong);
+    let error = agent.resume(decisions, &ctx).await.unwrap_err();
+    let LoopError::Approval(ApprovalError::InvalidInput { id, reason }) = &error else {
+        panic!("{error:?}")
+    };
+    assert!(id == "c2" && reason.contains("$.amount"), "{error}");
+    let decisions = ApprovalDecisions::new().approve_edited("c2", json!({"amount": 1}));
+    agent.resume(decisions, &ctx).await.unwrap();
+    assert_eq!(setup.log.lines(), ["transfer 1"]);
+}
+
+#[tokio::test]
+async fn partial_decisions_pause_again_and_no_result_is_lost() {
+    for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let setup = setup([
+            calls([
+                json!({"ask": "?", "text": "a"}),
+                json!({"ask": "?", "text": "b"}),
+                json!({"ask": "?", "text": "c"}),
+            ]),
+            calls([json!({"ask": "?", "text": "d"})]),
+            Reply::text("done"),
+        ]);
+        let builder = setup.builder.parallel_tool_execution(parallel);
+        let mut agent = builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        let ctx = ToolContext::default();
+        start(way, &mut agent, &ctx).await.pending();
+        let middle = ApprovalDecisions::new().approve("c1").partial();
+        let pending = go_on(way, &mut agent, middle, &ctx).await.pending();
+        assert_eq!(ids(&pending), ["c0", "c2"]);
+        assert_eq!(pending.tool_calls, 1);
+        let rest = ApprovalDecisions::approve_all(&pending);
+        let pending = go_on(way, &mut agent, rest, &ctx).await.pending();
+        assert_eq!(ids(&pending), ["c0"], "the next answer's call");
+        assert_eq!((pending.turn, pending.turns, pending.tool_calls), (1, 2, 3));
+        let messages = agent.messages()[..3].to_vec();
+        assert_eq!(last_results(&messages), ["c0: a", "c1: b", "c2: c"]);
+        let rest = ApprovalDecisions::approve_all(&pending);
+        assert_eq!(go_on(way, &mut agent, rest, &ctx).await.answer(), "done");
+        assert_eq!(setup.log.count("start"), 4);
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn the_policy_may_still_deny_what_a_person_approved() {
+    let setup = setup([calls([json!({"ask": "?"})]), Reply::text("done")]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().approve_edited("c0", json!({"deny": "too much"}));
+    go_on(Way::Run, &mut agent, decisions, &ctx).await.answer();
+    assert_eq!(last_results(agent.messages()), ["c0: !permission denied: too much"]);
+    assert_eq!(setup.log.count("start"), 0);
+}
+
+#[tokio::test]
+async fn a_policy_that_panics_lets_nothing_through() {
+    struct Broken;
+
+    impl PermissionPolicy for Broken {
+        fn check(&self, _tool_name: &str, _input: &Value) -> PermissionDecision {
+            panic!("the policy is broken")
+        }
+    }
+
+    let setup = setup([calls([json!({})]), Reply::text("done")]);
+    let mut agent = setup.builder.permission_policy(Broken).pause_for_approval(true).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let denied = "c0: !permission denied: the permission policy failed";
+    assert_eq!(last_results(agent.messages()), [denied]);
+    assert_eq!(setup.log.count("start"), 0);
+}
+
+#[tokio::test]
+async fn another_run_gives_up_the_calls_that_wait() {
+    let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never mind")]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    assert_eq!(start(Way::Run, &mut agent, &ctx).await.answer(), "never mind");
+    check_valid(agent.messages());
+    let error = agent.resume(ApprovalDecisions::new().approve("c0"), &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::Approval(ApprovalError::NothingPending)));
+    assert_eq!(setup.log.count("start"), 0);
+}
+
+#[tokio::test]
+async fn a_failure_beside_calls_that_wait_ends_the_run_and_closes_them() {
+    let setup =
+        setup([calls([json!({"ask": "?"}), json!({"fail": "boom"})]), Reply::text("recovered")]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    let error = start(Way::Run, &mut agent, &ctx).await.error();
+    assert_eq!(error, "tool error: execution failed: boom");
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            "c0: ![not executed: another tool call of the same answer failed]",
+            "c1: !execution failed: boom",
+        ]
+    );
+    assert!(agent.pending_calls().is_empty());
+    agent.run_text("go on", &ctx).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_resumed_run_that_is_cancelled_before_it_began_still_waits() {
+    for way in WAYS {
+        let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
+        let mut agent =
+            setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        start(way, &mut agent, &ToolContext::default()).await.pending();
+        let cancelled = ToolContext::default();
+        cancelled.cancellation_token.cancel();
+        let decisions = ApprovalDecisions::new().approve("c0");
+        let error = go_on(way, &mut agent, decisions.clone(), &cancelled).await.error();
+        assert_eq!(error, "cancelled");
+        assert_eq!(setup.log.count("start"), 0);
+        let end = go_on(way, &mut agent, decisions, &ToolContext::default()).await;
+        assert_eq!(end.answer(), "done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resumed_call_that_is_dropped_does_not_run_again() {
+    let setup = setup([
+        calls([json!({"ask": "?", "hang": true}), json!({"ask": "?"}), json!({"text": "b"})]),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    let pending = start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    let wait = std::time::Duration::from_secs(5);
+    tokio::time::timeout(wait, agent.resume(decisions.clone(), &ctx)).await.unwrap_err();
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            "c0: ![interrupted: the run was interrupted; whether the call took effect is unknown]",
+            "c1: ![not executed: the run was interrupted]",
+            "c2: b",
+        ]
+    );
+    let error = agent.resume(decisions, &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::Approval(ApprovalError::NothingPending)));
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "done");
+}
+
+#[tokio::test]
+async fn a_limit_holds_over_pauses() {
+    let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never asked for")]);
+    let limits = UsageLimits::default().with_request_limit(1);
+    let mut agent = setup
+        .builder
+        .permission_policy(ByArguments)
+        .pause_for_approval(true)
+        .usage_limits(limits)
+        .build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().approve("c0");
+    let error = go_on(Way::Run, &mut agent, decisions, &ctx).await.error();
+    assert_eq!(error, "usage limit exceeded: request limit exceeded: 2 > 1");
+    assert_eq!(last_results(agent.messages()), ["c0: ok"]);
+}
+
+#[tokio::test]
+async fn a_batch_counts_once_however_often_it_pauses() {
+    let setup = setup([
+        calls([json!({"text": "a"}), json!({"ask": "?"}), json!({"ask": "?"})]),
+        Reply::text("done"),
+    ]);
+    let limits = |calls| Some(UsageLimits::default().with_tool_calls_limit(calls));
+    let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
+    let mut agent = builder.build();
+    agent.config_mut().usage_limits = limits(3);
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().approve("c1").partial();
+    let pending = go_on(Way::Run, &mut agent, decisions, &ctx).await.pending();
+    // A limit that was lowered meanwhile keeps the calls waiting.
+    agent.config_mut().usage_limits = limits(2);
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    let error = go_on(Way::Run, &mut agent, decisions.clone(), &ctx).await.error();
+    assert_eq!(error, "usage limit exceeded: tool call limit exceeded: 3 > 2");
+    assert_eq!(agent.pending_calls().len(), 1);
+    agent.config_mut().usage_limits = limits(3);
+    assert_eq!(go_on(Way::Run, &mut agent, decisions, &ctx).await.answer(), "done");
+}
+
+#[tokio::test]
+async fn a_state_that_does_not_fit_together_is_refused() {
+    let setup1 = setup([calls([json!({"ask": "?"})])]);
+    let mut agent = setup1.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let pending = start(Way::Run, &mut agent, &ToolContext::default()).await.pending();
+
+    let mut agent = setup([Reply::text("x")]).builder.build();
+    let mut refuse = |change: &dyn Fn(&mut PendingApproval), text: &str| {
+        let mut changed = pending.clone();
+        change(&mut changed);
+        let error = agent.restore(changed).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+        assert!(agent.messages().is_empty() && agent.pending_calls().is_empty());
+    };
+    refuse(&|pending| pending.version = 2, "version 2; this release reads up to 1");
+    refuse(&|pending| pending.calls.clear(), "no call is pending");
+    refuse(&|pending| pending.calls[0].call.id = "other".into(), "did not make the call `other`");
+    refuse(&|pending| pending.calls[0].call.input = json!({"path": "/"}), "did not make the call");
+    refuse(&|pending| drop(pending.messages.pop()), "not whole");
+    refuse(&|pending| pending.messages.push(Message::user("more")), "did not make the call `c0`");
+    agent.restore(pending.clone()).unwrap();
+}
+
+/// A tool that runs an agent inside, and hands its pause on.
+struct SubAgent {
+    provider: ScriptedProvider,
+    log: Log,
+}
+
+impl ToolDyn for SubAgent {
+    fn name(&self) -> &str {
+        "delegate"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("delegate")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let mut inner = AgentLoop::builder(self.provider.clone(), window())
+                .tools(registry(&self.log))
+                .permission_policy(ByArguments)
+                .pause_for_approval(true)
+                .build();
+            let result = match ctx.extensions.get::<ResumedApproval>() {
+                Some(resumed) => {
+                    inner.restore(resumed.pending.clone()).unwrap();
+                    inner.resume(resumed.decisions.clone(), ctx).await?
+                }
+                None => inner.run_text("sub-task", ctx).await?,
+            };
+            Ok(ToolOutput::text(result.response))
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stopped() {
+    for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let inner = ScriptedProvider::new([
+            calls([json!({"ask": "inner?", "text": "x"}), json!({"text": "y"})]),
+            calls([json!({"ask": "again?", "text": "z"})]),
+            Reply::text("inner done"),
+        ]);
+        let setup = setup([
+            Reply::tool_calls([
+                ("out0", "delegate", json!({})),
+                ("out1", "act", json!({"ask": "outer?", "text": "o"})),
+            ]),
+            Reply::text("done"),
+        ]);
+        let hook = Recorder::default();
+        let builder = setup.builder.parallel_tool_execution(parallel).hook(hook.clone());
+        let mut agent = builder.permission_policy(ByArguments).pause_for_approval(true).build();
+        let sub_agent = SubAgent { provider: inner.clone(), log: setup.log.clone() };
+        agent.tools_mut().register_dyn(Arc::new(sub_agent));
+        let ctx = ToolContext::default();
+
+        let pending = start(way, &mut agent, &ctx).await.pending();
+        assert_eq!(ids(&pending), ["out0", "out1"]);
+        let nested = pending.calls[0].nested.as_deref().unwrap();
+        assert_eq!((ids(nested), nested.calls[0].reason.as_str()), (vec!["c0"], "inner?"));
+
+        // Through a store, as another process would.
+        let pending: PendingApproval =
+            serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap();
+        agent.restore(pending.clone()).unwrap();
+        let decisions = ApprovalDecisions::approve_all(&pending);
+        let pending = go_on(way, &mut agent, decisions, &ctx).await.pending();
+        assert_eq!(ids(&pending), ["out0"], "the inner agent asks again");
+        assert_eq!(pending.tool_calls, 2, "a call that goes on counts once");
+        let decisions = ApprovalDecisions::approve_all(&pending);
+        assert_eq!(go_on(way, &mut agent, decisions, &ctx).await.answer(), "done");
+
+        assert_eq!(last_results(agent.messages()), ["out0: inner done", "out1: o"]);
+        inner.assert_complete();
+        assert_eq!(inner.requests().len(), 3, "the inner run went on");
+        assert_eq!(setup.log.count("start c0"), 2, "one in each of its turns");
+        assert_eq!(setup.log.count("start c1"), 1, "what had run did not run again");
+        check_pairs(&hook.log.lines());
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn without_pausing_a_nested_agents_question_is_a_denial() {
+    let inner = ScriptedProvider::new([calls([json!({"ask": "?"})])]);
+    let setup = setup([Reply::tool_calls([("c0", "delegate", json!({}))]), Reply::text("done")]);
+    let mut agent = setup.builder.build();
+    let sub_agent = SubAgent { provider: inner, log: setup.log.clone() };
+    agent.tools_mut().register_dyn(Arc::new(sub_agent));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let denied = "c0: !permission denied: an agent inside the call needs an approval";
+    assert_eq!(last_results(agent.messages()), [denied]);
+}
