@@ -12,6 +12,8 @@ use neuron_types::{
     WasmCompatSend, transcript,
 };
 
+#[cfg(feature = "signed-approvals")]
+use crate::ApprovalKey;
 use crate::approval;
 use crate::compaction::KnownSize;
 use crate::reminders::Reminders;
@@ -38,6 +40,9 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) run: RunState,
     /// Who decides which calls may run.
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    /// Signs the calls that wait.
+    #[cfg(feature = "signed-approvals")]
+    pub(crate) approval_key: Option<ApprovalKey>,
     /// The run waits for decisions on these calls; the conversation is in the request.
     pub(crate) pending: Option<PendingApproval>,
     /// How many runs there have been.
@@ -83,6 +88,8 @@ impl<P, C, D> AgentLoop<P, C, D> {
             request: CompletionRequest { system, ..CompletionRequest::default() },
             run: RunState::default(),
             policy: None,
+            #[cfg(feature = "signed-approvals")]
+            approval_key: None,
             pending: None,
             runs: 0,
             total_usage: TokenUsage::default(),

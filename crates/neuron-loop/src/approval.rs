@@ -1,11 +1,15 @@
 //! A run that waits for a person: its state, and how it goes on.
 
 use neuron_tool::ToolRegistry;
+#[cfg(feature = "signed-approvals")]
+use neuron_types::DurableContext;
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Message, PendingApproval, PendingCall,
     Role, ToolCall, transcript,
 };
 
+#[cfg(feature = "signed-approvals")]
+use crate::AgentLoop;
 use crate::permits::{Permit, Permits};
 use crate::run_state::RunState;
 use crate::tool_results::ToolResults;
@@ -141,4 +145,27 @@ pub(crate) fn calls_of(answer: &Message) -> Vec<ToolCall> {
         input: call.input.clone(),
     });
     calls.collect()
+}
+
+#[cfg(feature = "signed-approvals")]
+impl<P, C, D: DurableContext> AgentLoop<P, C, D> {
+    /// Signs calls that are about to wait, if the agent has a key.
+    pub(crate) fn signed(&self, mut calls: Vec<PendingCall>) -> Vec<PendingCall> {
+        if let Some(key) = &self.approval_key {
+            key.sign(&self.run.id, &mut calls, &self.tools, || self.now());
+        }
+        calls
+    }
+
+    /// Checks the signatures of calls that are to be decided on, if the agent has a key.
+    pub(crate) fn check_signatures(&self, pending: &PendingApproval) -> Result<(), ApprovalError> {
+        match &self.approval_key {
+            Some(key) => key.verify(&pending.run_id, &pending.calls, &self.tools, || self.now()),
+            None => Ok(()),
+        }
+    }
+
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        self.durability.as_ref().map_or_else(chrono::Utc::now, DurableContext::now)
+    }
 }

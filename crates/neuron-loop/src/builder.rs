@@ -25,6 +25,8 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     injectors: Vec<Box<dyn Injector>>,
     persistent: Vec<SystemPrompt>,
     policy: Option<Arc<dyn PermissionPolicy>>,
+    #[cfg(feature = "signed-approvals")]
+    approval_key: Option<crate::ApprovalKey>,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
@@ -40,6 +42,8 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
             injectors: Vec::new(),
             persistent: Vec::new(),
             policy: None,
+            #[cfg(feature = "signed-approvals")]
+            approval_key: None,
         }
     }
 }
@@ -109,6 +113,14 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Signs the calls that wait, and decides only on those that are signed: for states that others
+    /// keep. Default: calls are not signed.
+    #[cfg(feature = "signed-approvals")]
+    pub fn approval_key(mut self, key: crate::ApprovalKey) -> Self {
+        self.approval_key = Some(key);
+        self
+    }
+
     /// Sets what a tool's failure means for the run. Default: it ends the run.
     pub fn tool_errors(mut self, policy: ToolErrorPolicy) -> Self {
         self.config.tool_errors = policy;
@@ -164,6 +176,8 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             injectors: self.injectors,
             persistent: self.persistent,
             policy: self.policy,
+            #[cfg(feature = "signed-approvals")]
+            approval_key: self.approval_key,
         }
     }
 
@@ -177,6 +191,10 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             AgentLoop::assemble(self.provider, self.context, self.tools, self.config, self.hooks);
         agent.durability = self.durability;
         agent.policy = self.policy;
+        #[cfg(feature = "signed-approvals")]
+        {
+            agent.approval_key = self.approval_key;
+        }
         agent.set_messages(self.messages);
         agent.reminders = Reminders::new(self.injectors);
         agent

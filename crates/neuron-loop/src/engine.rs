@@ -44,6 +44,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Lets the run that waits go on with what was decided.
     pub(crate) fn begin_again(&mut self, decisions: ApprovalDecisions) -> Result<(), LoopError> {
         let pending = self.pending.as_ref().ok_or(ApprovalError::NothingPending)?;
+        #[cfg(feature = "signed-approvals")]
+        self.check_signatures(pending)?;
         approval::check(pending, &decisions, &self.tools)?;
         self.run.decisions = Some(decisions);
         Ok(())
@@ -281,6 +283,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 
     /// Stops the run until a person has decided on the calls.
     fn pause(&mut self, calls: Vec<PendingCall>) -> LoopError {
+        #[cfg(feature = "signed-approvals")]
+        let calls = self.signed(calls);
         let mut pending = approval::waiting(&self.run, calls);
         self.pending = Some(pending.clone());
         pending.messages.clone_from(&self.request.messages);

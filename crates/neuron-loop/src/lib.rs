@@ -66,6 +66,8 @@ mod builder;
 mod config;
 
 mod approval;
+#[cfg(feature = "signed-approvals")]
+mod approval_key;
 mod compaction;
 mod engine;
 mod failing_turns;
@@ -85,6 +87,8 @@ mod steps;
 mod stream;
 
 pub use agent::AgentLoop;
+#[cfg(feature = "signed-approvals")]
+pub use approval_key::ApprovalKey;
 pub use builder::AgentLoopBuilder;
 pub use config::{LoopConfig, ToolErrorPolicy};
 pub use neuron_types::{AgentResult, LoopError};

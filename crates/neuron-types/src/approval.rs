@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -151,12 +152,15 @@ pub struct PendingCall {
     /// [`ApprovalDecisions::nested`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Box<PendingApproval>>,
+    /// Shows that the agent made this question itself, if it signs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<ApprovalSignature>,
 }
 
 impl PendingCall {
     /// Creates a pending call with the policy's question.
     pub fn new(call: ToolCall, reason: impl Into<String>) -> Self {
-        Self { call, reason: reason.into(), nested: None }
+        Self { call, reason: reason.into(), nested: None, signature: None }
     }
 }
 
@@ -169,6 +173,16 @@ impl fmt::Debug for PendingCall {
             .field("nested", &self.nested)
             .finish_non_exhaustive()
     }
+}
+
+/// Shows that an agent itself asked about a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApprovalSignature {
+    /// When it ends; `None`: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// The code that only the holder of the key can make, in hexadecimal digits.
+    pub code: String,
 }
 
 /// What was decided on the calls of a [`PendingApproval`], by their ids.

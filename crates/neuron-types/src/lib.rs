@@ -71,7 +71,8 @@ mod error;
 
 pub use agent::AgentResult;
 pub use approval::{
-    ApprovalDecision, ApprovalDecisions, PendingApproval, PendingCall, ResumedApproval,
+    ApprovalDecision, ApprovalDecisions, ApprovalSignature, PendingApproval, PendingCall,
+    ResumedApproval,
 };
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
 pub use durable::{

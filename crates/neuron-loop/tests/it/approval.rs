@@ -690,3 +690,34 @@ async fn without_pausing_a_nested_agents_question_is_a_denial() {
     let denied = "c0: !permission denied: an agent inside the call needs an approval";
     assert_eq!(last_results(agent.messages()), [denied]);
 }
+
+#[cfg(feature = "signed-approvals")]
+#[tokio::test]
+async fn an_agent_with_a_key_decides_only_on_what_it_asked_itself() {
+    use neuron_loop::ApprovalKey;
+
+    for way in WAYS {
+        let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
+        let mut agent = setup
+            .builder
+            .permission_policy(ByArguments)
+            .pause_for_approval(true)
+            .approval_key(ApprovalKey::new("secret").valid_for(std::time::Duration::from_secs(60)))
+            .build();
+        let ctx = ToolContext::default();
+        let pending = start(way, &mut agent, &ctx).await.pending();
+        let decisions = ApprovalDecisions::approve_all(&pending);
+
+        // The arguments, and what the model said, changed alike.
+        let stored = serde_json::to_string(&pending).unwrap();
+        let forged = stored.replace(r#""text":"a""#, r#""text":"b""#);
+        assert_ne!(forged, stored);
+        agent.restore(serde_json::from_str(&forged).unwrap()).unwrap();
+        let error = go_on(way, &mut agent, decisions.clone(), &ctx).await.error();
+        assert!(error.contains("`c0` has a wrong signature"), "{error}");
+        assert_eq!(setup.log.count("start"), 0);
+
+        agent.restore(serde_json::from_str(&stored).unwrap()).unwrap();
+        assert_eq!(go_on(way, &mut agent, decisions, &ctx).await.answer(), "done");
+    }
+}

@@ -46,6 +46,15 @@ pub enum ApprovalError {
         /// What does not fit.
         reason: String,
     },
+    /// The agent signs its questions, and this is none of them, or is too old. It cannot be decided
+    /// on.
+    #[error("the pending call `{id}` {reason}")]
+    Signature {
+        /// The call's id.
+        id: String,
+        /// What is wrong with the signature.
+        reason: &'static str,
+    },
     /// The stored state was written by a newer version.
     #[error("the pending state has version {found}; this release reads up to {supported}")]
     UnsupportedVersion {
