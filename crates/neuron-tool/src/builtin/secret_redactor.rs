@@ -19,19 +19,23 @@ const REDACTED: &str = "[redacted]";
 /// are told to it, by value or by the name of their environment variable. A secret that a tool
 /// encodes, as Base64 for instance, it does not find.
 ///
-/// Add it first, so that it sees what all other middleware returns.
+/// Add it after middleware that cuts or stores outputs, such as
+/// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller): what has
+/// gone through them may hold a part of a secret, which nothing can tell from other text. What the
+/// middleware before it says itself it does not see.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_tool::ToolRegistry;
-/// use neuron_tool::builtin::SecretRedactor;
+/// use neuron_tool::builtin::{OutputFormatter, SecretRedactor};
 ///
 /// let redactor = SecretRedactor::new()
 ///     .with_secret("correct horse battery staple")
 ///     .with_environment_variable("DATABASE_URL");
 ///
 /// let mut registry = ToolRegistry::new();
+/// registry.add_middleware(OutputFormatter::new(10_000));
 /// registry.add_middleware(redactor);
 /// ```
 #[derive(Clone, Default)]
@@ -140,6 +144,11 @@ fn redact_json(value: Value, secrets: &[String]) -> Value {
                 .map(|(name, value)| (redact(name, secrets), redact_json(value, secrets)));
             Value::Object(redacted.collect::<Map<_, _>>())
         }
+        // A PIN.
+        Value::Number(number) => match redact(number.to_string(), secrets) {
+            text if text == number.to_string() => Value::Number(number),
+            text => Value::String(text),
+        },
         other => other,
     }
 }

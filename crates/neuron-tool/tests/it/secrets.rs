@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
-use neuron_tool::ToolRegistry;
-use neuron_tool::builtin::SecretRedactor;
+use futures_util::FutureExt;
+use neuron_tool::builtin::{OutputFormatter, OutputSpiller, SecretRedactor};
+use neuron_tool::{MemoryOutputStore, ToolRegistry};
 use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput};
 use proptest::prelude::*;
 use serde_json::json;
@@ -19,7 +21,7 @@ fn redacted(redactor: SecretRedactor, ends: impl Fn() -> Result + Send + Sync + 
         ("HOME".to_owned(), "/home/me".to_owned()),
     ]);
     let ctx = ToolContext { environment, ..ToolContext::default() };
-    futures_util::FutureExt::now_or_never(registry.execute("t", json!({}), &ctx)).unwrap()
+    registry.execute("t", json!({}), &ctx).now_or_never().unwrap()
 }
 
 fn redactor() -> SecretRedactor {
@@ -65,6 +67,48 @@ fn texts_and_structured_content_are_redacted() {
             is_error: true,
         }
     );
+}
+
+/// A number is text for the model, and was left in what programs read.
+#[test]
+fn a_secret_number_is_redacted_too() {
+    let output = redacted(SecretRedactor::new().with_secret("4711"), || {
+        let structured = json!({ "pin": 4711, "count": 12, "ratio": 0.5 });
+        let content = vec![ContentItem::Text(structured.to_string())];
+        Ok(ToolOutput { content, structured_content: Some(structured), is_error: false })
+    });
+    let output = output.unwrap();
+    assert_eq!(output.content[0].to_string(), r#"{"pin":[redacted],"count":12,"ratio":0.5}"#);
+    let expected = json!({ "pin": "[redacted]", "count": 12, "ratio": 0.5 });
+    assert_eq!(output.structured_content, Some(expected));
+}
+
+/// The documentation said to add the redactor first: around what cuts and stores outputs. Then the
+/// half of a secret before the cut was shown, and the model could read a stored one in pieces.
+#[test]
+fn inside_what_cuts_and_stores_no_part_of_a_secret_is_left() {
+    let text = "the key is hunter2-and-more, keep it";
+    for limit in 0..text.len() {
+        let mut registry: ToolRegistry = registry([tool("t", move |_| Ok(ToolOutput::text(text)))]);
+        let spiller = OutputSpiller::new(MemoryOutputStore::new(), limit);
+        registry.register_dyn(Arc::new(spiller.reader()));
+        registry.add_middleware(OutputFormatter::new(limit + 200));
+        registry.add_middleware(spiller);
+        registry.add_middleware(redactor());
+        let ctx = ToolContext::default();
+        let shown = registry.execute("t", json!({}), &ctx).now_or_never().unwrap().unwrap();
+        let mut seen = shown.content[0].to_string();
+        let handle = seen.split("handle `").nth(1).and_then(|rest| rest.split('`').next());
+        if let Some(handle) = handle.map(str::to_owned) {
+            for offset in 0..text.len() {
+                let input = json!({ "handle": handle, "offset": offset, "characters": 1 });
+                let read = registry.execute("read_output", input, &ctx).now_or_never().unwrap();
+                let read = read.map(|output| output.content[0].to_string());
+                seen.extend(read.iter().flat_map(|piece| piece.chars().next()));
+            }
+        }
+        assert!(!seen.contains("hunt") && !seen.contains("ter2"), "{limit}: {seen}");
+    }
 }
 
 #[test]

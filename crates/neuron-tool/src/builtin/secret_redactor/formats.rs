@@ -32,7 +32,7 @@ const KEYS: &[(&str, usize)] = &[
     ("hf_", 30),
 ];
 
-const PRIVATE_KEY: &str = "PRIVATE KEY-----";
+const PRIVATE_KEY: &str = "PRIVATE KEY";
 
 /// Hides what has the format of a key.
 pub(super) fn redact(text: String) -> String {
@@ -43,12 +43,11 @@ pub(super) fn redact(text: String) -> String {
     }
     let mut redacted = String::with_capacity(text.len());
     let mut rest = text.as_str();
-    let mut follows_word = false;
     while let Some(character) = rest.chars().next() {
-        let secret = match follows_word {
-            true => None,
-            false => key(rest).or_else(|| private_key(rest)),
-        };
+        let before = text.len() - rest.len();
+        let secret = private_key(rest).or_else(|| {
+            key(rest).filter(|_| !ends_with_word(text.get(..before).unwrap_or_default()))
+        });
         let length = match secret {
             Some(length) => {
                 redacted.push_str(REDACTED);
@@ -59,10 +58,44 @@ pub(super) fn redact(text: String) -> String {
                 character.len_utf8()
             }
         };
-        follows_word = character.is_alphanumeric();
         rest = rest.get(length..).unwrap_or_default();
     }
     redacted
+}
+
+/// Whether a key that begins after this text would be the end of a longer word, as in `task-list`.
+/// Escape sequences end with letters too, and are no words; nor do all languages part words by blanks.
+fn ends_with_word(text: &str) -> bool {
+    let text = text.as_bytes();
+    let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
+    is_word && !ends_with_json_escape(text) && !ends_with_url_escape(text) && !ends_with_color(text)
+}
+
+/// `\n`, `\u001b`.
+fn ends_with_json_escape(text: &[u8]) -> bool {
+    match text {
+        [.., b'\\', b'b' | b'f' | b'n' | b'r' | b't'] => true,
+        [.., b'\\', b'u', code_1, code_2, code_3, code_4] => {
+            [code_1, code_2, code_3, code_4].into_iter().all(u8::is_ascii_hexdigit)
+        }
+        _ => false,
+    }
+}
+
+/// `%3D`.
+fn ends_with_url_escape(text: &[u8]) -> bool {
+    matches!(text, [.., b'%', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
+/// What a terminal makes colors of: an escape character, `[1;32m`. The escape may be written as in JSON.
+fn ends_with_color(text: &[u8]) -> bool {
+    let Some(text) = text.strip_suffix(b"m") else {
+        return false;
+    };
+    let is_parameter = |byte: &u8| byte.is_ascii_digit() || *byte == b';';
+    let parameters = text.iter().rev().take_while(|byte| is_parameter(byte)).count();
+    let before = text.get(..text.len() - parameters).unwrap_or_default();
+    before.ends_with(b"\x1b[") || before.ends_with(b"\\u001b[") || before.ends_with(b"\\u001B[")
 }
 
 /// Returns how long the key is with which the text begins.
@@ -78,17 +111,14 @@ fn key(text: &str) -> Option<usize> {
 /// Returns how long the private key is with which the text begins; one that is cut off goes to the
 /// text's end.
 fn private_key(text: &str) -> Option<usize> {
-    let rest = text.strip_prefix("-----BEGIN ")?;
-    let kind = rest.find(PRIVATE_KEY)?;
-    // The words before it: `RSA `, `OPENSSH `, `ENCRYPTED `.
-    if kind > 30 {
+    // Of the kind `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
+    let (kind, body) = text.strip_prefix("-----BEGIN ")?.split_once("-----")?;
+    if kind.len() > 40 || !kind.contains(PRIVATE_KEY) {
         return None;
     }
-    let end = text.find("-----END ").and_then(|end| {
-        let last = text.get(end..)?.find(PRIVATE_KEY)?;
-        Some(end + last + PRIVATE_KEY.len())
-    });
-    Some(end.unwrap_or(text.len()))
+    let end = format!("-----END {kind}-----");
+    let rest = body.find(&end).and_then(|start| body.get(start + end.len()..));
+    Some(text.len() - rest.unwrap_or_default().len())
 }
 
 #[cfg(test)]
@@ -107,7 +137,7 @@ mod tests {
             check(&key, "[redacted]");
             check(
                 &format!("key={key}, \"{key}\" ä{key}"),
-                &format!("key=[redacted], \"[redacted]\" ä{key}"),
+                "key=[redacted], \"[redacted]\" ä[redacted]",
             );
             let short = format!("{start}{}", "a".repeat(least - 1));
             check(&short, &short);
@@ -117,8 +147,44 @@ mod tests {
         check("", "");
     }
 
+    /// The letter with which an escape sequence ends was taken for the beginning of a word, and so
+    /// was one of a language that writes no blanks: what a tool printed as JSON or in colors kept its
+    /// keys.
+    #[test]
+    fn a_key_is_found_after_an_escape_sequence_and_in_every_language() {
+        let key = "sk-0123456789abcdefghijkl";
+        for before in [
+            r"\n",
+            r"\t",
+            r"\r",
+            r"\b",
+            r"\f",
+            r"\u001b",
+            r"\u00E4",
+            "%3D",
+            "%20",
+            "\x1b[m",
+            "\x1b[1;32m",
+            r"\u001b[0m",
+            r"\u001B[31m",
+            "密钥是",
+            "é",
+            "_",
+            "-",
+        ] {
+            check(&format!("a{before}{key} b"), &format!("a{before}[redacted] b"));
+        }
+        for before in ["n", "ta", "u001b", "3D", "[m", "0m", "%3Da", r"\u001", "é1"] {
+            check(&format!("a{before}{key} b"), &format!("a{before}{key} b"));
+        }
+    }
+
     #[test]
     fn private_keys_are_hidden_to_their_end() {
+        check("x-----BEGIN PRIVATE KEY-----\nabc", "x[redacted]");
+        let key =
+            "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nabc\n-----END PGP PRIVATE KEY BLOCK-----";
+        check(&format!("{key}\n"), "[redacted]\n");
         for kind in ["", "RSA ", "OPENSSH "] {
             let key = format!(
                 "-----BEGIN {kind}PRIVATE KEY-----\nMIIE\nabc==\n-----END {kind}PRIVATE KEY-----"
