@@ -81,10 +81,10 @@ impl<'a> Next<'a> {
     /// Returns the definition of the tool that is called.
     #[must_use]
     pub fn definition(&self) -> &'a ToolDefinition {
-        &self.target.definition
+        self.shared_definition()
     }
 
-    #[cfg(feature = "validation")]
+    /// The definition by its address, which tells tools of one name apart.
     pub(crate) fn shared_definition(&self) -> &'a Arc<ToolDefinition> {
         &self.target.definition
     }

@@ -1,14 +1,20 @@
 //! [`ToolCache`]: answers a repeated call without running the tool again.
 
+mod turns;
+
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use neuron_types::{ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+};
 use serde_json::Value;
 use tokio::time::Instant;
 
+use self::turns::Turns;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Answers a repeated call without running the tool again.
@@ -25,6 +31,10 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Outputs are kept for so long, within one run and session, and errors never: what one user's run
 /// has read no other sees.
 ///
+/// Of several such calls at the same time one runs, and the others wait for its output. If it fails
+/// or is dropped, the next one runs. A call that is cancelled while it waits ends with
+/// [`ToolError::Cancelled`].
+///
 /// # Example
 ///
 /// ```
@@ -39,12 +49,13 @@ pub struct ToolCache {
     keep: Duration,
     max_entries: usize,
     state: Mutex<State>,
+    turns: Turns<Arc<Key>>,
 }
 
 /// The oldest first.
 #[derive(Default)]
 struct State {
-    entries: IndexMap<Key, (ToolOutput, Instant)>,
+    entries: IndexMap<Arc<Key>, (ToolOutput, Instant)>,
     /// How often something may have changed what pure tools read.
     changes: u64,
 }
@@ -53,18 +64,36 @@ struct State {
 struct Key {
     run_id: String,
     session_id: String,
-    tool: String,
+    tool: Identity,
     /// As JSON with sorted keys.
     input: String,
     /// Empty for a pure tool.
     idempotency_key: String,
 }
 
+/// A tool, told from another of its name by the address of its definition: one cache may be around
+/// the tools of several registries, and a tool may be replaced.
+struct Identity(Arc<ToolDefinition>);
+
+impl PartialEq for Identity {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Identity {}
+
+impl Hash for Identity {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).hash(state);
+    }
+}
+
 impl ToolCache {
     /// Keeps outputs for so long; of all runs together the last 1,000.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
-        Self { keep, max_entries: 1000, state: Mutex::default() }
+        Self { keep, max_entries: 1000, state: Mutex::default(), turns: Turns::default() }
     }
 
     /// Keeps so many outputs.
@@ -85,11 +114,11 @@ impl ToolCache {
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
-    fn keep(&self, key: Key, output: &ToolOutput, changes: u64) {
+    fn keep(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
         // What a pure tool read before a change must not be found after it.
         let is_outdated = key.idempotency_key.is_empty() && state.changes != changes;
-        if output.is_error || is_outdated || self.max_entries == 0 {
+        if output.is_error || is_outdated {
             return;
         }
         state.entries.shift_remove(&key);
@@ -131,6 +160,8 @@ impl ToolMiddleware for ToolCache {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let idempotency_key = match next.effect() {
+                // There is nothing to wait for.
+                _ if self.max_entries == 0 => return next.run(call, ctx).await,
                 ToolEffect::Pure => "",
                 ToolEffect::Idempotent if !ctx.idempotency_key.is_empty() => &ctx.idempotency_key,
                 _ => {
@@ -138,7 +169,15 @@ impl ToolMiddleware for ToolCache {
                     return next.run(call, ctx).await;
                 }
             };
-            let key = key(call, ctx, idempotency_key);
+            let key = Arc::new(key(call, ctx, next.shared_definition(), idempotency_key));
+            if let (Some(output), _) = self.look_up(&key) {
+                return Ok(output);
+            }
+            let place = self.turns.queue(key.clone());
+            let Some(_turn) = ctx.cancellation_token.run_until_cancelled(place.turn()).await else {
+                return Err(ToolError::Cancelled);
+            };
+            // Kept while this call waited.
             let (kept, changes) = self.look_up(&key);
             if let Some(output) = kept {
                 return Ok(output);
@@ -161,13 +200,18 @@ impl fmt::Debug for ToolCache {
     }
 }
 
-fn key(call: &ToolCall, ctx: &ToolContext, idempotency_key: &str) -> Key {
+fn key(
+    call: &ToolCall,
+    ctx: &ToolContext,
+    definition: &Arc<ToolDefinition>,
+    idempotency_key: &str,
+) -> Key {
     let mut input: Value = call.input.clone();
     input.sort_all_objects();
     Key {
         run_id: ctx.run_id.clone(),
         session_id: ctx.session_id.clone(),
-        tool: call.name.clone(),
+        tool: Identity(definition.clone()),
         input: input.to_string(),
         idempotency_key: idempotency_key.to_owned(),
     }

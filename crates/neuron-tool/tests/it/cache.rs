@@ -162,3 +162,86 @@ async fn the_oldest_outputs_make_room() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "0");
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
+
+/// Calls of one answer that run in parallel all ran, as none of them had an output yet.
+#[tokio::test(start_paused = true)]
+async fn of_the_same_calls_at_the_same_time_one_runs_and_the_others_take_its_output() {
+    for (name, key) in [("pure", ""), ("idempotent", "key")] {
+        let registry = counting(cache());
+        let ctx = ctx("s", "r", key);
+        let same = || call(&registry, name, json!({ "waits": 5 }), &ctx);
+        let (other, mut dropped) = (call(&registry, "other", json!({}), &ctx), Box::pin(same()));
+        assert!(futures_util::poll!(&mut dropped).is_pending());
+        let waiting = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(dropped);
+        };
+        let start = tokio::time::Instant::now();
+        let ends = futures_util::join!(same(), same(), same(), other, waiting);
+        // The first was dropped halfway; the next one ran in its place.
+        assert_eq!((ends.0, ends.1, ends.2), ("2".into(), "2".into(), "2".into()), "{name}");
+        assert_eq!(ends.3, "1", "another call does not wait");
+        assert_eq!(start.elapsed(), Duration::from_secs(6));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_runs_if_the_one_before_it_failed_and_not_if_it_is_cancelled() {
+    let registry = counting(cache());
+    let here = ctx("s", "r", "");
+    let cancelled = ctx("s", "r", "");
+    let error = json!({ "waits": 5, "end": "error" });
+    let cancel = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        cancelled.cancellation_token.cancel();
+    };
+    let start = tokio::time::Instant::now();
+    let (first, second, third, ()) = futures_util::join!(
+        call(&registry, "pure", error.clone(), &here),
+        async {
+            let ended = call(&registry, "pure", error.clone(), &cancelled).await;
+            (ended, start.elapsed().as_secs())
+        },
+        call(&registry, "pure", error.clone(), &here),
+        cancel,
+    );
+    assert_eq!((first, third), ("0".into(), "1".into()));
+    assert_eq!(second, ("cancelled".into(), 1));
+}
+
+/// What was read before a change that ended meanwhile is not what a waiting call gets.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_does_not_take_an_output_from_before_a_change() {
+    let registry = counting(cache());
+    let ctx = ctx("s", "r", "");
+    let read = || call(&registry, "pure", json!({ "waits": 5 }), &ctx);
+    let ends = futures_util::join!(read(), call(&registry, "once", json!({}), &ctx), read());
+    assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
+}
+
+/// One cache around the tools of two servers answered the search of one with that of the other.
+#[tokio::test(start_paused = true)]
+async fn tools_of_one_name_in_two_registries_and_a_replaced_one_are_told_apart() {
+    let cache = Arc::new(cache());
+    let search = |text: &'static str| {
+        async_tool(definition("search"), ToolEffect::Pure, move |_, _| {
+            Box::pin(async move { Ok(ToolOutput::text(text)) })
+        })
+    };
+    let mut registry = ToolRegistry::new();
+    for server in ["issues", "mails"] {
+        let mut tools = self::registry([search(server)]);
+        tools.add_middleware(cache.clone());
+        registry.merge_prefixed(&format!("{server}_"), tools).unwrap();
+    }
+    let ctx = ctx("s", "r", "");
+    for _ in 0..2 {
+        assert_eq!(call(&registry, "issues_search", json!({}), &ctx).await, "issues");
+        assert_eq!(call(&registry, "mails_search", json!({}), &ctx).await, "mails");
+    }
+    let mut registry = self::registry([search("before")]);
+    registry.add_middleware(cache);
+    assert_eq!(call(&registry, "search", json!({}), &ctx).await, "before");
+    registry.register_dyn(search("after"));
+    assert_eq!(call(&registry, "search", json!({}), &ctx).await, "after");
+}
