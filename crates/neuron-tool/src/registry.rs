@@ -48,6 +48,12 @@ impl Registered {
             );
             tool.name().clone_into(&mut definition.name);
         }
+        if !is_valid(tool.name()) {
+            tracing::warn!(
+                tool = tool.name(),
+                "not every vendor takes this name: it has 1 to 64 ASCII letters, digits, `_` or `-`"
+            );
+        }
         Self { tool, definition: Arc::new(definition) }
     }
 }
@@ -122,12 +128,13 @@ impl ToolRegistry {
     /// of one name.
     ///
     /// The model and the middleware of this registry see the new names; the other registry's
-    /// middleware goes on to see the old ones. Vendors take names of up to 64 letters, digits,
-    /// `_` and `-`.
+    /// middleware goes on to see the old ones.
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] for the first name that is; the registry is as before.
+    /// [`RegistryError::NameTaken`] for the first name that is, [`RegistryError::InvalidName`] for
+    /// the first that is too long with the prefix or has other characters than vendors take; the
+    /// registry is as before.
     ///
     /// # Example
     ///
@@ -144,7 +151,12 @@ impl ToolRegistry {
     /// ```
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
         for name in other.names() {
-            self.check_free(&format!("{prefix}{name}"))?;
+            let name = format!("{prefix}{name}");
+            self.check_free(&name)?;
+            // Without a prefix nothing is named anew.
+            if !prefix.is_empty() && !is_valid(&name) {
+                return Err(RegistryError::InvalidName { name });
+            }
         }
         for registered in merged::tools(prefix, other) {
             self.tools.insert(registered.definition.name.clone(), registered);
@@ -303,6 +315,12 @@ impl ToolRegistry {
             Next::new(&self.global, own, registered).run_caught(call, ctx).await
         }
     }
+}
+
+/// Whether every vendor takes a tool of this name.
+fn is_valid(name: &str) -> bool {
+    let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
+    (1..=64).contains(&name.len()) && name.chars().all(is_allowed)
 }
 
 impl fmt::Debug for ToolRegistry {

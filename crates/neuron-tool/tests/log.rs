@@ -83,3 +83,13 @@ fn a_replacement_is_logged_and_nothing_else_is() {
         [r#"message=a tool with this name was registered before; it is replaced tool="b" "#]
     );
 }
+
+#[test]
+fn a_name_that_vendors_refuse_is_logged_and_registered_all_the_same() {
+    let warnings = Warnings::default();
+    let tools = tracing::subscriber::with_default(warnings.clone(), || registry(["a.b", "a-B_9"]));
+    assert_eq!(tools.names().collect::<Vec<_>>(), ["a.b", "a-B_9"]);
+    let text = "message=not every vendor takes this name: it has 1 to 64 ASCII letters, digits, `_` \
+                or `-` tool=\"a.b\" ";
+    assert_eq!(*warnings.0.lock().unwrap(), [text]);
+}

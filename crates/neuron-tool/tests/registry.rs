@@ -311,6 +311,26 @@ async fn merged_tools_keep_their_middleware_order_and_effects_under_their_new_na
     assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
 }
 
+/// The model's first request failed with a vendor's error, far from the merge.
+#[test]
+fn a_merge_that_makes_names_which_vendors_refuse_changes_nothing() {
+    let long = Box::leak("x".repeat(60).into_boxed_str());
+    for (prefix, name) in [("ab_cd", &*long), ("a.", "b"), ("a ", "b"), ("ä_", "b"), ("a_", "b.c")]
+    {
+        let mut registry = named(["a"]);
+        let refused = registry.merge_prefixed(prefix, named([name]));
+        assert_eq!(refused, Err(RegistryError::InvalidName { name: format!("{prefix}{name}") }));
+        assert_eq!(registry.names().collect::<Vec<_>>(), ["a"]);
+        registry.merge_prefixed("abcd", named([&*long])).unwrap();
+        // As they were.
+        registry.merge(named(["b.c"])).unwrap();
+    }
+    assert_eq!(
+        RegistryError::InvalidName { name: "a.b".into() }.to_string(),
+        "a tool's name has 1 to 64 ASCII letters, digits, `_` or `-`, but one is `a.b`"
+    );
+}
+
 #[tokio::test]
 async fn a_merge_with_a_taken_name_changes_nothing() {
     let mut registry = named(["a", "x_c"]);

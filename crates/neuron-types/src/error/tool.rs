@@ -69,4 +69,10 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
+    /// The name is not one that every vendor takes.
+    #[error("a tool's name has 1 to 64 ASCII letters, digits, `_` or `-`, but one is `{name}`")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
 }
