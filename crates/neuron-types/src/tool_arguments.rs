@@ -1,7 +1,10 @@
 //! Reading a tool's arguments, and saying what is wrong with them so that a model can mend it.
 
+use std::fmt::Write;
+
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 
 use crate::ToolError;
 
@@ -15,19 +18,35 @@ const MOST_CHARACTERS: usize = 200;
 /// [`ToolError::InvalidInput`], with the place as a JSON path and what was expected there.
 pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: Value) -> Result<A, ToolError> {
     serde_path_to_error::deserialize(input).map_err(|error| {
-        let place = place(&error.path().to_string());
+        let place = place(error.path());
         let mistake = shorten(error.inner().to_string());
         ToolError::InvalidInput(format!("arguments of `{tool}`: {place}{mistake}"))
     })
 }
 
 /// Writes a path as JSON path; what concerns the arguments as a whole has none.
-fn place(path: &str) -> String {
-    match path {
-        "." => String::new(),
-        path if path.starts_with('[') => format!("`${path}`: "),
-        path => format!("`$.{path}`: "),
+fn place(path: &Path) -> String {
+    let mut place = String::new();
+    for segment in path {
+        // Writing to a string cannot fail.
+        match segment {
+            Segment::Seq { index } => write!(place, "[{index}]").ok(),
+            Segment::Map { key: name } | Segment::Enum { variant: name } => match is_plain(name) {
+                true => write!(place, ".{name}").ok(),
+                false => write!(place, "[{name:?}]").ok(),
+            },
+            Segment::Unknown => write!(place, ".?").ok(),
+        };
     }
+    match place.is_empty() {
+        true => place,
+        false => format!("`{}`: ", shorten(format!("${place}"))),
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    let is_plain = |character: char| character.is_alphanumeric() || character == '_';
+    !name.is_empty() && name.chars().all(is_plain)
 }
 
 /// Leaves out the middle of a long text: what was found stands at its beginning, what was expected
@@ -111,11 +130,29 @@ mod tests {
             filter(json!({ "field": "title", "bounds": { "a": [1, 2], "b": [1, "x"] } })),
             "`$.filters[1].bounds.b[1]`: invalid type: string \"x\", expected i8",
         );
+        check(
+            filter(json!({ "field": "title", "bounds": { "a.b \"c\"": 1 } })),
+            r#"`$.filters[1].bounds["a.b \"c\""]`: invalid type: integer `1`, expected a tuple of size 2"#,
+        );
         let error = read::<Vec<u8>>("t", json!([1, -1])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "invalid input: arguments of `t`: `$[1]`: invalid value: integer `-1`, expected u8"
         );
+    }
+
+    /// A name that a model makes up is part of the path.
+    #[test]
+    fn a_huge_name_is_told_briefly_too() {
+        let huge = "ä".repeat(100_000);
+        let filter = json!({ "field": "title", "bounds": { &huge: [1, "x"] } });
+        for input in
+            [json!({ "query": "q", &huge: 1 }), json!({ "query": "q", "filters": [filter] })]
+        {
+            let text = read::<Search>("search", input).unwrap_err().to_string();
+            assert!(text.chars().count() < 1100, "{} characters", text.chars().count());
+            assert!(text.contains("expected"), "{text}");
+        }
     }
 
     #[test]

@@ -78,7 +78,9 @@ fn describe(error: &ValidationError<'_>) -> String {
             return told.join(separator);
         }
     }
-    let path = json_path(error.instance_path());
+    // A name that the model made up may be part of the path.
+    let path = json_path(error.instance_path()).to_string();
+    let path = text::shorten(&path, MOST_CHARACTERS);
     format!("`{path}`: {}", text::shorten(&error.to_string(), MOST_CHARACTERS))
 }
 

@@ -100,6 +100,16 @@ async fn a_mistake_is_told_with_its_place_and_what_was_expected() {
     assert!(text.ends_with("; and more"), "{text}");
 }
 
+/// A name that a model makes up is part of the path.
+#[tokio::test]
+async fn a_huge_name_is_told_briefly() {
+    let registry = validated(json!({ "additionalProperties": { "type": "integer" } }));
+    let huge = "ä".repeat(100_000);
+    let text = shown(&run(&registry, "search", json!({ huge: "x" })).await);
+    assert!(text.chars().count() < 600, "{} characters", text.chars().count());
+    assert!(text.ends_with(r#"ä`: "x" is not of type "integer""#), "{text}");
+}
+
 #[tokio::test]
 async fn a_pattern_that_takes_for_ever_does_not() {
     let schema = json!({ "properties": { "a": { "pattern": "^(?=a)(a+)+$" } } });
