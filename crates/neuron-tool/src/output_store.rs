@@ -1,5 +1,6 @@
 //! [`OutputStore`]: where outputs lie that are too long to be shown whole.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use indexmap::IndexMap;
@@ -13,7 +14,7 @@ use crate::text;
 ///
 /// - A handle is short, because a model has to write it; it is found as long as the conversation
 ///   may ask for it.
-/// - What one conversation stored no other may read: handles can be guessed.
+/// - What one conversation stored no other may read: models guess handles.
 /// - Pieces are counted in characters (`char`), never in bytes.
 ///
 /// [`MemoryOutputStore`] is one.
@@ -47,8 +48,8 @@ pub struct OutputPiece {
 
 /// Keeps outputs in memory: for a process that holds its conversations there too.
 ///
-/// A text is found by the [`session_id`](ToolContext::session_id) that stored it; conversations
-/// without one share their texts.
+/// A text is found by the [`session_id`](ToolContext::session_id) that stored it, and by a handle that
+/// cannot be guessed: also conversations without a session find their own alone.
 ///
 /// # Example
 ///
@@ -68,6 +69,8 @@ pub struct OutputPiece {
 #[derive(Debug)]
 pub struct MemoryOutputStore {
     max_bytes: usize,
+    /// Makes handles that cannot be guessed: it hashes by a random key.
+    secret: RandomState,
     state: Mutex<State>,
 }
 
@@ -89,7 +92,7 @@ struct Stored {
 /// 64 MiB.
 impl Default for MemoryOutputStore {
     fn default() -> Self {
-        Self { max_bytes: 64 * 1024 * 1024, state: Mutex::default() }
+        Self { max_bytes: 64 * 1024 * 1024, secret: RandomState::new(), state: Mutex::default() }
     }
 }
 
@@ -117,7 +120,7 @@ impl MemoryOutputStore {
             state.bytes -= oldest.text.len();
         }
         state.count += 1;
-        let handle = format!("output-{}", state.count);
+        let handle = format!("output-{}-{:016x}", state.count, self.secret.hash_one(state.count));
         state.texts.insert(handle.clone(), Stored { text, session_id });
         handle
     }

@@ -10,6 +10,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 
 use crate::output_store::OutputStore;
+use crate::text;
 
 /// The tool by which a model reads a stored output in pieces. An
 /// [`OutputSpiller`](super::OutputSpiller) makes it.
@@ -40,6 +41,7 @@ impl OutputReader {
         };
         let characters = characters.clamp(1, self.max_characters);
         let Some(piece) = self.store.read(handle, offset, characters, ctx).await? else {
+            let handle = text::shorten(handle, 100);
             return retry(&format!(
                 "`$.handle`: there is no output `{handle}` any more, or there never was"
             ));

@@ -13,7 +13,9 @@ use crate::text;
 /// Stores long outputs, and shows the model their beginning and a handle, by which it reads the rest
 /// in pieces: as [`OutputFormatter`](super::OutputFormatter) does, without losing anything.
 ///
-/// Register its [`reader`](Self::reader) too: that is the tool by which the model reads on. All
+/// Register its [`reader`](Self::reader) too: that is the tool by which the model reads on, under the
+/// name `read_output`; so add both to the agent's own registry, not to one that is merged into it with
+/// a prefix. Middleware that cuts outputs, added before this one, may cut the handle off. All
 /// texts of an output are stored as one, a line each; images stay, and so does structured content,
 /// which the model does not see. If the store fails, the output is cut and says so.
 ///

@@ -35,6 +35,12 @@ fn with_store(output: ToolOutput, store: impl OutputStore + 'static, limit: usiz
     registry
 }
 
+/// The handle that a notice gives.
+fn handle(output: &ToolOutput) -> String {
+    let text: String = output.content.iter().map(ContentItem::to_string).collect();
+    text.split("handle `").nth(1).unwrap().split('`').next().unwrap().to_owned()
+}
+
 async fn read(registry: &ToolRegistry, input: Value) -> String {
     shown(&run(registry, "read_output", input).await)
 }
@@ -44,12 +50,15 @@ async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
     let content = vec![image(), text("äöü 123"), image(), text("456 789"), text("!")];
     let registry = spilling(content, 6);
     let output = run(&registry, "t", json!({})).await.unwrap();
-    let notice = "äöü 12\n[the first 6 of 17 characters are shown; read on with the tool \
-                  `read_output`, handle `output-1`, offset 6]";
+    let handle = handle(&output);
+    let notice = format!(
+        "äöü 12\n[the first 6 of 17 characters are shown; read on with the tool `read_output`, handle \
+         `{handle}`, offset 6]"
+    );
     assert_eq!(
         output,
         ToolOutput {
-            content: vec![image(), text(notice), image()],
+            content: vec![image(), text(&notice), image()],
             structured_content: Some(json!(7)),
             is_error: true,
         }
@@ -92,7 +101,7 @@ async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
              string",
         ),
     ] {
-        let mut whole = json!({ "handle": "output-1", "offset": 6 });
+        let mut whole = json!({ "handle": handle, "offset": 6 });
         for (name, value) in input.as_object().unwrap() {
             whole[name] = value.clone();
         }
@@ -147,6 +156,35 @@ async fn what_one_session_stored_no_other_reads() {
     }
 }
 
+/// Conversations without a session shared their texts, and the next handle was one more than the last:
+/// a model that guessed, or was told to by what it read, read another user's.
+#[tokio::test]
+async fn what_one_conversation_stored_no_other_guesses() {
+    let ctx = ToolContext::default();
+    let stores = [MemoryOutputStore::new(), MemoryOutputStore::new()];
+    let mut handles = Vec::new();
+    for store in &stores {
+        for _ in 0..50 {
+            handles.push(store.put("secret".into(), &ctx).await.unwrap());
+        }
+    }
+    for guess in ["output-1", "output-1-", "output-1-0000000000000001", "1", ""] {
+        assert_eq!(stores[0].read(guess, 0, 9, &ctx).await.unwrap(), None);
+    }
+    // Neither the others of its store nor those of another tell a handle's last part.
+    let mut parts: Vec<_> = handles.iter().filter_map(|handle| handle.split('-').nth(2)).collect();
+    parts.sort_unstable();
+    parts.dedup();
+    assert_eq!(parts.len(), 100);
+}
+
+#[tokio::test]
+async fn a_huge_handle_is_told_briefly() {
+    let registry = spilling(vec![], 5);
+    let text = read(&registry, json!({ "handle": "ä".repeat(100_000) })).await;
+    assert!(text.chars().count() < 300 && text.ends_with("there never was"), "{text}");
+}
+
 #[tokio::test]
 async fn the_oldest_texts_make_room_and_the_last_stays() {
     let store = MemoryOutputStore::new().with_max_bytes(10);
@@ -165,7 +203,10 @@ async fn the_oldest_texts_make_room_and_the_last_stays() {
         assert_eq!(found.count(), expected, "{handles:?}");
     }
     assert!(store.read(&handles[3], 0, 1, &ctx).await.unwrap().is_some());
-    assert_eq!(handles, ["output-1", "output-2", "output-3", "output-4"]);
+    for (handle, start) in handles.iter().zip(["output-1-", "output-2-", "output-3-", "output-4-"])
+    {
+        assert!(handle.starts_with(start) && handle.len() == start.len() + 16, "{handle}");
+    }
 }
 
 #[test]
@@ -186,10 +227,10 @@ proptest! {
             prop_assert_eq!(output.content, [text(&whole)]);
             return Ok(());
         }
-        let mut read = String::new();
+        let (mut read, handle) = (String::new(), handle(&output));
         let mut offset = 0;
         while offset < total {
-            let input = json!({ "handle": "output-1", "offset": offset });
+            let input = json!({ "handle": &handle, "offset": offset });
             let output = run(&registry, "read_output", input).now_or_never().unwrap().unwrap();
             let shown = output.content[0].to_string();
             let (piece, _) = shown.rsplit_once("\n[").unwrap();
