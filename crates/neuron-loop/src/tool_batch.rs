@@ -353,6 +353,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             call_id: call.id.clone(),
             run_id: run_id.to_owned(),
             idempotency_key,
+            turn: Some(turn),
             extensions,
         }
     }

@@ -47,6 +47,8 @@ pub struct ToolContext {
     /// An agent that runs inside a tool call takes it as its [`run_id`](Self::run_id). Several
     /// agents inside one call need contexts with different ones.
     pub idempotency_key: String,
+    /// The turn of the run, from zero: the same for all calls of one answer; `None` outside a run.
+    pub turn: Option<usize>,
     /// Values of any type that layers hand to the tools below them.
     pub extensions: Extensions,
 }
@@ -64,6 +66,7 @@ impl Default for ToolContext {
             call_id: String::new(),
             run_id: String::new(),
             idempotency_key: String::new(),
+            turn: None,
             extensions: Extensions::default(),
         }
     }
@@ -82,6 +85,7 @@ impl fmt::Debug for ToolContext {
             .field("call_id", &self.call_id)
             .field("run_id", &self.run_id)
             .field("idempotency_key", &self.idempotency_key)
+            .field("turn", &self.turn)
             .field("extensions", &self.extensions)
             .finish()
     }

@@ -314,7 +314,7 @@ async fn arguments_that_are_nested_too_deep_are_told_from_a_slip() {
 }
 
 #[tokio::test]
-async fn each_call_sees_its_own_id_and_key_and_the_same_run() {
+async fn each_call_sees_its_own_id_and_key_its_turn_and_the_same_run() {
     use std::sync::{Arc, Mutex};
     let seen = Arc::new(Mutex::new(Vec::new()));
     let setup = setup([calls([json!({}), json!({})]), calls([json!({})]), Reply::text("done")]);
@@ -322,16 +322,17 @@ async fn each_call_sees_its_own_id_and_key_and_the_same_run() {
     let note = seen.clone();
     tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
         let keys = (call.id.clone(), ctx.idempotency_key.clone(), ctx.run_id.clone());
-        note.lock().unwrap().push(keys);
+        note.lock().unwrap().push((keys, ctx.turn));
         next.run(call, ctx)
     }));
     let mut agent = setup.builder.tools(tools).build();
     let ctx = ToolContext { run_id: "r".into(), ..Default::default() };
     agent.run_text("go", &ctx).await.unwrap();
-    let key = |id: &str, key: &str| (id.to_owned(), key.to_owned(), "r".to_owned());
+    let key =
+        |id: &str, key: &str, turn| ((id.to_owned(), key.to_owned(), "r".to_owned()), Some(turn));
     assert_eq!(
         *seen.lock().unwrap(),
-        [key("c0", "r/0/0/0/c0"), key("c1", "r/0/0/1/c1"), key("c0", "r/0/1/0/c0")]
+        [key("c0", "r/0/0/0/c0", 0), key("c1", "r/0/0/1/c1", 0), key("c0", "r/0/1/0/c0", 1)]
     );
 }
 
@@ -360,6 +361,31 @@ async fn a_panic_in_a_tool_is_an_error_for_that_call_and_the_others_finish() {
                 "{way:?}, parallel: {parallel}"
             );
             check_valid(agent.messages());
+        }
+    }
+}
+
+/// Three wrong calls of one answer used up the retries before the model had seen a hint.
+#[tokio::test]
+async fn the_retries_of_a_tool_are_counted_by_answers() {
+    let wrong = || calls(vec![json!({"retry": "use another"}); 3]);
+    for way in WAYS {
+        for parallel in [false, true] {
+            let agent = |setup: Setup| {
+                let mut tools = registry(&setup.log);
+                tools.add_middleware(neuron_tool::builtin::RetryLimit::new(2));
+                setup.builder.tools(tools).parallel_tool_execution(parallel).build()
+            };
+            let right = calls([json!({"text": "a"})]);
+            let replies = [wrong(), wrong(), right, wrong(), wrong(), Reply::text("done")];
+            let mut patient = agent(setup(replies));
+            let result = run(way, &mut patient, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "done", "{way:?}, parallel: {parallel}");
+
+            let mut at_its_end = agent(setup([wrong(), wrong(), wrong()]));
+            let error = run(way, &mut at_its_end, &ToolContext::default()).await.unwrap_err();
+            assert!(error.contains("`act` was called wrongly 3 times in a row"), "{error}");
+            check_valid(at_its_end.messages());
         }
     }
 }

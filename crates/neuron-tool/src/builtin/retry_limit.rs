@@ -11,7 +11,8 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 ///
 /// [`ToolError::ModelRetry`] is passed on so many times; the next one becomes
 /// [`ToolError::InvalidInput`], which ends the run. A call that succeeds starts the count anew, and
-/// so does the end of the run.
+/// so does the end of the run. Several calls of one answer, told by
+/// [`turn`](ToolContext::turn), count as one: the model has not seen the first hint yet.
 ///
 /// Each conversation is counted by itself: by [`session_id`](ToolContext::session_id), or without
 /// one by [`run_id`](ToolContext::run_id).
@@ -29,8 +30,18 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 pub struct RetryLimit {
     max_retries: usize,
     /// How often in a row a tool was called wrongly, by conversation; the longest unchanged first.
-    counts: Mutex<IndexMap<Key, usize>>,
+    counts: Mutex<IndexMap<Key, Count>>,
 }
+
+/// How often in a row a tool was called wrongly.
+#[derive(Debug)]
+struct Count {
+    times: usize,
+    last: Answer,
+}
+
+/// A run and its turn; `None` outside a run.
+type Answer = Option<(String, usize)>;
 
 /// A conversation and a tool.
 type Key = (String, String);
@@ -64,22 +75,25 @@ impl RetryLimit {
 
     fn retry(&self, call: &ToolCall, ctx: &ToolContext, hint: String) -> ToolError {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = key(call, ctx);
-        let count = counts.shift_remove(&key).unwrap_or(0);
+        let (key, answer) = (key(call, ctx), ctx.turn.map(|turn| (ctx.run_id.clone(), turn)));
         if self.max_retries == 0 {
             return ToolError::InvalidInput(hint);
         }
-        if count == self.max_retries {
+        if answer.is_some() && counts.get(&key).is_some_and(|count| count.last == answer) {
+            return ToolError::ModelRetry(hint);
+        }
+        let times = counts.shift_remove(&key).map_or(0, |count| count.times);
+        if times == self.max_retries {
             return ToolError::InvalidInput(format!(
                 "`{}` was called wrongly {} times in a row; the last time: {hint}",
                 call.name,
-                count + 1
+                times + 1
             ));
         }
         if counts.len() == MOST_COUNTS {
             counts.shift_remove_index(0);
         }
-        counts.insert(key, count + 1);
+        counts.insert(key, Count { times: times + 1, last: answer });
         ToolError::ModelRetry(hint)
     }
 

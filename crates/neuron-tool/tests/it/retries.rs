@@ -97,3 +97,39 @@ async fn invalid_input_becomes_a_retry_and_gives_up() {
         "invalid input: `a` was called wrongly 2 times in a row; the last time: no"
     );
 }
+
+/// Several wrong calls of one answer ended the run before the model had seen the first hint.
+#[tokio::test]
+async fn the_calls_of_one_answer_count_as_one() {
+    let mut registry = tools();
+    registry.add_middleware(RetryLimit::new(2));
+    let ctx = |run: &str, turn: usize| ToolContext {
+        session_id: "s".into(),
+        run_id: run.into(),
+        turn: Some(turn),
+        ..ToolContext::default()
+    };
+    for (name, end, run, turn, is_retry) in [
+        ("a", "retry", "r1", 0, true),
+        ("a", "retry", "r1", 0, true),
+        ("a", "retry", "r1", 0, true),
+        // Another run of the session.
+        ("a", "retry", "r2", 0, true),
+        ("a", "retry", "r2", 0, true),
+        ("b", "retry", "r2", 0, true),
+        ("a", "retry", "r2", 1, false),
+        // Anew.
+        ("a", "retry", "r2", 2, true),
+        ("a", "ok", "r2", 2, false),
+        ("a", "retry", "r2", 2, true),
+        ("a", "retry", "r2", 3, true),
+        ("a", "retry", "r2", 4, false),
+    ] {
+        let result = registry.execute(name, json!({ "end": end }), &ctx(run, turn)).await;
+        assert_eq!(
+            matches!(result, Err(ToolError::ModelRetry(_))),
+            is_retry,
+            "{name} {run} {turn}"
+        );
+    }
+}
