@@ -1,7 +1,7 @@
 //! Doc comments as descriptions.
 
 use proc_macro2::TokenStream;
-use quote::quote;
+use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
 /// An expression for the text of the doc comments, as schemars makes it of a field's: lines stay
@@ -20,6 +20,21 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
         None => quote!(#line),
     });
     Some(quote!(::core::concat!(#(#lines, "\n"),*).trim()))
+}
+
+/// A comment for programmers on a field that has none, of which the model is not told. Allowing that
+/// there is none would be an error where a crate forbids it.
+pub(crate) fn own(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
+    if attributes.iter().any(|attribute| line(attribute).is_some()) {
+        return None;
+    }
+    let describes = |attribute: &Attribute| {
+        attribute.path().is_ident("schemars")
+            && attribute.to_token_stream().to_string().contains("description")
+    };
+    let description =
+        (!attributes.iter().any(describes)).then(|| quote!(#[schemars(description = "")]));
+    Some(quote!(#[doc = #text] #description))
 }
 
 /// The value of `#[doc = …]`, which every line of a doc comment is.

@@ -11,7 +11,7 @@ use crate::attributes::Attributes;
 use crate::options::Options;
 use crate::problems::Problems;
 use crate::tool::{self, Description, ToolImpl};
-use crate::{crate_path, names};
+use crate::{crate_path, documentation, names};
 
 /// The function, and the tool that calls it; or the function and what is wrong with it.
 pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
@@ -30,7 +30,13 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     let tool = problems.or(|| expand_tool(read, &function, &container, &parameters));
     // The function stays in any case, so that its callers are not wrong as well.
     let tool = tool.unwrap_or_else(|error| error.to_compile_error());
-    quote!(#function #tool)
+    // What these ask for is not the author's to give: a tool is `async` and has no generics, and its
+    // documentation is the model's.
+    quote! {
+        #[allow(clippy::implicit_hasher, clippy::missing_errors_doc, clippy::unused_async)]
+        #function
+        #tool
+    }
 }
 
 fn not_a_function(item: &TokenStream) -> TokenStream {
@@ -103,7 +109,8 @@ fn expand_tool(
         Parameter::Context => None,
         Parameter::Argument(argument) => {
             let Argument { name, ty, attributes } = &**argument;
-            Some(quote!(#(#attributes)* #visibility #name: #ty))
+            let doc = documentation::own(attributes, &format!("The argument `{name}`."));
+            Some(quote!(#(#attributes)* #doc #visibility #name: #ty))
         }
     });
     let (own_args, own_ctx) = (tool::args(), tool::ctx());
@@ -145,7 +152,7 @@ fn expand_tool(
         #[serde(crate = #serde)]
         #[schemars(crate = #schemars, description = "")]
         #(#container)*
-        #[allow(missing_docs, missing_debug_implementations, non_snake_case, #lints)]
+        #[allow(missing_debug_implementations, non_snake_case, clippy::pub_underscore_fields, #lints)]
         #visibility struct #args { #(#fields),* }
 
         #(#hidden)* #(#deprecated)*

@@ -189,7 +189,9 @@ use proc_macro::TokenStream;
 ///
 /// Those on the function stay there. `#[cfg(…)]`, `#[deprecated]` and `#[doc(hidden)]` apply to what
 /// is made as well, and a lint that the function allows or expects is allowed there too. Other
-/// attribute macros, such as `#[tracing::instrument]`, see the function alone.
+/// attribute macros, such as `#[tracing::instrument]`, see the function alone. Those lints of clippy's
+/// that a tool cannot follow are allowed on it: it has to be `async`, and its documentation is the
+/// model's.
 #[proc_macro_attribute]
 pub fn neuron_tool(options: TokenStream, function: TokenStream) -> TokenStream {
     function::expand(options.into(), function.into()).into()

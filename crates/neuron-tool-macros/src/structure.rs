@@ -5,6 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Data, DeriveInput, Fields, FieldsNamed, LitStr, Meta, Token};
 
+use crate::arguments::{self, Static};
 use crate::attributes::Attributes;
 use crate::options::Options;
 use crate::problems::Problems;
@@ -25,6 +26,7 @@ pub(crate) fn expand(item: TokenStream) -> TokenStream {
         }
     }
     check_generics(&input, &mut problems);
+    check_fields(&input, &mut problems);
     let tool = problems.or(|| expand_tool(options, &input, named_fields(&input)?));
     tool.unwrap_or_else(|error| error.to_compile_error())
 }
@@ -37,6 +39,24 @@ fn check_generics(input: &DeriveInput, problems: &mut Problems) {
     }
     if let Some(clause) = &input.generics.where_clause {
         problems.add(clause.where_token, "a tool's arguments have no `where` clause");
+    }
+}
+
+fn check_fields(input: &DeriveInput, problems: &mut Problems) {
+    let Data::Struct(data) = &input.data else {
+        return;
+    };
+    // An attribute may skip the field, or read it in its own way.
+    let plain = data.fields.iter().filter(|field| !field.attrs.iter().any(is_serde));
+    for field in plain {
+        if let Some((tokens, what)) =
+            arguments::unnameable(field.ty.to_token_stream(), Static::Lifetime)
+        {
+            let message = format!(
+                "{what} in an argument: arguments are made from the model's JSON, so they are owned"
+            );
+            problems.add(tokens, message);
+        }
     }
 }
 

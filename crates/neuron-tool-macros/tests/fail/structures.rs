@@ -30,4 +30,14 @@ where
 #[derive(Tool, schemars::JsonSchema)]
 struct Undescribed {}
 
+/// Borrowed
+#[derive(Tool, schemars::JsonSchema)]
+struct Borrowed {
+    word: &'static str,
+    maybe: Option<&'static str>,
+    #[serde(skip)]
+    fine: &'static str,
+    fine_too: std::borrow::Cow<'static, str>,
+}
+
 fn main() {}

@@ -1,0 +1,85 @@
+//! A crate that forbids what it can, and asks for all of clippy's pedantry: what the macros write
+//! disturbs neither. Clippy runs over this file with all the others.
+
+#![deny(warnings, clippy::pedantic, clippy::nursery)]
+#![forbid(missing_docs, unsafe_code)]
+
+use std::collections::HashMap;
+
+use neuron_tool::{RunTool, Tool, ToolRegistry, neuron_tool};
+use neuron_types::{ToolContext, ToolError};
+use serde_json::{Value, json};
+
+/// Counts names
+#[neuron_tool(effect = Pure)]
+pub async fn count(
+    /// The names
+    names: HashMap<String, Value>,
+    _least: Option<usize>,
+    #[schemars(description = "The most", range(max = 9))] most: usize,
+) -> Result<usize, ToolError> {
+    Ok(names.len().min(most))
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Page {
+    page: u32,
+}
+
+/// Turns a page
+#[neuron_tool]
+async fn turn(ctx: &ToolContext, #[serde(flatten)] to: Page) -> Result<String, ToolError> {
+    Ok(format!("{} {}", ctx.session_id, to.page))
+}
+
+/// Repeats a word
+#[derive(Debug, Tool, schemars::JsonSchema)]
+pub struct Repeat {
+    /// The word
+    pub word: String,
+}
+
+impl RunTool for Repeat {
+    type Output = String;
+    type Error = ToolError;
+
+    async fn run(self, _ctx: &ToolContext) -> Result<String, ToolError> {
+        Ok(self.word)
+    }
+}
+
+/// A crate that forbids undocumented fields could not have tools.
+#[test]
+fn the_model_is_told_of_no_comment_but_the_authors() {
+    let mut registry = ToolRegistry::new();
+    registry.register(CountTool);
+    registry.register(TurnTool);
+    registry.register(RepeatTool);
+    let schemas: Vec<_> = registry
+        .definitions()
+        .into_iter()
+        .map(|tool| tool.input_schema["properties"].clone())
+        .collect();
+    assert_eq!(
+        schemas,
+        [
+            json!({
+                "names": {
+                    "description": "The names",
+                    "type": "object",
+                    "additionalProperties": true
+                },
+                "_least": { "type": ["integer", "null"], "format": "uint", "minimum": 0 },
+                "most": {
+                    "description": "The most",
+                    "type": "integer",
+                    "format": "uint",
+                    "minimum": 0,
+                    "maximum": 9
+                },
+            }),
+            json!({ "page": { "type": "integer", "format": "uint32", "minimum": 0 } }),
+            json!({ "word": { "description": "The word", "type": "string" } }),
+        ]
+    );
+}
