@@ -3,6 +3,7 @@
 use neuron_types::{CompletionRequest, Message};
 
 use crate::TokenCounter;
+use crate::token_counter::total;
 
 /// Estimates the tokens of a request with other messages.
 pub(crate) struct Corrected<'a> {
@@ -26,7 +27,7 @@ impl<'a> Corrected<'a> {
         token_count: usize,
     ) -> Self {
         let surroundings = counter.estimate_surroundings(request);
-        let factor = match surroundings + counter.estimate_messages(&request.messages) {
+        let factor = match counter.estimate_request(request) {
             0 => 1.0,
             estimate => token_count as f64 / estimate as f64,
         };
@@ -36,7 +37,7 @@ impl<'a> Corrected<'a> {
     /// The tokens of the request with these messages.
     pub(crate) fn tokens<'m>(&self, messages: impl IntoIterator<Item = &'m Message>) -> usize {
         let messages = messages.into_iter().map(|message| self.counter.estimate_message(message));
-        self.scaled(self.surroundings + messages.sum::<usize>())
+        self.scaled(self.surroundings.saturating_add(total(messages)))
     }
 
     /// The tokens behind an estimate.

@@ -95,26 +95,23 @@ impl TokenCounter {
     /// Estimates the tokens of a conversation.
     #[must_use]
     pub fn estimate_messages(&self, messages: &[Message]) -> usize {
-        messages.iter().map(|message| self.estimate_message(message)).sum()
+        total(messages.iter().map(|message| self.estimate_message(message)))
     }
 
     /// Estimates the tokens of one message: four for its role, and its content.
     #[must_use]
     pub fn estimate_message(&self, message: &Message) -> usize {
-        let content: usize = message.content.iter().map(|block| self.block(block)).sum();
-        TOKENS_PER_MESSAGE + content
+        let content = total(message.content.iter().map(|block| self.block(block)));
+        TOKENS_PER_MESSAGE.saturating_add(content)
     }
 
     /// Estimates the tokens of tool definitions.
     #[must_use]
     pub fn estimate_tools(&self, tools: &[ToolDefinition]) -> usize {
-        tools
-            .iter()
-            .map(|tool| {
-                let texts = tool.name.len() + tool.description.len();
-                self.tokens(texts + json_len(&tool.input_schema))
-            })
-            .sum()
+        total(tools.iter().map(|tool| {
+            let texts = tool.name.len() + tool.description.len();
+            self.tokens(texts + json_len(&tool.input_schema))
+        }))
     }
 
     /// Estimates the tokens of a system prompt.
@@ -123,7 +120,7 @@ impl TokenCounter {
         match prompt {
             SystemPrompt::Text(text) => self.estimate_text(text),
             SystemPrompt::Blocks(blocks) => {
-                blocks.iter().map(|block| self.estimate_text(&block.text)).sum()
+                total(blocks.iter().map(|block| self.estimate_text(&block.text)))
             }
         }
     }
@@ -132,13 +129,14 @@ impl TokenCounter {
     /// conversation.
     #[must_use]
     pub fn estimate_request(&self, request: &CompletionRequest) -> usize {
-        self.estimate_surroundings(request) + self.estimate_messages(&request.messages)
+        let messages = self.estimate_messages(&request.messages);
+        self.estimate_surroundings(request).saturating_add(messages)
     }
 
     /// Estimates what a request sends beside its conversation.
     pub(crate) fn estimate_surroundings(&self, request: &CompletionRequest) -> usize {
         let system = request.system.as_ref().map_or(0, |prompt| self.estimate_system(prompt));
-        system + self.estimate_tools(&request.tools)
+        system.saturating_add(self.estimate_tools(&request.tools))
     }
 
     fn block(&self, block: &ContentBlock) -> usize {
@@ -148,7 +146,7 @@ impl TokenCounter {
             ContentBlock::RedactedThinking { data } => self.estimate_text(data),
             ContentBlock::ToolUse { name, input, .. } => self.tokens(name.len() + json_len(input)),
             ContentBlock::ToolResult { content, .. } => {
-                content.iter().map(|item| self.item(item)).sum()
+                total(content.iter().map(|item| self.item(item)))
             }
             ContentBlock::Image { .. } => TOKENS_PER_IMAGE,
             ContentBlock::Document { .. } => TOKENS_PER_DOCUMENT,
@@ -178,6 +176,11 @@ impl Default for TokenCounter {
     fn default() -> Self {
         Self::new()
     }
+}
+
+/// The sum of estimates; saturates, because with a tiny ratio each may be as large as numbers go.
+pub(crate) fn total(estimates: impl Iterator<Item = usize>) -> usize {
+    estimates.fold(0, usize::saturating_add)
 }
 
 /// The length of a value as JSON text, without making the text.

@@ -4,6 +4,7 @@ use neuron_types::{DocumentSource, ImageSource, Role, SystemBlock};
 use serde_json::json;
 
 use super::*;
+use crate::corrected::Corrected;
 
 #[track_caller]
 fn check(block: ContentBlock, expected: usize) {
@@ -89,4 +90,25 @@ fn a_ratio_that_makes_no_sense_is_refused() {
         assert_eq!(TokenCounter::with_ratio(ratio), TokenCounter::new());
     }
     assert_eq!(TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap().estimate_text(""), 0);
+}
+
+/// The estimates of single texts saturated, and their sum overflowed.
+#[test]
+fn with_a_tiny_ratio_everything_is_as_large_as_numbers_go() {
+    let counter = TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap();
+    let block = SystemBlock { text: "rules".into(), cache_control: None };
+    let result = ContentBlock::ToolResult {
+        tool_use_id: "i".into(),
+        content: vec![ContentItem::Text("a".into()), ContentItem::Text("b".into())],
+        is_error: false,
+    };
+    let talk = Message { role: Role::User, content: vec![result, ContentBlock::Text("c".into())] };
+    let request = CompletionRequest {
+        messages: vec![talk.clone(), talk],
+        system: Some(SystemPrompt::Blocks(vec![block.clone(), block])),
+        tools: vec![tool(), tool()],
+        ..Default::default()
+    };
+    assert_eq!(counter.estimate_request(&request), usize::MAX);
+    assert_eq!(Corrected::new(&counter, &request, 9).tokens(&request.messages), 9);
 }
