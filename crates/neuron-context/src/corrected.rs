@@ -36,8 +36,17 @@ impl<'a> Corrected<'a> {
 
     /// The tokens of the request with these messages.
     pub(crate) fn tokens<'m>(&self, messages: impl IntoIterator<Item = &'m Message>) -> usize {
-        let messages = messages.into_iter().map(|message| self.counter.estimate_message(message));
-        self.scaled(self.surroundings.saturating_add(total(messages)))
+        self.with(messages.into_iter().map(|message| self.estimate(message)))
+    }
+
+    /// The plain estimate of a message, for [`with`](Self::with).
+    pub(crate) fn estimate(&self, message: &Message) -> usize {
+        self.counter.estimate_message(message)
+    }
+
+    /// The tokens of the request with messages of these estimates.
+    pub(crate) fn with(&self, estimates: impl Iterator<Item = usize>) -> usize {
+        self.scaled(self.surroundings.saturating_add(total(estimates)))
     }
 
     /// The tokens behind an estimate.

@@ -52,6 +52,7 @@ mod system_injector;
 
 mod corrected;
 mod history;
+mod low_water_mark;
 mod token_counter;
 
 #[cfg(test)]

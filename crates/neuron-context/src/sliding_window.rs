@@ -5,6 +5,7 @@ use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Ro
 use crate::TokenCounter;
 use crate::corrected::Corrected;
 use crate::history::{complete, exchanges, is_plain_user, protected, repaired};
+use crate::low_water_mark::choose_within;
 
 /// Drops the oldest messages: keeps system messages and the last `window` others.
 ///
@@ -67,27 +68,9 @@ impl SlidingWindowStrategy {
 
     fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
         let messages = repaired(messages);
-        let keep = self.choose_within(&messages, size);
+        let keep = choose_within(self.low_water_mark, self.window, &messages, size, choose);
         let kept = messages.into_iter().zip(keep);
         kept.filter_map(|(message, keep)| keep.then_some(message)).collect()
-    }
-
-    /// Says for each message whether it stays, so that the low-water mark is reached if it can be.
-    fn choose_within(&self, messages: &[Message], size: &Corrected<'_>) -> Vec<bool> {
-        let mut window = self.window.min(messages.len());
-        let mut keep = choose(messages, window);
-        let Some(mark) = self.low_water_mark else {
-            return keep;
-        };
-        let tokens = |keep: &[bool]| {
-            let kept = messages.iter().zip(keep).filter(|(_, keep)| **keep);
-            size.tokens(kept.map(|(message, _)| message))
-        };
-        while window > 0 && tokens(&keep) > mark {
-            window -= 1;
-            keep = choose(messages, window);
-        }
-        keep
     }
 }
 

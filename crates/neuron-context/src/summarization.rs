@@ -12,6 +12,7 @@ use crate::corrected::Corrected;
 use crate::history::{
     SUMMARY_PREFIX, complete, exchanges, is_plain_user, is_summary, protected, repaired,
 };
+use crate::low_water_mark::choose_within;
 
 /// What the model is asked for.
 const INSTRUCTIONS: &str = "\
@@ -113,7 +114,8 @@ impl<P: Provider> SummarizationStrategy<P> {
         size: Corrected<'_>,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let messages = repaired(messages);
-        let keep = self.choose_within(&messages, &size);
+        let (mark, recent) = (self.low_water_mark, self.preserve_recent);
+        let keep = choose_within(mark, recent, &messages, &size, choose);
         let old = || messages.iter().zip(&keep).filter(|(_, keep)| !**keep);
         if old().all(|(message, _)| is_summary(message)) {
             return Ok((messages, TokenUsage::default()));
@@ -132,23 +134,6 @@ impl<P: Provider> SummarizationStrategy<P> {
             }
         }
         Ok((compacted, response.usage))
-    }
-
-    fn choose_within(&self, messages: &[Message], size: &Corrected<'_>) -> Vec<bool> {
-        let mut recent = self.preserve_recent.min(messages.len());
-        let mut keep = choose(messages, recent);
-        let Some(mark) = self.low_water_mark else {
-            return keep;
-        };
-        let tokens = |keep: &[bool]| {
-            let kept = messages.iter().zip(keep).filter(|(_, keep)| **keep);
-            size.tokens(kept.map(|(message, _)| message))
-        };
-        while recent > 0 && tokens(&keep) > mark {
-            recent -= 1;
-            keep = choose(messages, recent);
-        }
-        keep
     }
 
     fn request(&self, conversation: &str) -> CompletionRequest {
@@ -283,3 +268,6 @@ fn summary_of(response: &CompletionResponse) -> Result<String, ContextError> {
     }
     Ok(summary.to_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! Histories for tests, from a short form.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
+use proptest::prelude::*;
 use serde_json::json;
 
 use crate::history::SUMMARY_PREFIX;
@@ -40,4 +41,13 @@ fn plain(index: usize, letter: char) -> Message {
             }],
         },
     }
+}
+
+/// Any valid history, in the short form of [`history`].
+pub(crate) fn letters() -> impl Strategy<Value = String> {
+    prop::collection::vec(
+        prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua", "U", "A", "Cr", "cR", "z"]),
+        0..12,
+    )
+    .prop_map(|parts| format!("u{}", parts.concat()))
 }

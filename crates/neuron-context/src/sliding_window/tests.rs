@@ -4,7 +4,7 @@ use neuron_types::transcript;
 use proptest::prelude::*;
 
 use super::*;
-use crate::test_history::history;
+use crate::test_history::{history, letters};
 
 #[track_caller]
 fn check(before: &str, window: usize, after: &str) {
@@ -101,15 +101,6 @@ async fn a_low_water_mark_counts_what_is_known_of_the_request() {
     assert_eq!(kept(80).await, 2, "it takes twice as much as estimated");
 }
 
-/// Any valid history, in the short form of `history`.
-fn letters() -> impl Strategy<Value = String> {
-    prop::collection::vec(
-        prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua", "U", "A", "Cr", "cR", "z"]),
-        0..12,
-    )
-    .prop_map(|parts| format!("u{}", parts.concat()))
-}
-
 proptest! {
     #[test]
     fn every_window_keeps_the_history_valid(letters in letters(), window in 0_usize..12) {
@@ -135,5 +126,11 @@ proptest! {
             let count = kept.iter().filter(|message| message.role != Role::System).count();
             prop_assert!(count <= (window + 2).max(6), "the window, the goals and one exchange");
         }
+    }
+    #[test]
+    fn what_stays_in_a_window_stays_in_a_larger_one(letters in letters(), window in 0_usize..12) {
+        let messages = history(&letters);
+        let (smaller, larger) = (choose(&messages, window), choose(&messages, window + 1));
+        prop_assert!(smaller.iter().zip(larger).all(|(smaller, larger)| !smaller || larger));
     }
 }
