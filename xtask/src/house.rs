@@ -1,5 +1,6 @@
 //! The rules of the house that no other tool checks, as tests over the whole workspace.
 
+mod alone;
 mod arrows;
 mod listings;
 mod msrv;

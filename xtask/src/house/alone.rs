@@ -1,0 +1,18 @@
+//! Each crate compiles for whoever depends on it alone: it asks for the features of others that it
+//! needs. In a build of the whole workspace a neighbour may have asked for them.
+
+use super::assert_none;
+use crate::{process, workspace};
+
+#[test]
+fn each_crate_compiles_alone() {
+    let mut problems = Vec::new();
+    for package in workspace::members().unwrap().packages.iter().filter(|p| p.is_in_crates()) {
+        for features in [&[][..], &["--no-default-features"]] {
+            let mut check = process::cargo(["check", "--quiet", "--lib", "--package"]);
+            check.arg(&package.name).args(features);
+            problems.extend(process::run(check).err());
+        }
+    }
+    assert_none(&problems);
+}
