@@ -140,11 +140,15 @@ fn expand_tool(
     }
     .expand();
 
+    let checks = argument_checks(&support, container, parameters);
     let serde = format!("{support}::serde").replace(' ', "");
     let schemars = format!("{support}::schemars").replace(' ', "");
     let args_doc = format!("The arguments of [`{tool}`].");
     let tool_doc = format!("The tool that calls [`{name}`](fn@{name}).");
     Ok(quote! {
+        #[allow(deprecated, #lints)]
+        const _: () = { #(#checks)* };
+
         #(#hidden)*
         #[doc = #args_doc]
         #[derive(#support::serde::Deserialize, #support::schemars::JsonSchema)]
@@ -165,4 +169,21 @@ fn expand_tool(
         #[automatically_derived]
         #implementation
     })
+}
+
+/// Asks of each argument's type what serde and schemars will ask, in words that say what to do. Where
+/// an attribute says otherwise, they may ask for less.
+fn argument_checks(
+    support: &TokenStream,
+    container: &[Attribute],
+    parameters: &[Parameter],
+) -> Vec<TokenStream> {
+    let is_plain = |argument: &Argument| {
+        container.is_empty() && argument.attributes.iter().all(|a| a.path().is_ident("doc"))
+    };
+    let types = parameters.iter().filter_map(|parameter| match parameter {
+        Parameter::Argument(argument) if is_plain(argument) => Some(&argument.ty),
+        _ => None,
+    });
+    types.map(|ty| quote_spanned!(ty.span()=> #support::is_argument::<#ty>();)).collect()
 }

@@ -2,6 +2,7 @@
 //! but this one. Not for use by hand.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
@@ -27,6 +28,32 @@ impl<T, E> ToolResult for Result<T, E> {
         self
     }
 }
+
+/// A type that the model can give by name. Asked for beside what serde and schemars ask for, whose
+/// words do not say what to do.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a tool",
+    label = "must implement `serde::Deserialize` and `schemars::JsonSchema`",
+    note = "a type of your own derives both: `#[derive(serde::Deserialize, schemars::JsonSchema)]`"
+)]
+pub trait Argument {}
+
+#[diagnostic::do_not_recommend]
+impl<T: DeserializeOwned + JsonSchema> Argument for T {}
+
+/// Compiles for arguments alone.
+pub const fn is_argument<T: Argument>() {}
+
+/// A struct that `#[derive(Tool)]` can describe to the model.
+#[diagnostic::on_unimplemented(
+    message = "the arguments `{Self}` of a tool have no schema",
+    label = "must implement `schemars::JsonSchema`",
+    note = "derive both: `#[derive(Tool, schemars::JsonSchema)]`"
+)]
+pub trait Described: JsonSchema {}
+
+#[diagnostic::do_not_recommend]
+impl<T: JsonSchema> Described for T {}
 
 /// What the model is told of a tool.
 pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefinition {
@@ -69,7 +96,7 @@ impl<'de, T: Parse> Deserialize<'de> for Parsed<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Parsed<T> {
+impl<T: Described> JsonSchema for Parsed<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }

@@ -72,7 +72,9 @@ use crate::{
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tool",
-    note = "implement `Tool`, or register an `Arc<dyn ToolDyn>` with `register_dyn`"
+    note = "implement `Tool`, or register an `Arc<dyn ToolDyn>` with `register_dyn`",
+    note = "of a function `search` the macro `#[neuron_tool]` makes the tool `SearchTool`, of a struct \
+            `Search` the macro `#[derive(Tool)]` as well"
 )]
 pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// The name by which the model calls the tool.
