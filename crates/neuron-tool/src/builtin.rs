@@ -19,6 +19,19 @@
 //!
 //! The validators need the feature `validation`. What needs a clock is not there on wasm.
 //!
+//! # An order that works
+//!
+//! What is added first is outermost. Of these, add what you need in this order:
+//!
+//! 1. [`OutputSpiller`] or [`OutputFormatter`]: they cut what everything else returns;
+//! 2. [`SecretRedactor`], inside these, because it does not find a secret that was cut in two;
+//! 3. [`RetryInvalidInput`], around all that checks arguments;
+//! 4. [`ArgumentLimits`], then `SchemaValidator`: the cheap check first;
+//! 5. [`PermissionChecker`], which then decides about calls that could run;
+//! 6. [`ToolCache`], before what waits: an answer from it costs no turn;
+//! 7. [`ConcurrencyLimit`] and [`RateLimit`], then [`TimeoutMiddleware`], so that a call's time does not
+//!    run while it waits for its turn.
+//!
 //! # Example: cut outputs, refuse some calls
 //!
 //! ```

@@ -1,44 +1,22 @@
-//! A registry of tools that a model can call, with middleware around every call.
+//! Tools that a model can call: typed functions, a registry of them, and middleware around every call.
 //!
 //! ```
-//! use neuron_tool::{ToolRegistry, tool_middleware_fn};
-//! use neuron_types::{Tool, ToolContext, ToolDefinition, ToolError};
+//! use neuron_tool::{ToolRegistry, neuron_tool, tool_middleware_fn};
+//! use neuron_types::{ToolContext, ToolError};
 //!
-//! #[derive(serde::Deserialize, schemars::JsonSchema)]
-//! struct GreetArgs {
+//! /// Greets someone
+//! #[neuron_tool]
+//! async fn greet(
 //!     /// Whom to greet
 //!     name: String,
-//! }
-//!
-//! struct Greet;
-//!
-//! impl Tool for Greet {
-//!     const NAME: &'static str = "greet";
-//!     type Args = GreetArgs;
-//!     type Output = String;
-//!     type Error = ToolError;
-//!
-//!     fn definition(&self) -> ToolDefinition {
-//!         ToolDefinition {
-//!             name: Self::NAME.into(),
-//!             title: None,
-//!             description: "Greets someone".into(),
-//!             input_schema: schemars::schema_for!(GreetArgs).into(),
-//!             output_schema: None,
-//!             annotations: None,
-//!             cache_control: None,
-//!         }
-//!     }
-//!
-//!     async fn call(&self, args: GreetArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
-//!         Ok(format!("Hello, {}!", args.name))
-//!     }
+//! ) -> Result<String, ToolError> {
+//!     Ok(format!("Hello, {name}!"))
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), ToolError> {
 //! let mut registry = ToolRegistry::new();
-//! registry.register(Greet);
+//! registry.register(GreetTool);
 //! registry.add_middleware(tool_middleware_fn(|call, ctx, next| {
 //!     Box::pin(async move {
 //!         if call.input["name"] == "" {
@@ -55,26 +33,61 @@
 //! # }
 //! ```
 //!
-//! A tool like this one is shorter as a function: see [`macro@neuron_tool`], or
-//! [`derive@Tool`] for a struct of arguments.
+//! # Four ways to write a tool
+//!
+//! | way | for |
+//! |---|---|
+//! | [`macro@neuron_tool`] on an async function | most tools; its page shows what becomes of the function |
+//! | [`derive@Tool`] on a struct of arguments, with [`RunTool`] | arguments that are used elsewhere too |
+//! | [`trait@Tool`] by hand | a tool with state, or with a result that is more than JSON |
+//! | [`ToolDyn`](neuron_types::ToolDyn) by hand | names and schemas that are known only at run time |
+//!
+//! A function has no state of its own. What it needs (a database, a client) it finds in
+//! [`ToolContext::extensions`](neuron_types::ToolContext::extensions), where the caller of the run put
+//! it:
 //!
 //! ```
-//! # use neuron_tool::neuron_tool;
-//! # use neuron_types::ToolError;
-//! /// Greets someone
-//! #[neuron_tool]
-//! async fn greet(
-//!     /// Whom to greet
-//!     name: String,
-//! ) -> Result<String, ToolError> {
-//!     Ok(format!("Hello, {name}!"))
+//! use neuron_tool::{ToolRegistry, neuron_tool};
+//! use neuron_types::{ToolContext, ToolError};
+//!
+//! struct Prices(Vec<(String, f64)>);
+//!
+//! /// Returns the price of an article
+//! #[neuron_tool(effect = Pure)]
+//! async fn price(article: String, ctx: &ToolContext) -> Result<f64, ToolError> {
+//!     let prices = ctx.extensions.get::<Prices>().ok_or_else(|| {
+//!         ToolError::ExecutionFailed("there are no prices in the context".into())
+//!     })?;
+//!     let found = prices.0.iter().find(|(name, _)| *name == article);
+//!     let hint = || ToolError::ModelRetry(format!("there is no article `{article}`"));
+//!     found.map(|(_, price)| *price).ok_or_else(hint)
 //! }
-//! # neuron_tool::ToolRegistry::new().register(GreetTool);
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), ToolError> {
+//! let mut ctx = ToolContext::default();
+//! ctx.extensions.insert(Prices(vec![("pen".into(), 2.5)]));
+//!
+//! let mut registry = ToolRegistry::new();
+//! registry.register(PriceTool);
+//! let output = registry.execute("price", serde_json::json!({ "article": "pen" }), &ctx).await?;
+//! assert_eq!(output.content[0].to_string(), "2.5");
+//! # Ok(())
+//! # }
 //! ```
+//!
+//! # Errors
+//!
+//! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which calls
+//! again. Every other error ends the run of an agent, and so do arguments that do not fit the types:
+//! [`RetryInvalidInput`](builtin::RetryInvalidInput) makes hints of these. A failure that the model
+//! should see and live with is an output, [`ToolOutput::error`](neuron_types::ToolOutput::error).
+//!
+//! # Middleware
 //!
 //! A call goes through the [global middleware](ToolRegistry::add_middleware), then the
 //! [tool's own](ToolRegistry::add_tool_middleware), then the tool; each in the order in which it
-//! was added. See [`middleware`], and [`builtin`] for what is there already.
+//! was added. See [`middleware`] for how to write it, and [`builtin`] for what is there already.
 //!
 //! # Features
 //!

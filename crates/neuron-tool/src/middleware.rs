@@ -1,4 +1,59 @@
 //! Middleware: code around every tool call, in the manner of axum's `from_fn`.
+//!
+//! Middleware gets the call, the context and [`Next`], which stands for all that is further inside: more
+//! middleware, then the tool. It may
+//!
+//! - look: run `next` and return what comes back;
+//! - refuse: return an error without running `next`. [`ToolError::ModelRetry`] is a hint for the
+//!   model, which may call again; every other error ends the run of an agent;
+//! - answer: return an output of its own without running `next`, from a cache for instance;
+//! - change: run `next` with a call or a context of its own, or return another output.
+//!
+//! For one that needs no type, there is [`tool_middleware_fn`]; one that others configure is a struct
+//! that implements [`ToolMiddleware`]. What is there already is in [`builtin`](crate::builtin).
+//!
+//! # Order
+//!
+//! What is added first is outermost: it sees the call first and the result last. Global middleware
+//! is outside that of one tool or a group.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//! use neuron_tool::{ToolRegistry, neuron_tool, tool_middleware_fn};
+//! use neuron_types::{ToolContext, ToolError};
+//!
+//! /// Waits for nothing
+//! #[neuron_tool]
+//! async fn wait() -> Result<(), ToolError> {
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), ToolError> {
+//! let seen = Arc::new(Mutex::new(Vec::new()));
+//! let note = |name: &'static str| {
+//!     let seen = seen.clone();
+//!     tool_middleware_fn(move |call, ctx, next| {
+//!         let seen = seen.clone();
+//!         Box::pin(async move {
+//!             seen.lock().unwrap().push(format!("{name} in"));
+//!             let result = next.run(call, ctx).await;
+//!             seen.lock().unwrap().push(format!("{name} out"));
+//!             result
+//!         })
+//!     })
+//! };
+//!
+//! let mut registry = ToolRegistry::new();
+//! registry.register(WaitTool);
+//! registry.add_tool_middleware("wait", note("own"));
+//! registry.add_middleware(note("global"));
+//!
+//! registry.execute("wait", serde_json::json!({}), &ToolContext::default()).await?;
+//! assert_eq!(*seen.lock().unwrap(), ["global in", "own in", "own out", "global out"]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
