@@ -24,19 +24,46 @@
 //! # }
 //! ```
 //!
-//! | type | does |
-//! |---|---|
-//! | [`SlidingWindowStrategy`] | drops the oldest messages |
-//! | [`ToolResultClearingStrategy`] | empties old results of tools |
-//! | [`SummarizationStrategy`] | lets a model summarise old messages |
-//! | [`CompositeStrategy`] | applies several, one after another |
-//! | [`TokenCounter`] | estimates tokens without a tokenizer |
-//! | [`SystemInjector`] | reminds the model of its instructions |
-//! | [`PersistentContext`] | puts a system prompt together from sections |
+//! An agent takes a strategy as the second argument of its builder (`AgentLoop::builder` of
+//! `neuron-loop`), and asks it before each call of the model.
 //!
-//! All strategies keep the history valid, the message that started the run, and messages that are
-//! [pinned](neuron_types::Message::pinned). Where a compaction has done what it can, another changes
-//! nothing.
+//! # Which strategy
+//!
+//! | strategy | what it does | what it costs | for |
+//! |---|---|---|---|
+//! | [`SlidingWindowStrategy`] | drops the oldest messages | what they said | short conversations |
+//! | [`ToolResultClearingStrategy`] | empties old results of tools | what they said; calls and answers stay | agents whose tools return much |
+//! | [`SummarizationStrategy`] | lets a model summarise old messages | a call of the model | long conversations |
+//! | [`CompositeStrategy`] | applies several, until one was enough | what these cost | production: cheap ones first |
+//!
+//! A provider may compact by itself too:
+//! [`ContextManagement`](neuron_types::ContextManagement).
+//!
+//! # What all keep
+//!
+//! - The history stays valid: a tool call and its results stay or go together.
+//! - System messages, the message that started the run, and messages that are
+//!   [pinned](neuron_types::Message::pinned) stay.
+//! - A strategy that fails leaves the history as it was. The run of an agent ends with its error, unless
+//!   a [`CompositeStrategy`] has another that helps.
+//! - Where a compaction has done what it can, another changes nothing.
+//!
+//! # Sizes
+//!
+//! Budgets are in tokens, of all that a call of the model sends: system prompt, tool definitions and
+//! conversation. A compaction is due when the size exceeds the budget. In an agent the size is what
+//! the provider reported last, and a [`TokenCounter`]'s estimate of what came later. Leave room for
+//! the answer, and for an estimate that is too low. A budget that cannot be reached is logged once, and
+//! the run goes on.
+//!
+//! A compaction rewrites the conversation, so the provider's cache of it is lost. Let one make room
+//! for many turns: by a low-water mark, or by a least number of tokens to free.
+//!
+//! # What is not the conversation
+//!
+//! A [`PersistentContext`] puts a system prompt together from sections, a [`SystemInjector`] reminds
+//! the model of its instructions while the conversation grows. An agent's builder takes both
+//! (`persistent_context`, `injector`).
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

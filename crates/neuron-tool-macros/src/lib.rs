@@ -98,7 +98,8 @@ use proc_macro::TokenStream;
 /// # Parameters
 ///
 /// Each is an argument, which the model gives by its name; its type implements serde's
-/// `Deserialize` and schemars' `JsonSchema`. Its doc comment is its description. Attributes of
+/// `Deserialize` and schemars' `JsonSchema`: a type of your own derives both, from `serde` with its
+/// feature `derive` and `schemars` 1. Its doc comment is its description. Attributes of
 /// serde, schemars, validator and garde move to the field: `#[serde(rename = "…")]`, `default`,
 /// `skip`, `flatten` and so on mean there what they always do. Those of serde and schemars on the
 /// function move to the struct: `#[serde(rename_all = "camelCase")]`, `#[serde(deny_unknown_fields)]`.
@@ -109,6 +110,48 @@ use proc_macro::TokenStream;
 ///
 /// A `Result`, or any alias of one. The value implements `Serialize`, the error
 /// [`std::error::Error`]. The future must be `Send` (except on wasm).
+///
+/// `ToolError` is an error too. It takes others in, also those that are no `std::error::Error`
+/// themselves, such as boxed ones.
+///
+/// # Example: a type of one's own, and errors of several kinds
+///
+/// ```
+/// use neuron_tool::{ToolRegistry, neuron_tool};
+/// use neuron_types::{ToolContext, ToolError};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// #[serde(rename_all = "snake_case")]
+/// enum Part {
+///     First,
+///     Last,
+/// }
+///
+/// /// Reads one line of a file
+/// #[neuron_tool(effect = Pure)]
+/// async fn read_line(path: String, part: Part) -> Result<String, ToolError> {
+///     // The run ends: no other arguments would help.
+///     let text = std::fs::read_to_string(&path)
+///         .map_err(|error| ToolError::ExecutionFailed(error.into()))?;
+///     let line = match part {
+///         Part::First => text.lines().next(),
+///         Part::Last => text.lines().last(),
+///     };
+///     // The model may try another file.
+///     Ok(line.ok_or_else(|| ToolError::ModelRetry(format!("{path} is empty")))?.to_owned())
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// let mut registry = ToolRegistry::new();
+/// registry.register(ReadLineTool);
+///
+/// let input = serde_json::json!({ "path": "Cargo.toml", "part": "first" });
+/// let output = registry.execute("read_line", input, &ToolContext::default()).await?;
+/// assert_eq!(output.content[0].to_string(), "[package]");
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Expansion
 ///
