@@ -55,6 +55,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) reminders: Reminders,
     /// Whether the request's definitions are out of date.
     pub(crate) tools_changed: bool,
+    /// Whether the request's settings and system prompt are out of date.
+    pub(crate) settings_changed: bool,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
@@ -77,7 +79,6 @@ impl<P, C, D> AgentLoop<P, C, D> {
         config: LoopConfig,
         hooks: Vec<BoxedHook>,
     ) -> Self {
-        let system = Some(config.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
         Self {
             provider,
             context,
@@ -85,7 +86,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             hooks,
             durability: None,
             config,
-            request: CompletionRequest { system, ..CompletionRequest::default() },
+            request: CompletionRequest::default(),
             run: RunState::default(),
             policy: None,
             #[cfg(feature = "signed-approvals")]
@@ -96,6 +97,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             size: None,
             reminders: Reminders::default(),
             tools_changed: true,
+            settings_changed: true,
         }
     }
 
@@ -143,9 +145,21 @@ impl<P, C, D> AgentLoop<P, C, D> {
         &self.config
     }
 
-    /// Returns the configuration, to change it for the next run: a higher limit, for instance. The
-    /// system prompt is read only when the agent is built.
+    /// Returns the configuration, to change it for the next run: a higher limit or another model, for
+    /// instance. A changed system prompt or model costs the provider's cache of the conversation.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use neuron_loop::AgentLoop;
+    /// # use neuron_types::{ContextStrategy, Provider, ThinkingConfig};
+    /// # fn cool<P: Provider, C: ContextStrategy>(agent: &mut AgentLoop<P, C>) {
+    /// agent.config_mut().request.temperature = Some(0.0);
+    /// agent.config_mut().request.thinking = Some(ThinkingConfig::Disabled);
+    /// # }
+    /// ```
     pub fn config_mut(&mut self) -> &mut LoopConfig {
+        self.settings_changed = true;
         &mut self.config
     }
 
@@ -204,10 +218,15 @@ impl<P, C, D> AgentLoop<P, C, D> {
         }
     }
 
-    /// Brings the definitions that the model sees up to date.
-    pub(crate) fn refresh_tools(&mut self) {
+    /// Brings what is sent beside the conversation up to date.
+    pub(crate) fn refresh_request(&mut self) {
         if std::mem::take(&mut self.tools_changed) {
             self.request.tools = self.tools.definitions();
+        }
+        if std::mem::take(&mut self.settings_changed) {
+            let system = Some(self.config.system_prompt.clone());
+            self.request.system = system.filter(|prompt| !prompt.is_empty());
+            self.config.request.clone().swap_with(&mut self.request);
         }
     }
 

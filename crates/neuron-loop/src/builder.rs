@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, ContextStrategy, Durability, DurableContext, Injector, Message, ObservabilityHook,
-    PermissionPolicy, Provider, SystemBlock, SystemPrompt, UsageLimits,
+    BoxedHook, ContextManagement, ContextStrategy, Durability, DurableContext, Injector, Message,
+    ObservabilityHook, PermissionPolicy, Provider, ReasoningEffort, ResponseFormat, SystemBlock,
+    SystemPrompt, ThinkingConfig, ToolChoice, UsageLimits,
 };
+use serde_json::Value;
 
 use crate::reminders::Reminders;
 use crate::{AgentLoop, LoopConfig, ToolErrorPolicy};
@@ -131,6 +133,74 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// [`parallel_tool_execution`](Self::parallel_tool_execution). Default: all of them.
     pub fn max_parallel_tools(mut self, most: usize) -> Self {
         self.config.max_parallel_tools = Some(most);
+        self
+    }
+
+    /// Sets the model. Default: the provider's.
+    pub fn model(mut self, name: impl Into<String>) -> Self {
+        self.config.request.model = name.into();
+        self
+    }
+
+    /// Limits the tokens of one answer. Default: the provider's.
+    pub fn max_tokens(mut self, tokens: usize) -> Self {
+        self.config.request.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets the sampling temperature; some models accept none. Default: the provider's.
+    pub fn temperature(mut self, temperature: f32) -> Self {
+        self.config.request.temperature = Some(temperature);
+        self
+    }
+
+    /// Sets nucleus sampling; some models accept none. Default: the provider's.
+    pub fn top_p(mut self, top_p: f32) -> Self {
+        self.config.request.top_p = Some(top_p);
+        self
+    }
+
+    /// Sets the texts at which the model stops. Default: none.
+    pub fn stop_sequences<T: Into<String>>(mut self, texts: impl IntoIterator<Item = T>) -> Self {
+        self.config.request.stop_sequences = texts.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets whether and which tool the model must call, in every answer: one that must call a tool
+    /// each time never comes to an end. Default: the model decides.
+    pub fn tool_choice(mut self, choice: ToolChoice) -> Self {
+        self.config.request.tool_choice = Some(choice);
+        self
+    }
+
+    /// Sets the form of the answer. Default: free text.
+    pub fn response_format(mut self, format: ResponseFormat) -> Self {
+        self.config.request.response_format = Some(format);
+        self
+    }
+
+    /// Sets the reasoning before an answer. Default: the provider's.
+    pub fn thinking(mut self, thinking: ThinkingConfig) -> Self {
+        self.config.request.thinking = Some(thinking);
+        self
+    }
+
+    /// Sets how hard the model should try. Default: the provider's.
+    pub fn reasoning_effort(mut self, effort: ReasoningEffort) -> Self {
+        self.config.request.reasoning_effort = Some(effort);
+        self
+    }
+
+    /// Sets fields of the provider's own, merged deep into the request's JSON; its `tools` are
+    /// appended to ours. Default: none.
+    pub fn extra(mut self, fields: Value) -> Self {
+        self.config.request.extra = Some(fields);
+        self
+    }
+
+    /// Lets the provider edit the conversation on its side. Default: it does not.
+    pub fn context_management(mut self, management: ContextManagement) -> Self {
+        self.config.request.context_management = Some(management);
         self
     }
 

@@ -56,7 +56,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
     ) -> Result<Option<Step>, LoopError> {
         // They are part of what is estimated.
-        self.refresh_tools();
+        self.refresh_request();
         let old_tokens = self.current_tokens();
         if self.run.compact_above.is_some_and(|tokens| old_tokens <= tokens)
             || !self.context.should_compact(&self.request.messages, old_tokens)

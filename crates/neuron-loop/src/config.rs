@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 
+use crate::RequestSettings;
+
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
 /// # Example
@@ -22,6 +24,9 @@ use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 pub struct LoopConfig {
     /// Instructions for the model. Default: none.
     pub system_prompt: SystemPrompt,
+    /// Model, sampling, thinking and all else that a call of the model can be asked for. Default:
+    /// the provider decides.
+    pub request: RequestSettings,
     /// The most calls of the model in one run. Default: no limit.
     pub max_turns: Option<usize>,
     /// Whether the tool calls of one answer run at the same time. Default: one after another.
@@ -57,6 +62,7 @@ impl Default for LoopConfig {
     fn default() -> Self {
         Self {
             system_prompt: SystemPrompt::default(),
+            request: RequestSettings::default(),
             max_turns: None,
             parallel_tool_execution: false,
             usage_limits: None,

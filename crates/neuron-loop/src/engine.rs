@@ -38,6 +38,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.run = RunState::new(self.runs, ctx, self.durability.as_ref());
         self.runs += 1;
         self.pending = None;
+        self.refresh_request();
         self.add_message(message);
     }
 

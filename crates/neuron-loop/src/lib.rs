@@ -64,6 +64,7 @@
 mod agent;
 mod builder;
 mod config;
+mod request_settings;
 
 mod approval;
 #[cfg(feature = "signed-approvals")]
@@ -92,5 +93,6 @@ pub use approval_key::ApprovalKey;
 pub use builder::AgentLoopBuilder;
 pub use config::{LoopConfig, ToolErrorPolicy};
 pub use neuron_types::{AgentResult, LoopError};
+pub use request_settings::RequestSettings;
 pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;

@@ -17,7 +17,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        self.refresh_tools();
+        self.refresh_request();
         let before = HookEvent::PreLlmCall { request: &self.request };
         let asked = self.hooks().ask(before).await;
         let answered = match asked {

@@ -13,6 +13,7 @@ mod lifecycle;
 mod limits;
 mod reminders;
 mod scopes;
+mod settings;
 mod steps;
 mod streaming;
 mod support;
