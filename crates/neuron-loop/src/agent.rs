@@ -16,9 +16,11 @@ use neuron_types::{
 use crate::ApprovalKey;
 use crate::approval;
 use crate::compaction::KnownSize;
+use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::run_state::RunState;
 use crate::sink::Quiet;
+use crate::stop_when::StopCondition;
 use crate::{AgentLoopBuilder, AgentStream, LoopConfig, StepIterator};
 
 /// An agent: a model, its tools, a strategy for its context, and a conversation.
@@ -53,6 +55,10 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) size: Option<KnownSize>,
     /// What is said to the model in the middle of a conversation.
     pub(crate) reminders: Reminders,
+    /// What may change the request for one call.
+    pub(crate) prepare: Vec<Box<dyn PrepareTurn>>,
+    /// What may end a run after tools ran.
+    pub(crate) stop_conditions: Vec<Box<dyn StopCondition>>,
     /// Whether the request's definitions are out of date.
     pub(crate) tools_changed: bool,
     /// Whether the request's settings and system prompt are out of date.
@@ -96,6 +102,8 @@ impl<P, C, D> AgentLoop<P, C, D> {
             total_usage: TokenUsage::default(),
             size: None,
             reminders: Reminders::default(),
+            prepare: Vec::new(),
+            stop_conditions: Vec::new(),
             tools_changed: true,
             settings_changed: true,
         }

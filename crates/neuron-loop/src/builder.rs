@@ -7,12 +7,14 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, ContextManagement, ContextStrategy, Durability, DurableContext, Injector, Message,
     ObservabilityHook, PermissionPolicy, Provider, ReasoningEffort, ResponseFormat, SystemBlock,
-    SystemPrompt, ThinkingConfig, ToolChoice, UsageLimits,
+    SystemPrompt, ThinkingConfig, ToolChoice, UsageLimits, WasmCompatSend, WasmCompatSync,
 };
 use serde_json::Value;
 
+use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
-use crate::{AgentLoop, LoopConfig, ToolErrorPolicy};
+use crate::stop_when::StopCondition;
+use crate::{AgentLoop, LoopConfig, RunView, ToolErrorPolicy, TurnSetup};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -29,6 +31,8 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     policy: Option<Arc<dyn PermissionPolicy>>,
     #[cfg(feature = "signed-approvals")]
     approval_key: Option<crate::ApprovalKey>,
+    prepare: Vec<Box<dyn PrepareTurn>>,
+    stop_conditions: Vec<Box<dyn StopCondition>>,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
@@ -46,6 +50,8 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
             policy: None,
             #[cfg(feature = "signed-approvals")]
             approval_key: None,
+            prepare: Vec::new(),
+            stop_conditions: Vec::new(),
         }
     }
 }
@@ -204,6 +210,71 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Adds a callback that is asked before each call of the model, after those added before. What it
+    /// changes holds for that call alone, however it ends; hooks see the request as it is sent.
+    ///
+    /// Another model, system prompt or choice of tools costs the provider's cache of the conversation
+    /// for that call.
+    ///
+    /// Under a durable engine it is asked again on replay: what it does must follow from what it is
+    /// given, and not from a clock, from chance or from a count of its own.
+    ///
+    /// # Example: search first, then come to an end
+    ///
+    /// ```
+    /// use neuron_loop::AgentLoop;
+    /// use neuron_types::{ContextStrategy, Provider, ToolChoice};
+    ///
+    /// fn researcher<P: Provider, C: ContextStrategy>(provider: P, context: C) -> AgentLoop<P, C> {
+    ///     AgentLoop::builder(provider, context)
+    ///         .prepare_turn(|turn| {
+    ///             if turn.run.turns == 0 {
+    ///                 turn.settings.tool_choice = Some(ToolChoice::Required);
+    ///                 turn.retain_tools(|tool| tool.name == "search");
+    ///             } else if turn.run.usage.total_tokens() > 50_000 {
+    ///                 turn.retain_tools(|_| false);
+    ///             }
+    ///         })
+    ///         .build()
+    /// }
+    /// ```
+    pub fn prepare_turn(
+        mut self,
+        callback: impl Fn(&mut TurnSetup<'_>) + WasmCompatSend + WasmCompatSync + 'static,
+    ) -> Self {
+        self.prepare.push(Box::new(callback));
+        self
+    }
+
+    /// Adds a condition on which a run ends after the tools of an answer ran: one of several is
+    /// enough. The run's result is then that answer: its text, and its stop reason, mostly
+    /// [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse). Batches of tools that fail end the
+    /// run with their error as always.
+    ///
+    /// Under a durable engine the condition is asked again on replay: it must follow from what it is
+    /// given.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_loop::AgentLoop;
+    /// use neuron_types::{ContextStrategy, Provider};
+    ///
+    /// fn agent<P: Provider, C: ContextStrategy>(provider: P, context: C) -> AgentLoop<P, C> {
+    ///     AgentLoop::builder(provider, context)
+    ///         .stop_when(|run| run.called("submit_report"))
+    ///         .stop_when(|run| run.tool_calls >= 100)
+    ///         .build()
+    /// }
+    /// ```
+    pub fn stop_when(
+        mut self,
+        condition: impl Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync + 'static,
+    ) -> Self {
+        self.stop_conditions.push(Box::new(condition));
+        self
+    }
+
     /// Adds a hook, after those added before.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.hooks.push(BoxedHook::new(hook));
@@ -248,6 +319,8 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             policy: self.policy,
             #[cfg(feature = "signed-approvals")]
             approval_key: self.approval_key,
+            prepare: self.prepare,
+            stop_conditions: self.stop_conditions,
         }
     }
 
@@ -267,6 +340,8 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         }
         agent.set_messages(self.messages);
         agent.reminders = Reminders::new(self.injectors);
+        agent.prepare = self.prepare;
+        agent.stop_conditions = self.stop_conditions;
         agent
     }
 }

@@ -14,6 +14,7 @@ use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
 use crate::permits::{Permits, has_invalid_arguments};
+use crate::prepared_call::PreparedCall;
 use crate::run_state::RunState;
 use crate::sink::Sink;
 use crate::tool_batch::ToolBatch;
@@ -121,6 +122,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if let Some(decisions) = self.run.decisions.take() {
             return self.run_decided(decisions, ctx, sink).await;
         }
+        if let Some(stop_reason) = self.run.stopped.take() {
+            return Ok(Step::Final(self.result(stop_reason)));
+        }
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
@@ -134,8 +138,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             // Again: compacting may have cost tokens.
             limits::before_call(&self.config, &self.run)?;
             self.remind(ctx);
-            let response = self.call_model(ctx, sink).await?;
+            let response = PreparedCall::new(self).make(ctx, sink).await?;
+            let stop_reason = response.stop_reason.clone();
             if let Some(step) = self.take_answer(response, ctx, sink).await? {
+                self.stop_if_asked(&step, stop_reason);
                 return Ok(step);
             }
         }
@@ -229,9 +235,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             &self.request.model,
             self.durability.as_ref(),
         );
+        let tools = self.run.offered.as_ref().unwrap_or(&self.tools);
         let rules = Permits {
             policy: self.policy.as_ref(),
-            tools: &self.tools,
+            tools,
             pause: self.config.pause_for_approval,
             errors: self.config.tool_errors,
         };
@@ -255,7 +262,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let ran = match permits {
             Ok(permits) => {
                 let batch = ToolBatch {
-                    tools: &self.tools,
+                    tools,
+                    is_restricted: self.run.offered.is_some(),
                     hooks,
                     durability: self.durability.as_ref(),
                     config: &self.config,
@@ -269,7 +277,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             Err(error) => Err(error),
         };
         let retries = self.config.tool_retry_limit;
-        let ran = ran.and_then(|()| self.run.failing.count(results.ran(), &self.tools, retries));
+        let ran = ran.and_then(|()| self.run.failing.count(results.ran(), tools, retries));
         if let Err(error) = ran {
             results.because_of(&error);
             return Err(error);
@@ -308,7 +316,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let decided = Decided { calls: pending.calls, decisions };
         let calls = decided.edited(approval::last_calls(&self.request.messages));
-        self.run_tools(calls, Some(decided), ctx, sink).await
+        let step = self.run_tools(calls, Some(decided), ctx, sink).await?;
+        self.stop_if_asked(&step, StopReason::ToolUse);
+        Ok(step)
     }
 
     fn result(&self, stop_reason: StopReason) -> AgentResult {

@@ -64,7 +64,10 @@
 mod agent;
 mod builder;
 mod config;
+mod prepare_turn;
 mod request_settings;
+mod run_view;
+mod stop_when;
 
 mod approval;
 #[cfg(feature = "signed-approvals")]
@@ -74,6 +77,7 @@ mod engine;
 mod failing_turns;
 mod model_call;
 mod permits;
+mod prepared_call;
 mod reminders;
 mod run_state;
 mod tool_batch;
@@ -93,6 +97,8 @@ pub use approval_key::ApprovalKey;
 pub use builder::AgentLoopBuilder;
 pub use config::{LoopConfig, ToolErrorPolicy};
 pub use neuron_types::{AgentResult, LoopError};
+pub use prepare_turn::TurnSetup;
 pub use request_settings::RequestSettings;
+pub use run_view::RunView;
 pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;

@@ -17,7 +17,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        self.refresh_request();
         let before = HookEvent::PreLlmCall { request: &self.request };
         let asked = self.hooks().ask(before).await;
         let answered = match asked {

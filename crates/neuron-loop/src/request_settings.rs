@@ -13,7 +13,8 @@ use serde_json::Value;
 /// prompt. Build it with `..Default::default()`: fields may be added.
 ///
 /// The default asks for nothing: the provider decides. The builder of an agent has a method for each
-/// field; [`AgentLoop::config_mut`](crate::AgentLoop::config_mut) changes them for later calls.
+/// field; [`AgentLoop::config_mut`](crate::AgentLoop::config_mut) changes them for later calls, and
+/// [`prepare_turn`](crate::AgentLoopBuilder::prepare_turn) for one.
 ///
 /// # Example
 ///

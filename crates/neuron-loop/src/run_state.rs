@@ -2,7 +2,8 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-use neuron_types::{ApprovalDecisions, DurableContext, TokenUsage, ToolContext};
+use neuron_tool::ToolRegistry;
+use neuron_types::{ApprovalDecisions, DurableContext, StopReason, TokenUsage, ToolContext};
 
 use crate::failing_turns::FailingTurns;
 
@@ -25,6 +26,10 @@ pub(crate) struct RunState {
     pub(crate) failing: FailingTurns,
     /// What was decided on the calls that wait, until they run.
     pub(crate) decisions: Option<ApprovalDecisions>,
+    /// The tools that the model was offered for its last answer, if these were not all.
+    pub(crate) offered: Option<ToolRegistry>,
+    /// Why the model stopped, when a stop condition ends the run with its last answer.
+    pub(crate) stopped: Option<StopReason>,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
     /// Whether the run was announced to the hooks, so that its end must be.

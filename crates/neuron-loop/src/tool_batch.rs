@@ -24,7 +24,10 @@ use crate::{LoopConfig, ToolErrorPolicy};
 
 /// What running the tool calls of one answer needs.
 pub(crate) struct ToolBatch<'a, D, S> {
+    /// The tools that the model was offered.
     pub(crate) tools: &'a ToolRegistry,
+    /// Whether these were not all.
+    pub(crate) is_restricted: bool,
     pub(crate) hooks: Hooks<'a>,
     pub(crate) durability: Option<&'a D>,
     pub(crate) config: &'a LoopConfig,
@@ -255,12 +258,24 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(chosen.len());
         let mut scopes = Vec::with_capacity(chosen.len());
+        // A tool that the model was not offered is none, whatever the engine has.
+        let is_known =
+            |call: &ToolCall| !self.is_restricted || self.tools.definition(&call.name).is_some();
         for &(index, call) in &chosen {
-            batch.push(ToolInvocation::new(call.clone(), self.call_context(index, call, &token)));
+            if is_known(call) {
+                let ctx = self.call_context(index, call, &token);
+                batch.push(ToolInvocation::new(call.clone(), ctx));
+            }
             scopes.push(self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call }));
         }
-        let work =
-            async { Ok(durability.execute_tools(batch, self.config.tool_activity.clone()).await) };
+        let work = async {
+            match batch.is_empty() {
+                true => Ok(Vec::new()),
+                false => {
+                    Ok(durability.execute_tools(batch, self.config.tool_activity.clone()).await)
+                }
+            }
+        };
         let work = or_cancelled(self.ctx, work);
         let ran = match &mut scopes[..] {
             // One call: what runs is inside its scope. Of several, none can be told apart.
@@ -279,11 +294,12 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             )),
         };
         let mut first_error = None;
-        for ((index, _), scope) in chosen.into_iter().zip(scopes) {
-            let ran = match ran.next() {
-                Some(Ok(output)) => Ok(output),
-                Some(Err(error)) => self.settle(error.into()),
-                None => Err(missing()),
+        for ((index, call), scope) in chosen.into_iter().zip(scopes) {
+            let ran = match is_known(call).then(|| ran.next()) {
+                Some(Some(Ok(output))) => Ok(output),
+                Some(Some(Err(error))) => self.settle(error.into()),
+                Some(None) => Err(missing()),
+                None => self.settle(ToolError::NotFound(call.name.clone()).into()),
             };
             scope.end(outcome(&ran));
             let recorded = self.record(index, ran, results).await;

@@ -1,0 +1,438 @@
+//! What a callback changes for one call of the model: that call sends it, and no other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, AgentLoopBuilder, TurnSetup};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
+    HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider, ProviderError,
+    StopReason, StreamHandle, ThinkingConfig, TokenUsage, ToolChoice, ToolContext, ToolOutput,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+use crate::waiting::*;
+
+/// Two tools: `act`, and `other`.
+fn two_tools(log: &Log) -> neuron_tool::ToolRegistry {
+    let mut tools = registry(log);
+    tools.register_dyn(Arc::new(Act { name: "other", log: log.clone() }));
+    tools
+}
+
+/// Changes all that can be changed.
+fn change(turn: &mut TurnSetup<'_>) {
+    turn.settings.model = "large".into();
+    turn.settings.temperature = Some(0.5);
+    turn.settings.max_tokens = Some(7);
+    turn.settings.tool_choice = Some(ToolChoice::Required);
+    turn.settings.thinking = Some(ThinkingConfig::Adaptive);
+    turn.system_prompt = "Only this once.".into();
+    turn.retain_tools(|tool| tool.name == "act");
+}
+
+fn base(log: &Log) -> CompletionRequest {
+    CompletionRequest {
+        model: "small".into(),
+        system: Some("Be brief.".into()),
+        tools: two_tools(log).definitions(),
+        temperature: Some(1.0),
+        stop_sequences: vec!["END".into()],
+        ..CompletionRequest::default()
+    }
+}
+
+fn changed(log: &Log) -> CompletionRequest {
+    let base = base(log);
+    CompletionRequest {
+        model: "large".into(),
+        system: Some("Only this once.".into()),
+        tools: base.tools[..1].to_vec(),
+        max_tokens: Some(7),
+        temperature: Some(0.5),
+        tool_choice: Some(ToolChoice::Required),
+        thinking: Some(ThinkingConfig::Adaptive),
+        ..base
+    }
+}
+
+/// The agent of the tests: its base settings, and a callback that changes them while it is on.
+fn configured<P: Provider, C: neuron_types::ContextStrategy>(
+    builder: AgentLoopBuilder<P, C>,
+    log: &Log,
+    on: &Arc<AtomicBool>,
+) -> AgentLoopBuilder<P, C> {
+    let on = on.clone();
+    builder
+        .tools(two_tools(log))
+        .system_prompt("Be brief.")
+        .model("small")
+        .temperature(1.0)
+        .stop_sequences(["END"])
+        .prepare_turn(move |turn| {
+            if on.load(Ordering::SeqCst) {
+                change(turn);
+            }
+        })
+}
+
+/// Writes down each request, without the conversation.
+#[derive(Clone, Default)]
+struct Sent(Arc<Mutex<Vec<CompletionRequest>>>);
+
+impl Sent {
+    fn take(&self) -> Vec<CompletionRequest> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl ObservabilityHook for Sent {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        if let HookEvent::PreLlmCall { request } = event {
+            let request = CompletionRequest { messages: Vec::new(), ..request.clone() };
+            self.0.lock().unwrap().push(request);
+        }
+        Ok(HookAction::Continue)
+    }
+}
+
+#[tokio::test]
+async fn a_change_holds_for_one_call_and_hooks_see_what_is_sent() {
+    for way in WAYS {
+        let log = Log::default();
+        let sent = Sent::default();
+        let setup = setup([calls([json!({})]), calls([json!({})]), Reply::text("done")]);
+        let mut agent = setup
+            .builder
+            .tools(two_tools(&log))
+            .system_prompt("Be brief.")
+            .model("small")
+            .temperature(1.0)
+            .stop_sequences(["END"])
+            .hook(sent.clone())
+            .prepare_turn(|turn| {
+                if turn.run.turns == 1 {
+                    change(turn);
+                }
+            })
+            .build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        let expected = [base(&log), changed(&log), base(&log)];
+        assert_eq!(sent.take(), expected, "{way:?}");
+        let received = setup.provider.requests().into_iter();
+        let received: Vec<_> =
+            received.map(|request| CompletionRequest { messages: vec![], ..request }).collect();
+        assert_eq!(received, expected, "{way:?}");
+        assert_eq!(agent.config().request.model, "small");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_is_undone_after_an_error_a_cancellation_and_a_dropped_future() {
+    let fails: fn() -> Reply = || Reply::error(ProviderError::ServiceUnavailable("529".into()));
+    let hangs: fn() -> Reply = Reply::hang;
+    let breaks: fn() -> Reply = || Reply::text("half").hang_after(1);
+    for (reply, cancels) in
+        [(fails, false), (hangs, false), (hangs, true), (breaks, false), (breaks, true)]
+    {
+        for way in WAYS {
+            let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
+            let setup = setup([reply(), Reply::text("done")]);
+            let mut agent = configured(setup.builder, &log, &on).hook(sent.clone()).build();
+            on.store(true, Ordering::SeqCst);
+            let ctx = ToolContext::default();
+            let second = Duration::from_secs(1);
+            let token = ctx.cancellation_token.clone();
+            let run_it = tokio::time::timeout(second * 2, run(way, &mut agent, &ctx));
+            let (ended, ()) = tokio::join!(run_it, async {
+                tokio::time::sleep(second).await;
+                if cancels {
+                    token.cancel();
+                }
+            });
+            assert!(!matches!(ended, Ok(Ok(_))), "{way:?}");
+            on.store(false, Ordering::SeqCst);
+            run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(sent.take(), [changed(&log), base(&log)], "{way:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_undone_when_a_hook_ends_the_run_before_the_call() {
+    for way in WAYS {
+        let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
+        let setup = setup([Reply::text("done")]);
+        let terminate = HookAction::Terminate { reason: "no".into() };
+        let first = AtomicBool::new(true);
+        struct Once(AtomicBool, HookAction);
+        impl ObservabilityHook for Once {
+            async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+                let is_call = matches!(event, HookEvent::PreLlmCall { .. });
+                match is_call && self.0.swap(false, Ordering::SeqCst) {
+                    true => Ok(self.1.clone()),
+                    false => Ok(HookAction::Continue),
+                }
+            }
+        }
+        let mut agent = configured(setup.builder, &log, &on)
+            .hook(sent.clone())
+            .hook(Once(first, terminate))
+            .build();
+        on.store(true, Ordering::SeqCst);
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!((error.as_str(), setup.provider.calls()), ("terminated by hook: no", 0));
+        on.store(false, Ordering::SeqCst);
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(sent.take(), [changed(&log), base(&log)], "{way:?}");
+    }
+}
+
+/// With everything waiting, so that the run can be left between any two things that it does.
+#[test]
+fn dropped_or_cancelled_at_any_point_a_run_leaves_no_change_behind() {
+    for way in WAYS {
+        for cancels in [false, true] {
+            for polls in 0.. {
+                let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
+                let events = Recorder::default();
+                let builder = AgentLoop::builder(Strict::new(replies(false)), SlowWindow::new());
+                let mut agent = configured(builder, &log, &on)
+                    .tools(registry(&log))
+                    .hook(sent.clone())
+                    .hook(SlowRecorder { events, deed: None })
+                    .build();
+                on.store(true, Ordering::SeqCst);
+                let ctx = ToolContext::default();
+                let ended = {
+                    let mut run = pin!(run(way, &mut agent, &ctx));
+                    let ended = poll_times(run.as_mut(), polls).is_some();
+                    if !ended && cancels {
+                        ctx.cancellation_token.cancel();
+                        assert!(poll_times(run, 500).is_some(), "it ends soon");
+                    }
+                    ended
+                };
+                on.store(false, Ordering::SeqCst);
+                sent.take();
+                check_valid(agent.messages());
+                let again = ToolContext::default();
+                let whole = pin!(run(way, &mut agent, &again));
+                poll_times(whole, TO_THE_END).expect("it ends").unwrap();
+                let tools = registry(&log).definitions();
+                let base = CompletionRequest { tools, ..base(&log) };
+                let sent = sent.take();
+                assert!(!sent.is_empty());
+                for request in sent {
+                    assert_eq!(request, base, "{way:?}, left after {polls} polls");
+                }
+                if ended {
+                    assert!(polls > 20, "there was something to leave");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_change_is_undone_when_the_provider_panics() {
+    struct Panics(ScriptedProvider, AtomicBool);
+    impl Provider for Panics {
+        async fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            assert!(!self.1.swap(false, Ordering::SeqCst), "{PLANNED}");
+            self.0.complete(request).await
+        }
+        async fn complete_stream(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            assert!(!self.1.swap(false, Ordering::SeqCst), "{PLANNED}");
+            self.0.complete_stream(request).await
+        }
+    }
+    for way in WAYS {
+        let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
+        let script = ScriptedProvider::new([Reply::text("done")]);
+        let builder = AgentLoop::builder(Panics(script, AtomicBool::new(true)), window());
+        let mut agent = configured(builder, &log, &on).hook(sent.clone()).build();
+        on.store(true, Ordering::SeqCst);
+        let ctx = ToolContext::default();
+        let whole = || poll_times(pin!(run(way, &mut agent, &ctx)), TO_THE_END);
+        catch_unwind(AssertUnwindSafe(whole)).unwrap_err();
+        on.store(false, Ordering::SeqCst);
+        run(way, &mut agent, &ctx).await.unwrap();
+        assert_eq!(sent.take(), [changed(&log), base(&log)], "{way:?}");
+    }
+}
+
+/// A durable context that has all tools, whatever the loop offers.
+struct Engine(ScriptedProvider, neuron_tool::ToolRegistry, Log);
+
+impl DurableContext for Engine {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.0.complete(request).await.map_err(DurableError::Provider)
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        _: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        self.2.push(tool_name);
+        self.1.execute(tool_name, input, ctx).await.map_err(DurableError::Tool)
+    }
+
+    no_signals_or_timers!();
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_offered_is_unknown_for_that_turn_and_known_in_the_next() {
+    for way in WAYS {
+        for durable in [false, true] {
+            for parallel in [false, true] {
+                let both = || {
+                    let call = |id: &str, name: &str| (id.to_owned(), name.to_owned(), json!({}));
+                    Reply::tool_calls([call("a", "act"), call("b", "other")])
+                };
+                let (log, on) = (Log::default(), Arc::default());
+                let setup = setup([both(), both(), Reply::text("done")]);
+                let hook = Recorder::default();
+                let mut agent = configured(setup.builder, &log, &on)
+                    .parallel_tool_execution(parallel)
+                    .hook(hook.clone())
+                    .build();
+                let given = Log::default();
+                if durable {
+                    let engine = Engine(setup.provider.clone(), two_tools(&log), given.clone());
+                    agent.set_durability(engine);
+                }
+                on.store(true, Ordering::SeqCst);
+                let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+                assert_eq!(error, "tool error: tool not found: other", "{way:?} {durable}");
+                assert_eq!(log.count("start b"), 0);
+                assert_eq!(given.count("other"), 0, "the engine is not asked for it");
+                assert!(last_results(agent.messages())[1].starts_with("b: !tool not found"));
+                check_valid(agent.messages());
+                check_pairs(&hook.log.lines());
+                on.store(false, Ordering::SeqCst);
+                let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+                assert_eq!((result.response.as_str(), log.count("start b")), ("done", 1));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn callbacks_see_the_run_and_what_those_before_them_changed() {
+    for way in WAYS {
+        let usage = TokenUsage { input_tokens: 10, output_tokens: 1, ..Default::default() };
+        let setup = setup([
+            calls([json!({}), json!({})]).usage(usage.clone()),
+            Reply::text("…").stop_reason(StopReason::PauseTurn).usage(usage.clone()),
+            Reply::text("done").usage(usage),
+        ]);
+        let seen = Log::default();
+        let log = seen.clone();
+        let mut agent = setup
+            .builder
+            .tools(two_tools(&setup.log))
+            .system_prompt("Be brief.")
+            .prepare_turn(|turn| {
+                turn.settings.model.push('x');
+                turn.retain_tools(|tool| tool.name != "act");
+            })
+            .prepare_turn(move |turn| {
+                turn.retain_tools(|_| true);
+                let tools: Vec<_> = turn.tools().map(|tool| tool.name.as_str()).collect();
+                let run = turn.run;
+                log.push(format!(
+                    "{} {} {} {} {} {:?} {}",
+                    run.turns,
+                    run.tool_calls,
+                    run.usage.total_tokens(),
+                    run.messages.len(),
+                    turn.settings.model,
+                    tools,
+                    run.called("act")
+                ));
+                turn.retain_tools(|_| false);
+                turn.system_prompt = "".into();
+            })
+            .build();
+        // What the model calls is not offered.
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "tool error: tool not found: act");
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "…done");
+        assert_eq!(
+            seen.lines(),
+            [
+                r#"0 0 0 1 x ["other"] false"#,
+                r#"0 0 0 4 x ["other"] true"#,
+                r#"1 0 11 5 x ["other"] false"#,
+            ],
+            "{way:?}"
+        );
+        for request in setup.provider.requests() {
+            assert_eq!(
+                (request.tools.len(), request.system, request.model.as_str()),
+                (0, None, "x")
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_conversation_is_not_copied_for_a_prepared_turn() {
+    /// Writes down where the conversation lies.
+    struct Where(ScriptedProvider, Arc<AtomicUsize>);
+    impl Provider for Where {
+        async fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            self.0.complete(request).await
+        }
+        async fn complete_stream(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<StreamHandle, ProviderError> {
+            self.0.complete_stream(request).await
+        }
+        async fn complete_ref(
+            &self,
+            request: &CompletionRequest,
+        ) -> Result<CompletionResponse, ProviderError> {
+            self.1.store(request.messages.as_ptr().addr(), Ordering::SeqCst);
+            self.0.complete_ref(request).await
+        }
+    }
+    let (sent, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let at = seen.clone();
+    let provider = Where(ScriptedProvider::new([Reply::text("hi")]), sent.clone());
+    let mut agent = AgentLoop::builder(provider, window())
+        .prepare_turn(move |turn| {
+            at.store(turn.run.messages.as_ptr().addr(), Ordering::SeqCst);
+            change(turn);
+        })
+        .messages(vec![Message::user("before"), Message::assistant("yes")])
+        .build();
+    agent.run_text("hello", &ToolContext::default()).await.unwrap();
+    assert!(sent.load(Ordering::SeqCst) != 0);
+    assert_eq!(sent.load(Ordering::SeqCst), seen.load(Ordering::SeqCst));
+}

@@ -1,0 +1,120 @@
+//! Runs that end on a condition of the user's.
+
+use neuron_loop::{AgentLoop, TurnResult};
+use neuron_testing::Reply;
+use neuron_types::{Message, StopReason, ToolContext};
+use serde_json::json;
+
+use crate::support::*;
+
+fn replies() -> Vec<Reply> {
+    vec![
+        calls([json!({}), json!({"text": "b"})]).with_text("Let me see."),
+        calls([json!({})]).with_text("Once more."),
+        Reply::text("done"),
+    ]
+}
+
+#[tokio::test]
+async fn a_condition_that_is_met_ends_the_run_with_the_answer_whose_tools_ran() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let setup = setup(replies());
+            let hook = Recorder::default();
+            let mut agent = setup
+                .builder
+                .parallel_tool_execution(parallel)
+                .hook(hook.clone())
+                .stop_when(|run| run.tool_calls >= 3)
+                .build();
+            let ctx = ToolContext::default();
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            assert_eq!(result.stop_reason, StopReason::ToolUse);
+            assert_eq!((result.response.as_str(), result.turns), ("Once more.", 2), "{way:?}");
+            assert_eq!((setup.provider.calls(), setup.log.count("start")), (2, 3));
+            assert_eq!(last_results(&result.messages), ["c0: ok"]);
+            assert_eq!(result.messages, agent.messages());
+            check_valid(agent.messages());
+            check_pairs(&hook.log.lines());
+            assert_eq!(hook.log.count("RunEnd ok 2"), 1);
+            // The next run goes on from there: what it started counts anew.
+            assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done");
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_of_several_conditions_is_enough_and_without_tools_none_is_asked() {
+    let asked = Log::default();
+    for way in WAYS {
+        for met in [0, 1, 2] {
+            let setup = setup(replies());
+            let log = asked.clone();
+            let mut agent = setup
+                .builder
+                .stop_when(move |run| {
+                    log.push(format!("{} {}", run.turns, run.called("act")));
+                    met == 1
+                })
+                .stop_when(move |run| met == 2 && run.usage.input_tokens < 1_000_000)
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.turns, if met == 0 { 3 } else { 1 });
+        }
+    }
+    // Twice where it is not met, and never after the answer without tools.
+    assert_eq!(asked.lines().len(), WAYS.len() * 4);
+    assert_eq!(asked.count("3 "), 0);
+    assert_eq!(asked.count("true"), asked.lines().len());
+}
+
+#[tokio::test]
+async fn a_step_tells_of_the_tools_first_and_then_of_the_end() {
+    let setup = setup(replies());
+    let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    let Some(TurnResult::ToolsExecuted { results, .. }) = steps.next().await else {
+        panic!("tools first")
+    };
+    assert_eq!(results.len(), 2);
+    // What was done counts, also when the run is cancelled then.
+    ctx.cancellation_token.cancel();
+    let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
+        panic!("then the end")
+    };
+    assert_eq!(result.response, "Let me see.");
+    assert!(steps.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_or_is_cancelled_is_no_reason_to_ask() {
+    for way in WAYS {
+        let failing = setup([calls([json!({"fail": "no"})]), Reply::text("done")]);
+        let mut agent = failing.builder.stop_when(|_| true).build();
+        let ctx = ToolContext::default();
+        run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done");
+        let setup = setup([calls([json!({"hang": true})]), Reply::text("done")]);
+        let mut agent = setup.builder.stop_when(|_| true).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        let (ended, ()) = tokio::join!(run(way, &mut agent, &ctx), async { token.cancel() });
+        assert_eq!(ended.unwrap_err(), "cancelled");
+        check_valid(agent.messages());
+        let ctx = ToolContext::default();
+        assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "done", "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_provider_says_of_an_answer_with_tools_is_in_the_result() {
+    let reply = calls([json!({})]).stop_reason(StopReason::EndTurn);
+    let provider = neuron_testing::ScriptedProvider::new([reply]);
+    let mut agent = AgentLoop::builder(provider, window())
+        .tools(registry(&Log::default()))
+        .stop_when(|_| true)
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.stop_reason, StopReason::EndTurn);
+}
