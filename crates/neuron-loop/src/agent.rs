@@ -123,6 +123,16 @@ impl<P, C, D> AgentLoop<P, C, D> {
         &self.run.usage
     }
 
+    /// Returns the part of [`usage`](Self::usage) that is an estimate.
+    ///
+    /// An answer for which the provider reports no tokens at all counts as many as the context
+    /// strategy estimates, for limits too; the log has a warning, once a run. The response that hooks
+    /// and readers see keeps the provider's zeros.
+    #[must_use]
+    pub fn estimated_usage(&self) -> &TokenUsage {
+        &self.run.estimated_usage
+    }
+
     /// Returns the tokens of all runs together.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {

@@ -275,6 +275,13 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Sets how often a stream that breaks is tried again; see [`LoopConfig::stream_retries`].
+    /// Default: never.
+    pub fn stream_retries(mut self, retries: usize) -> Self {
+        self.config.stream_retries = retries;
+        self
+    }
+
     /// Adds a hook, after those added before.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.hooks.push(BoxedHook::new(hook));

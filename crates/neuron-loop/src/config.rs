@@ -52,6 +52,12 @@ pub struct LoopConfig {
     /// [`AgentLoop::resume`](crate::AgentLoop::resume). Default: such a call is denied, and the model
     /// sees why.
     pub pause_for_approval: bool,
+    /// How often the call of one answer is made again after its stream broke, or did not open, with
+    /// an error that may pass. Default: never.
+    ///
+    /// Only for [`run_stream`](crate::AgentLoop::run_stream), and not with a durable context, which
+    /// has its own retries; see the [crate's page](crate#retries).
+    pub stream_retries: usize,
     /// With a durable context: the options for calls of the model.
     pub llm_activity: ActivityOptions,
     /// With a durable context: the options for tool calls.
@@ -71,6 +77,7 @@ impl Default for LoopConfig {
             tool_errors: ToolErrorPolicy::default(),
             tool_retry_limit: None,
             pause_for_approval: false,
+            stream_retries: 0,
             llm_activity: ActivityOptions::default(),
             tool_activity: ActivityOptions::default(),
         }

@@ -3,8 +3,7 @@
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
     ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
-    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, TokenUsage, ToolCall,
-    ToolContext,
+    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, ToolCall, ToolContext,
 };
 use serde_json::{Value, json};
 
@@ -330,11 +329,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             turns: self.run.turns,
             stop_reason,
         }
-    }
-
-    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.run.usage += usage;
-        self.total_usage += usage;
     }
 
     /// The hooks, at this point of the run.

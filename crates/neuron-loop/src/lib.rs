@@ -58,6 +58,25 @@
 //!   refused or cut off within one; a turn that the provider paused is continued, at most 16 times in a
 //!   row. [`AgentResult::stop_reason`] says whether the answer is whole.
 //! - Nothing is spawned: dropping a run's future or stream stops everything in it.
+//!
+//! # Retries
+//!
+//! An error that may pass ends the run, which the next one continues. The loop itself makes no call
+//! of the model again in [`run`](AgentLoop::run) and [`run_step`](AgentLoop::run_step): put retries
+//! around the provider (a tower layer, say), which knows how long to wait.
+//!
+//! A stream that breaks after it began is another matter: around the provider nobody can take back what
+//! the reader has seen. With [`LoopConfig::stream_retries`], [`run_stream`](AgentLoop::run_stream)
+//! tells [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset) and makes the call again:
+//!
+//! - after a retryable error or a lost connection, also when the stream did not open;
+//! - at once, or as soon as the provider allows if it says when, up to a minute (where there is a tokio
+//!   runtime; else at once);
+//! - each attempt is one request for the limits, one call for the hooks with an end of its own
+//!   (`LlmError`, where it broke), and what it took counts as far as the provider told. An attempt
+//!   that a limit forbids is not made: the limit ends the run;
+//! - what broke is not in the conversation, and none of its tool calls runs;
+//! - under a durable context the context tries again, and the loop does not.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -82,6 +101,7 @@ mod reminders;
 mod run_state;
 mod tool_batch;
 mod tool_results;
+mod usage;
 
 mod cancel;
 mod hooks;

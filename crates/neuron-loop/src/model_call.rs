@@ -1,43 +1,40 @@
 //! Calling the model: how its answer is obtained, and who hears of it.
 
+use std::time::Duration;
+
 use neuron_types::{
     CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
-    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
-    ToolContext,
+    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamError,
+    StreamEvent, TokenUsage, ToolContext,
 };
 
 use crate::AgentLoop;
-use crate::cancel::or_cancelled;
+use crate::cancel::{self, or_cancelled};
+use crate::limits;
 use crate::sink::{Deltas, Sink};
+use crate::tool_batch::grace;
+
+/// The longest wait that a provider may ask for before another attempt.
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
-    /// Calls the model with the conversation and counts what that took.
+    /// Calls the model with the conversation and counts what that took. A stream that breaks is tried
+    /// again as often as the configuration says.
     pub(crate) async fn call_model<S: Sink>(
         &mut self,
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        let before = HookEvent::PreLlmCall { request: &self.request };
-        let asked = self.hooks().ask(before).await;
-        let answered = match asked {
-            Ok(_) => {
-                self.run.requests += 1;
-                self.ask_in_scope(ctx, sink).await
-            }
-            Err(error) => Err(error),
-        };
-        let checked = answered.and_then(|response| {
-            self.run.turns += 1;
-            self.reminders.turns += 1;
-            self.add_usage(&response.usage);
-            check_answer(&response.message)?;
-            Ok(response)
-        });
-        let response = match checked {
-            Ok(response) => response,
-            Err(error) => {
-                self.hooks().tell(HookEvent::LlmError { error: &error }).await;
-                return Err(error);
+        let mut attempt = 1;
+        let response = loop {
+            let mut broken = Broken::default();
+            match self.attempt(ctx, sink, &mut broken).await {
+                Ok(response) => break response,
+                Err(error) if broken.may_pass && attempt <= self.config.stream_retries => {
+                    attempt += 1;
+                    self.reset(error, attempt, ctx, sink).await?;
+                }
+                Err(error) => return Err(error),
             }
         };
         if S::DELTAS {
@@ -48,14 +45,80 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         Ok(response)
     }
 
+    /// Makes one call: one request for the limits, and one `PreLlmCall` for the hooks, which has its
+    /// end here unless the call is answered.
+    async fn attempt<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        sink: &S,
+        broken: &mut Broken,
+    ) -> Result<CompletionResponse, LoopError> {
+        let before = HookEvent::PreLlmCall { request: &self.request };
+        let asked = self.hooks().ask(before).await;
+        let answered = match asked {
+            Ok(_) => {
+                self.run.requests += 1;
+                self.ask_in_scope(ctx, sink, broken).await
+            }
+            Err(error) => Err(error),
+        };
+        let checked = match answered {
+            Ok(response) => {
+                self.run.turns += 1;
+                self.reminders.turns += 1;
+                self.count_usage(&response);
+                check_answer(&response.message).map(|()| response)
+            }
+            Err(error) => {
+                self.add_usage(&broken.usage);
+                Err(error)
+            }
+        };
+        if let Err(error) = &checked {
+            self.hooks().tell(HookEvent::LlmError { error }).await;
+        }
+        checked
+    }
+
+    /// Gets ready for another attempt: what was told of the one before counts no more.
+    ///
+    /// # Errors
+    ///
+    /// What forbids another call; the error itself if the provider asks for too long a wait.
+    async fn reset<S: Sink>(
+        &self,
+        error: LoopError,
+        attempt: usize,
+        ctx: &ToolContext,
+        sink: &S,
+    ) -> Result<(), LoopError> {
+        let wait = match &error {
+            LoopError::Provider(error) => error.retry_after().unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
+        if wait > MAX_WAIT {
+            return Err(error);
+        }
+        cancel::check(ctx)?;
+        limits::before_call(&self.config, &self.run)?;
+        tracing::debug!(%error, attempt, "the model's stream broke; the call is made again");
+        sink.emit(StreamEvent::Reset { attempt, error: error.into() }).await;
+        or_cancelled(ctx, async {
+            grace(wait).await;
+            Ok(())
+        })
+        .await
+    }
+
     async fn ask_in_scope<S: Sink>(
         &self,
         ctx: &ToolContext,
         sink: &S,
+        broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
         let kind = OperationKind::ModelCall { request: &self.request, streaming: S::DELTAS };
         let mut scopes = self.hooks().open(kind);
-        let answered = scopes.run(self.ask(ctx, sink)).await;
+        let answered = scopes.run(self.ask(ctx, sink, broken)).await;
         scopes.end(match &answered {
             Ok(response) => Outcome::Response(response),
             Err(error) => Outcome::Error(error),
@@ -68,10 +131,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         &self,
         ctx: &ToolContext,
         sink: &S,
+        broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
         let (request, options) = (&self.request, || self.config.llm_activity.clone());
         let response = match &self.durability {
-            None if S::DELTAS => return self.ask_for_stream(ctx, sink).await,
+            None if S::DELTAS => return self.ask_for_stream(ctx, sink, broken).await,
             None => {
                 or_cancelled(ctx, async { Ok(self.provider.complete_ref(request).await?) }).await?
             }
@@ -93,18 +157,26 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         &self,
         ctx: &ToolContext,
         sink: &S,
+        broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
-        let open = async { Ok(self.provider.complete_stream_ref(&self.request).await?) };
-        let mut events = or_cancelled(ctx, open).await?.receiver;
+        let open = async { Ok(self.provider.complete_stream_ref(&self.request).await) };
+        let opened = or_cancelled(ctx, open).await?;
+        let mut events = opened.map_err(|error| broken.by(error))?.receiver;
         let mut end = ResponseEnd::default();
         let mut first = true;
         loop {
             // Hooks and the reader are waited for outside of this: a cancellation ends what the
             // provider does, and not them.
             let Some(event) = or_cancelled(ctx, async { Ok(events.recv().await) }).await? else {
-                return Ok(end.finish()?);
+                return end.finish().map_err(|error| broken.by(error));
             };
-            let progress = end.take(event)?;
+            if let StreamEvent::Usage(usage) = &event {
+                broken.usage.clone_from(usage);
+            }
+            let is_final = matches!(&event, StreamEvent::Error(error) if is_final(error));
+            let progress = end.take(event).map_err(|error| broken.by(error));
+            broken.may_pass &= !is_final;
+            let progress = progress?;
             if std::mem::take(&mut first) {
                 self.hooks().ask(HookEvent::FirstChunk).await?;
             }
@@ -115,6 +187,30 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
         }
     }
+}
+
+/// What is known of a call whose stream broke.
+#[derive(Debug, Default)]
+struct Broken {
+    /// The tokens that it took, as far as the provider told.
+    usage: TokenUsage,
+    /// Whether the same call may succeed.
+    may_pass: bool,
+}
+
+impl Broken {
+    /// Notes the provider's error that broke the stream. A connection that is lost within an answer
+    /// is no error that others should retry, because what was shown stays; here it is taken back.
+    fn by(&mut self, error: ProviderError) -> LoopError {
+        self.may_pass = error.is_retryable() || matches!(error, ProviderError::StreamError(_));
+        error.into()
+    }
+}
+
+/// Whether an error says of itself that the same call fails again. The error of a provider that lost
+/// its connection does not.
+fn is_final(error: &StreamError) -> bool {
+    !error.is_retryable() && error.as_provider().is_none()
 }
 
 /// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it

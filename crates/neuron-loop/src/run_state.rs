@@ -30,6 +30,10 @@ pub(crate) struct RunState {
     pub(crate) offered: Option<ToolRegistry>,
     /// Why the model stopped, when a stop condition ends the run with its last answer.
     pub(crate) stopped: Option<StopReason>,
+    /// The part of it that the provider did not report.
+    pub(crate) estimated_usage: TokenUsage,
+    /// Whether it was noted in the log that usage is estimated.
+    pub(crate) told_of_estimates: bool,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
     /// Whether the run was announced to the hooks, so that its end must be.

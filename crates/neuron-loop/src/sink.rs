@@ -116,7 +116,9 @@ pub(crate) struct Deltas<'s, S>(pub(crate) &'s S);
 
 impl<S: Sink> DeltaSink for Deltas<'_, S> {
     fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
-        if event.is_delta() {
+        // A context that tries again itself says so, else deltas of both attempts would stand
+        // together.
+        if event.is_delta() || matches!(event, StreamEvent::Reset { .. }) {
             Box::pin(self.0.emit(event))
         } else {
             // The engine itself tells of everything else.

@@ -445,7 +445,7 @@ fn outcome(ran: &Ran) -> Outcome<'_> {
 
 /// Waits, if there is a clock to wait by.
 #[cfg(not(target_family = "wasm"))]
-fn grace(duration: Duration) -> impl Future<Output = ()> {
+pub(crate) fn grace(duration: Duration) -> impl Future<Output = ()> {
     async move {
         if !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
             tokio::time::sleep(duration).await;
@@ -454,6 +454,6 @@ fn grace(duration: Duration) -> impl Future<Output = ()> {
 }
 
 #[cfg(target_family = "wasm")]
-fn grace(_duration: Duration) -> impl Future<Output = ()> {
+pub(crate) fn grace(_duration: Duration) -> impl Future<Output = ()> {
     std::future::ready(())
 }

@@ -21,7 +21,8 @@ use crate::{
 /// an [`Error`](Self::Error) at any point. An agent's stream has, for each turn, deltas,
 /// `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult) a tool call, and ends with
 /// exactly one [`RunComplete`](Self::RunComplete), [`ApprovalRequired`](Self::ApprovalRequired) or
-/// `Error`.
+/// `Error`. Where it tries a broken answer again, [`Reset`](Self::Reset) comes between the deltas of
+/// both attempts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum StreamEvent {
@@ -60,7 +61,7 @@ pub enum StreamEvent {
         /// The arguments.
         input: Value,
     },
-    /// The tokens that the call took.
+    /// The tokens that the call took, as the provider reported them; all zero where it did not.
     Usage(TokenUsage),
     /// The answer, assembled.
     MessageComplete(Message),
@@ -75,6 +76,17 @@ pub enum StreamEvent {
         name: String,
         /// What the model will see.
         output: ToolOutput,
+    },
+    /// The model's answer broke off, and the call is made again: the deltas of this answer so far
+    /// count no more, and those of a new one follow. In an agent's stream only.
+    ///
+    /// An answer that counts ends with [`MessageComplete`](Self::MessageComplete); what is superseded
+    /// are the deltas since the last of these, or since the beginning. None of its tool calls ran.
+    Reset {
+        /// Which attempt begins now; the first was 1.
+        attempt: usize,
+        /// What ended the attempt before.
+        error: StreamError,
     },
     /// An agent's run ended with an answer: the last event of its stream.
     RunComplete(Box<AgentResult>),

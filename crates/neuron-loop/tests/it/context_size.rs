@@ -191,9 +191,9 @@ async fn a_budget_that_was_reached_after_all_counts_again() {
     assert_eq!(strategy.seen(), [110, 410, 1_010, 875, 760, 492, 610]);
 }
 
-/// Counts warnings that name the budget.
+/// Keeps the warnings of the log.
 #[derive(Clone, Default)]
-struct Warnings(Log);
+pub(crate) struct Warnings(pub(crate) Log);
 
 impl Subscriber for Warnings {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
