@@ -90,6 +90,9 @@ pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
 /// - A failure that the model or the loop should see is a value: journal it, and return
 ///   [`DurableError::Provider`] or [`DurableError::Tool`] again on replay
 ///   ([`ErrorRecord`](crate::ErrorRecord) is their stored form).
+/// - Tools are run by the registry of the executing side: it runs their middleware, knows their
+///   effects, and makes an error of a panic. A tool that is called past it may panic through the run,
+///   which leaves a valid history, but no result of the other calls.
 /// - Execution is at least once, as the tool's [`ToolEffect`](crate::ToolEffect) allows; every
 ///   attempt sees the same idempotency key.
 ///

@@ -67,6 +67,7 @@ impl DurableContext for Borrowing<'_> {
         if let Some(hint) = input["retry"].as_str() {
             return Err(DurableError::Tool(ToolError::ModelRetry(hint.into())));
         }
+        assert!(input["panic"].is_null(), "the tool panics");
         if !input["fail"].is_null() {
             return Err(DurableError::Tool(ToolError::ExecutionFailed("boom".into())));
         }
@@ -421,4 +422,26 @@ async fn an_engine_that_ends_the_run_within_a_compaction_ends_the_run() {
     let mut agent = AgentLoop::builder(ScriptedProvider::new([""; 0]), Ended).build();
     let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
+}
+
+/// A context that calls its tools past a registry, which would catch the panic.
+#[tokio::test]
+async fn a_panic_in_the_context_ends_the_run_and_leaves_a_valid_history() {
+    for parallel in [false, true] {
+        let engine = Engine::default();
+        let reply = calls([json!({}), json!({ "panic": true }), json!({})]);
+        let provider = ScriptedProvider::new([reply, Reply::text("done")]);
+        let durable = Borrowing { engine: &engine, provider: provider.clone() };
+        let mut agent = AgentLoop::builder(provider, window())
+            .tools(registry(&Log::default()))
+            .parallel_tool_execution(parallel)
+            .durability(durable)
+            .build();
+        let ctx = ToolContext::default();
+        let run = std::panic::AssertUnwindSafe(agent.run_text("go", &ctx));
+        assert!(futures_util::FutureExt::catch_unwind(run).await.is_err());
+        check_valid(agent.messages());
+        assert_eq!(last_results(agent.messages()).len(), 3, "parallel: {parallel}");
+        assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "done");
+    }
 }
