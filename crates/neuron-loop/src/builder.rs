@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::stop_when::StopCondition;
-use crate::{AgentLoop, LoopConfig, RunView, ToolErrorPolicy, TurnSetup};
+use crate::{AgentLoop, LoopConfig, OnLimit, RunView, ToolErrorPolicy, TurnSetup};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -139,6 +139,24 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// [`parallel_tool_execution`](Self::parallel_tool_execution). Default: all of them.
     pub fn max_parallel_tools(mut self, most: usize) -> Self {
         self.config.max_parallel_tools = Some(most);
+        self
+    }
+
+    /// Sets what happens when a run reaches a limit. Default: it ends with the limit's error.
+    ///
+    /// # Example: an answer rather than an error
+    ///
+    /// ```
+    /// use neuron_loop::{AgentLoop, OnLimit};
+    /// use neuron_types::{ContextStrategy, Provider};
+    ///
+    /// fn agent<P: Provider, C: ContextStrategy>(provider: P, context: C) -> AgentLoop<P, C> {
+    ///     // Ten calls with tools at the most, and one without for the answer.
+    ///     AgentLoop::builder(provider, context).max_turns(10).on_limit(OnLimit::Finalize).build()
+    /// }
+    /// ```
+    pub fn on_limit(mut self, on_limit: OnLimit) -> Self {
+        self.config.on_limit = on_limit;
         self
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 
-use crate::RequestSettings;
+use crate::{OnLimit, RequestSettings};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
@@ -33,6 +33,9 @@ pub struct LoopConfig {
     pub parallel_tool_execution: bool,
     /// What one run may use. Default: no limits.
     pub usage_limits: Option<UsageLimits>,
+    /// What happens when the run reaches its limit on turns or a usage limit. Default: it ends with
+    /// the error.
+    pub on_limit: OnLimit,
     /// With parallel tools: how long the other calls of an answer may take to finish after one has
     /// failed for good and their cancellation tokens are triggered. Default: 5 seconds. Without a
     /// tokio runtime (in a browser, for one) or with zero they are dropped at once; a tokio runtime
@@ -72,6 +75,7 @@ impl Default for LoopConfig {
             max_turns: None,
             parallel_tool_execution: false,
             usage_limits: None,
+            on_limit: OnLimit::Fail,
             tool_grace: Duration::from_secs(5),
             max_parallel_tools: None,
             tool_errors: ToolErrorPolicy::default(),

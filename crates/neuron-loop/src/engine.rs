@@ -124,6 +124,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if let Some(stop_reason) = self.run.stopped.take() {
             return Ok(Step::Final(self.result(stop_reason)));
         }
+        let step = self.advance(ctx, sink).await;
+        match step.as_ref().err().and_then(|error| self.limit_to_land_on(error)) {
+            Some(limit) => self.finalize(limit, ctx, sink).await,
+            None => step,
+        }
+    }
+
+    async fn advance<S: Sink>(&mut self, ctx: &ToolContext, sink: &S) -> Result<Step, LoopError> {
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
@@ -135,7 +143,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 }
             }
             // Again: compacting may have cost tokens.
-            limits::before_call(&self.config, &self.run)?;
+            limits::before_call(&self.config, &self.run)
+                .inspect_err(|_| self.run.turn_open = true)?;
             self.remind(ctx);
             let response = PreparedCall::new(self).make(ctx, sink).await?;
             let stop_reason = response.stop_reason.clone();
@@ -155,6 +164,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
         self.continue_as_new_if_due().await?;
         limits::before_call(&self.config, &self.run)?;
+        self.announce_turn().await
+    }
+
+    /// Tells the hooks that a turn begins.
+    pub(crate) async fn announce_turn(&mut self) -> Result<(), LoopError> {
         self.run.turn = self.run.turns;
         self.hooks().ask(HookEvent::LoopIteration { turn: self.run.turn }).await?;
         Ok(())
@@ -186,7 +200,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 
     /// Decides what an answer means: the end, a pause, or tools to run.
-    async fn take_answer<S: Sink>(
+    pub(crate) async fn take_answer<S: Sink>(
         &mut self,
         response: CompletionResponse,
         ctx: &ToolContext,
@@ -320,7 +334,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         Ok(step)
     }
 
-    fn result(&self, stop_reason: StopReason) -> AgentResult {
+    pub(crate) fn result(&self, stop_reason: StopReason) -> AgentResult {
         let messages = self.request.messages.clone();
         AgentResult {
             response: answer_text(&messages),
@@ -328,6 +342,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             usage: self.run.usage.clone(),
             turns: self.run.turns,
             stop_reason,
+            limit_reached: self.run.limit.as_ref().map(|limit| limit.error().to_string()),
         }
     }
 

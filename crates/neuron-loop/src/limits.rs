@@ -1,4 +1,5 @@
-//! The one copy of every rule on limits. A limit of n allows exactly n.
+//! The one copy of every rule on limits. A limit of n allows exactly n, and one call more where a run
+//! may land softly.
 
 use neuron_types::{LoopError, UsageLimits};
 
@@ -13,7 +14,7 @@ pub(crate) fn before_call(config: &LoopConfig, run: &RunState) -> Result<(), Loo
     let Some(limits) = &config.usage_limits else {
         return Ok(());
     };
-    at_most("request", run.requests + 1, limits.request_limit)?;
+    at_most("request", run.requests.saturating_add(1), limits.request_limit)?;
     tokens(limits, run)
 }
 
@@ -23,6 +24,9 @@ pub(crate) fn before_tools(
     run: &RunState,
     batch: usize,
 ) -> Result<(), LoopError> {
+    if let Some(limit) = &run.limit {
+        return Err(limit.error());
+    }
     let Some(limits) = &config.usage_limits else {
         return Ok(());
     };

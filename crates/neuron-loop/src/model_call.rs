@@ -57,15 +57,15 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let asked = self.hooks().ask(before).await;
         let answered = match asked {
             Ok(_) => {
-                self.run.requests += 1;
+                self.run.requests = self.run.requests.saturating_add(1);
                 self.ask_in_scope(ctx, sink, broken).await
             }
             Err(error) => Err(error),
         };
         let checked = match answered {
             Ok(response) => {
-                self.run.turns += 1;
-                self.reminders.turns += 1;
+                self.run.turns = self.run.turns.saturating_add(1);
+                self.reminders.turns = self.reminders.turns.saturating_add(1);
                 self.count_usage(&response);
                 check_answer(&response.message).map(|()| response)
             }

@@ -24,6 +24,11 @@ impl Reminders {
         Self { injectors, ..Self::default() }
     }
 
+    /// Notes what else was said in the middle of the conversation.
+    pub(crate) fn note(&mut self, content: String) {
+        self.said.insert(content);
+    }
+
     /// Of equal reminders only the newest: strategies keep all system messages, so that over a long
     /// conversation they would crowd out the rest.
     pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {

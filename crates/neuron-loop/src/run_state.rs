@@ -7,6 +7,8 @@ use neuron_types::{ApprovalDecisions, DurableContext, StopReason, TokenUsage, To
 
 use crate::failing_turns::FailingTurns;
 
+use crate::finalize::Limit;
+
 /// What one run has used so far, and where it stands. Fresh for every run; readable after it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
@@ -34,6 +36,8 @@ pub(crate) struct RunState {
     pub(crate) estimated_usage: TokenUsage,
     /// Whether it was noted in the log that usage is estimated.
     pub(crate) told_of_estimates: bool,
+    /// The limit that the run has reached, once one last call is made for it.
+    pub(crate) limit: Option<Limit>,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
     /// Whether the run was announced to the hooks, so that its end must be.

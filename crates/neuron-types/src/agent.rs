@@ -18,4 +18,8 @@ pub struct AgentResult {
     /// Why the model stopped. Anything but [`StopReason::EndTurn`] or
     /// [`StopReason::StopSequence`] means that the answer is cut off or refused.
     pub stop_reason: StopReason,
+    /// The limit at which the agent was told to come to an end, where it may land softly; `None` if
+    /// the answer came by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_reached: Option<String>,
 }

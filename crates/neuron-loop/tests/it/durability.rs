@@ -294,6 +294,7 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
                 usage: Default::default(),
                 turns: 0,
                 stop_reason: neuron_types::StopReason::EndTurn,
+                limit_reached: None,
             };
             let (id, name, output) = ("x".into(), "x".into(), ToolOutput::text("raw"));
             let no_deltas = [

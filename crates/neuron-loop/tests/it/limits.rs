@@ -1,6 +1,6 @@
 //! Limits: what they allow exactly, what they prevent, and how a run goes on after one.
 
-use neuron_loop::LoopError;
+use neuron_loop::OnLimit;
 use neuron_testing::Reply;
 use neuron_types::{TokenUsage, ToolContext, UsageLimits};
 use serde_json::json;
@@ -84,18 +84,70 @@ async fn token_limits_are_checked_before_the_tools_of_an_answer_run() {
 
 #[tokio::test]
 async fn using_exactly_the_limit_is_allowed() {
-    let setup = setup(replies());
-    let limits = UsageLimits::default().with_total_tokens_limit(440).with_tool_calls_limit(3);
-    let mut agent = setup.builder.usage_limits(limits).build();
-    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().turns, 4);
+    for way in WAYS {
+        let setup = setup(replies());
+        let limits = UsageLimits::default().with_total_tokens_limit(440).with_tool_calls_limit(3);
+        let mut agent = setup.builder.usage_limits(limits).build();
+        assert_eq!(run(way, &mut agent, &ToolContext::default()).await.unwrap().turns, 4);
+    }
 }
 
 #[tokio::test]
 async fn a_last_answer_that_crosses_a_limit_is_returned() {
-    let setup = setup([Reply::text("long").usage(usage(10, 1000))]);
-    let limits = UsageLimits::default().with_output_tokens_limit(5);
-    let mut agent = setup.builder.usage_limits(limits).build();
-    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "long");
+    let limits = UsageLimits::default;
+    for limits in [
+        limits().with_output_tokens_limit(5),
+        limits().with_input_tokens_limit(5),
+        limits().with_total_tokens_limit(5),
+    ] {
+        for way in WAYS {
+            let setup = setup([Reply::text("long").usage(usage(10, 1000)), Reply::text("more")]);
+            let mut agent = setup.builder.usage_limits(limits.clone()).build();
+            let ctx = ToolContext::default();
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            assert_eq!((result.response.as_str(), result.limit_reached), ("long", None));
+            // Limits are of a run: the next one begins with none of it.
+            assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "more");
+        }
+    }
+}
+
+#[tokio::test]
+async fn tokens_of_every_kind_add_up_and_saturate() {
+    for way in WAYS {
+        let whole = TokenUsage {
+            cache_read_tokens: Some(7),
+            cache_creation_tokens: Some(5),
+            reasoning_tokens: Some(3),
+            ..usage(usize::MAX - 1, 2)
+        };
+        let setup =
+            setup([calls([json!({})]).usage(whole.clone()), Reply::text("done").usage(whole)]);
+        let mut agent = setup.builder.build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        let expected = TokenUsage {
+            cache_read_tokens: Some(14),
+            cache_creation_tokens: Some(10),
+            reasoning_tokens: Some(6),
+            ..usage(usize::MAX, 4)
+        };
+        assert_eq!((&result.usage, agent.total_usage()), (&expected, &expected));
+    }
+    for way in WAYS {
+        let setup = setup([
+            calls([json!({})]).usage(usage(usize::MAX, usize::MAX)),
+            calls([json!({})]).usage(usage(usize::MAX, usize::MAX)),
+        ]);
+        let most = usize::MAX - 1;
+        let limits = UsageLimits::default()
+            .with_total_tokens_limit(most)
+            .with_request_limit(usize::MAX)
+            .with_tool_calls_limit(usize::MAX);
+        let mut agent = setup.builder.usage_limits(limits).max_turns(usize::MAX).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        check_exceeded(&error, &format!("total token limit exceeded: {} > {most}", usize::MAX));
+        assert_eq!(setup.log.count("start"), 0);
+    }
 }
 
 #[tokio::test]
@@ -117,18 +169,52 @@ async fn no_tool_of_a_batch_over_the_limit_runs() {
 
 #[tokio::test]
 async fn after_a_limit_the_run_is_readable_and_goes_on_with_a_higher_one() {
-    let setup = setup(replies());
-    let mut agent = setup.builder.max_turns(2).build();
-    let ctx = ToolContext::default();
-    let error = agent.run_text("go", &ctx).await.unwrap_err();
-    assert!(matches!(error, LoopError::MaxTurns(2)));
-    assert_eq!((agent.turns(), agent.usage()), (2, &usage(200, 20)));
-    assert_eq!(agent.messages().len(), 5);
-    agent.config_mut().max_turns = Some(5);
-    let result = agent.run_text("go on", &ctx).await.unwrap();
-    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
-    assert_eq!(agent.total_usage(), &usage(400, 40));
-    check_valid(agent.messages());
+    let limits = UsageLimits::default;
+    for (max_turns, limits) in [
+        (Some(2), limits()),
+        (None, limits().with_request_limit(2)),
+        (None, limits().with_input_tokens_limit(199)),
+        (None, limits().with_tool_calls_limit(1)),
+    ] {
+        for way in WAYS {
+            let setup = setup(replies());
+            let mut agent = setup.builder.usage_limits(limits.clone()).build();
+            agent.config_mut().max_turns = max_turns;
+            let ctx = ToolContext::default();
+            let error = run(way, &mut agent, &ctx).await.unwrap_err();
+            assert!(error.contains("exceeded") || error.contains("max turns"), "{error}");
+            assert_eq!((agent.turns(), agent.usage()), (2, &usage(200, 20)));
+            assert_eq!(agent.messages().len(), 5);
+            check_valid(agent.messages());
+            agent.config_mut().max_turns = Some(5);
+            agent.config_mut().usage_limits = None;
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            assert_eq!((result.response.as_str(), result.turns), ("done", 2));
+            assert_eq!(agent.total_usage(), &usage(400, 40));
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_limit_of_zero_sends_nothing() {
+    for on_limit in [OnLimit::Fail, OnLimit::Finalize] {
+        for way in WAYS {
+            for requests in [false, true] {
+                let setup = setup(replies());
+                let hook = Recorder::default();
+                let builder = setup.builder.on_limit(on_limit).hook(hook.clone());
+                let limits = UsageLimits::default().with_request_limit(0);
+                let mut agent = match requests {
+                    true => builder.usage_limits(limits).build(),
+                    false => builder.max_turns(0).build(),
+                };
+                run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+                assert_eq!((setup.provider.calls(), hook.log.count("Turn")), (0, 0));
+                assert_eq!(agent.messages().len(), 1);
+            }
+        }
+    }
 }
 
 /// The tokens that a compaction took were counted, and the next call was made all the same.
@@ -163,5 +249,19 @@ async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         check_exceeded(&error, "input token limit exceeded: 1000100 > 1000");
         assert_eq!(provider.calls(), 1);
+
+        // A run that may land softly makes its last call in the turn that was announced already.
+        let replies = [calls([json!({})]).usage(usage(100, 10)), Reply::text("landed")];
+        let provider = neuron_testing::ScriptedProvider::new(replies);
+        let hook = Recorder::default();
+        let mut agent = neuron_loop::AgentLoop::builder(provider.clone(), Costly)
+            .tools(registry(&Log::default()))
+            .usage_limits(UsageLimits::default().with_input_tokens_limit(1000))
+            .on_limit(OnLimit::Finalize)
+            .hook(hook.clone())
+            .build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.response.as_str(), provider.calls()), ("landed", 2));
+        assert_eq!(hook.log.count("Turn 1"), 1, "{:#?}", hook.log.lines());
     }
 }

@@ -8,6 +8,7 @@ mod durability;
 mod errors;
 mod executors;
 mod failing_tools;
+mod finalize;
 mod hooks;
 mod lifecycle;
 mod limits;

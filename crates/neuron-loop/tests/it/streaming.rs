@@ -219,6 +219,7 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
                 usage: TokenUsage::default(),
                 turns: 0,
                 stop_reason: neuron_types::StopReason::EndTurn,
+                limit_reached: None,
             };
             let output = neuron_types::ToolOutput::text("inner");
             let events = [

@@ -366,6 +366,7 @@ fn responses_and_results() {
             usage: usage_of_three(),
             turns: 1,
             stop_reason: StopReason::EndTurn,
+            limit_reached: None,
         },
         r#"{"response":"4","messages":[{"role":"user","content":[{"type":"text","text":"2 + 2?"}]},{"role":"assistant","content":[{"type":"text","text":"4"}]}],"usage":{"input_tokens":1,"output_tokens":2},"turns":1,"stop_reason":"end_turn"}"#,
     );

@@ -1,0 +1,317 @@
+//! The soft landing: one last call without tools when a limit is reached.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, AgentLoopBuilder, OnLimit};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ContentBlock, ContextStrategy, HookAction, Message, Provider, ProviderError, Role, StopReason,
+    TokenUsage, ToolChoice, ToolContext, UsageLimits,
+};
+use serde_json::json;
+
+use crate::support::*;
+use crate::waiting::{SlowRecorder, SlowWindow, Strict, TO_THE_END, poll_times};
+
+fn used(reply: Reply) -> Reply {
+    reply.usage(TokenUsage { input_tokens: 100, output_tokens: 10, ..Default::default() })
+}
+
+/// Two turns with tools, and what the model says at last.
+fn replies(last: Reply) -> Vec<Reply> {
+    let turn = || used(calls([json!({"text": "a"}), json!({"text": "b"})]));
+    vec![turn(), turn(), used(last), used(Reply::text("later"))]
+}
+
+type Limit<P, C> = fn(AgentLoopBuilder<P, C>) -> AgentLoopBuilder<P, C>;
+
+/// Every limit that two turns reach, its error, and how many tools ran before it.
+fn limits<P: Provider, C: ContextStrategy>() -> [(Limit<P, C>, &'static str, usize); 6] {
+    fn limit() -> UsageLimits {
+        UsageLimits::default()
+    }
+    [
+        (|builder| builder.max_turns(2), "max turns reached (2)", 4),
+        (
+            |builder| builder.usage_limits(limit().with_request_limit(2)),
+            "usage limit exceeded: request limit exceeded: 3 > 2",
+            4,
+        ),
+        (
+            |builder| builder.usage_limits(limit().with_tool_calls_limit(3)),
+            "usage limit exceeded: tool call limit exceeded: 4 > 3",
+            2,
+        ),
+        (
+            |builder| builder.usage_limits(limit().with_input_tokens_limit(150)),
+            "usage limit exceeded: input token limit exceeded: 200 > 150",
+            2,
+        ),
+        (
+            |builder| builder.usage_limits(limit().with_output_tokens_limit(15)),
+            "usage limit exceeded: output token limit exceeded: 20 > 15",
+            2,
+        ),
+        (
+            |builder| builder.usage_limits(limit().with_total_tokens_limit(219)),
+            "usage limit exceeded: total token limit exceeded: 220 > 219",
+            2,
+        ),
+    ]
+}
+
+fn is_notice(message: &Message) -> bool {
+    message.role == Role::System && message.text().contains("reached a limit")
+}
+
+#[tokio::test]
+async fn at_every_limit_one_last_call_gives_the_answer() {
+    for way in WAYS {
+        for (limit, error, ran) in limits() {
+            let setup = setup(replies(Reply::text("This is what I know.")));
+            let hook = Recorder::default();
+            let mut agent =
+                limit(setup.builder).on_limit(OnLimit::Finalize).hook(hook.clone()).build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "This is what I know.", "{way:?}, {error}");
+            assert_eq!(result.limit_reached.as_deref(), Some(error));
+            assert_eq!((result.turns, result.usage.input_tokens), (3, 300));
+            assert_eq!((result.stop_reason, setup.provider.calls()), (StopReason::EndTurn, 3));
+            assert_eq!(setup.log.count("start"), ran, "{error}");
+            check_valid(agent.messages());
+            check_pairs(&hook.log.lines());
+            assert_eq!(hook.log.count("Turn 2"), 1);
+
+            // What the last call sends begins with what was sent before, and ends with the notice.
+            let requests = setup.provider.requests();
+            let (before, last) = (&requests[1], &requests[2]);
+            assert_eq!(last.messages[..before.messages.len()], before.messages);
+            assert_eq!(last.messages.len(), 6);
+            let notice = last.messages.last().unwrap();
+            assert!(is_notice(notice) && notice.text().contains(error), "{notice:?}");
+            check_valid(&last.messages);
+            assert_eq!((&last.tools, &last.tool_choice), (&before.tools, &Some(ToolChoice::None)));
+            assert_eq!(before.tool_choice, None);
+
+            // The next run is one like any other, and goes on from it.
+            agent.config_mut().usage_limits = None;
+            let next = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!((next.response.as_str(), next.limit_reached), ("later", None));
+            let request = &setup.provider.requests()[3];
+            assert_eq!(request.tool_choice, None);
+            assert_eq!(request.messages[..6], last.messages[..]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_in_the_last_answer_do_not_run_and_the_run_ends_with_the_limit() {
+    for way in WAYS {
+        for (limit, error, ran) in limits() {
+            let setup = setup(replies(calls([json!({})]).with_text("but")));
+            let hook = Recorder::default();
+            let mut agent =
+                limit(setup.builder).on_limit(OnLimit::Finalize).hook(hook.clone()).build();
+            let ended = run(way, &mut agent, &ToolContext::default()).await;
+            assert_eq!(ended.unwrap_err(), error, "{way:?}");
+            assert_eq!((setup.provider.calls(), setup.log.count("start")), (3, ran));
+            let text = format!("c0: ![not executed: {error}]");
+            assert_eq!(last_results(agent.messages()), [text]);
+            check_valid(agent.messages());
+            check_pairs(&hook.log.lines());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_last_call_that_fails_or_is_left_takes_its_notice_back_and_is_made_once() {
+    let fails: fn() -> Reply = || Reply::error(ProviderError::ServiceUnavailable("529".into()));
+    let hangs: fn() -> Reply = Reply::hang;
+    for (reply, cancels) in [(fails, false), (hangs, false), (hangs, true)] {
+        for way in WAYS {
+            for (limit, _, _) in limits() {
+                let setup = setup(replies(reply()));
+                let mut agent = limit(setup.builder).on_limit(OnLimit::Finalize).build();
+                let ctx = ToolContext::default();
+                let second = Duration::from_secs(1);
+                let token = ctx.cancellation_token.clone();
+                let whole = tokio::time::timeout(second * 2, run(way, &mut agent, &ctx));
+                let (ended, ()) = tokio::join!(whole, async {
+                    tokio::time::sleep(second).await;
+                    if cancels {
+                        token.cancel();
+                    }
+                });
+                assert!(!matches!(ended, Ok(Ok(_))));
+                assert_eq!(setup.provider.calls(), 3);
+                assert_eq!(agent.messages().len(), 5, "{:#?}", agent.messages());
+                assert!(!agent.messages().iter().any(is_notice));
+                check_valid(agent.messages());
+                agent.config_mut().usage_limits = None;
+                let next = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+                assert_eq!(next.response, "later");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_limits_error() {
+    let setup = setup(replies(Reply::hang()));
+    let mut agent = setup.builder.max_turns(2).on_limit(OnLimit::Finalize).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    steps.next().await.unwrap();
+    steps.next().await.unwrap();
+    let second = Duration::from_secs(1);
+    assert!(tokio::time::timeout(second, steps.next()).await.is_err(), "it hangs");
+    let ended = steps.next().await;
+    assert!(matches!(ended, Some(neuron_loop::TurnResult::MaxTurnsReached)), "{ended:?}");
+    assert_eq!(setup.provider.calls(), 3, "the last call is made once");
+}
+
+#[tokio::test]
+async fn a_hook_that_ends_the_run_at_the_last_call_leaves_no_notice() {
+    for (event, calls) in [("Turn 2", 2), ("PreLlm 6", 2), ("PostLlm EndTurn", 3)] {
+        for way in WAYS {
+            let setup = setup(replies(Reply::text("never seen")));
+            let terminate = HookAction::Terminate { reason: "no".into() };
+            let hook = Recorder::answering(event, terminate);
+            let mut agent =
+                setup.builder.max_turns(2).on_limit(OnLimit::Finalize).hook(hook.clone()).build();
+            let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+            assert_eq!((error.as_str(), setup.provider.calls()), ("terminated by hook: no", calls));
+            assert_eq!(agent.messages().len(), 5);
+            check_pairs(&hook.log.lines());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_paused_turn_is_continued_without_a_notice_and_a_pause_of_the_last_call_ends_it() {
+    let paused = |text: &str| Reply::text(text).stop_reason(StopReason::PauseTurn);
+    for way in WAYS {
+        let setup = setup([paused("The first half, "), paused("the second"), Reply::text("never")]);
+        let mut agent = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "The first half, the second");
+        assert_eq!((result.stop_reason, setup.provider.calls()), (StopReason::PauseTurn, 2));
+        let last = &setup.provider.requests()[1];
+        assert_eq!(last.messages.len(), 2);
+        assert_eq!(last.tool_choice, Some(ToolChoice::None));
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn without_tools_no_tool_choice_is_sent_and_callbacks_have_their_say() {
+    let reply = || Reply::text("…").stop_reason(StopReason::PauseTurn);
+    let provider = ScriptedProvider::new([reply(), reply()]);
+    let mut agent = AgentLoop::builder(provider.clone(), window())
+        .tool_choice(ToolChoice::Auto)
+        .max_turns(1)
+        .on_limit(OnLimit::Finalize)
+        .prepare_turn(|turn| {
+            turn.settings.model = format!("model-{}", turn.run.turns);
+            turn.settings.tool_choice = Some(ToolChoice::Required);
+        })
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let sent: Vec<_> = provider.requests().into_iter().map(|r| (r.model, r.tool_choice)).collect();
+    let expected =
+        [("model-0".to_owned(), Some(ToolChoice::Required)), ("model-1".to_owned(), None)];
+    assert_eq!(sent, expected);
+}
+
+#[tokio::test]
+async fn an_error_that_is_no_limit_is_none_to_land_on() {
+    for way in WAYS {
+        let setup = setup([calls([json!({"fail": "no"})])]);
+        let mut agent = setup.builder.max_turns(9).on_limit(OnLimit::Finalize).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(
+            (error.as_str(), setup.provider.calls()),
+            ("tool error: execution failed: no", 1)
+        );
+    }
+}
+
+/// With everything waiting, so that the run can be left between any two things that it does.
+#[test]
+fn dropped_or_cancelled_at_any_point_the_landing_leaves_a_valid_history_and_no_lone_notice() {
+    let script = || {
+        let act = || json!({"waits": 1});
+        vec![
+            calls([act(), act()]),
+            calls([act(), act()]),
+            Reply::text("landed"),
+            Reply::text("later"),
+            Reply::text("later"),
+            Reply::text("later"),
+        ]
+    };
+    for way in WAYS {
+        for (limit, _, _) in limits() {
+            for cancels in [false, true] {
+                for polls in 0.. {
+                    let (events, log) = (Recorder::default(), Log::default());
+                    let builder = AgentLoop::builder(Strict::new(script()), SlowWindow::new());
+                    let mut agent = limit(builder)
+                        .tools(registry(&log))
+                        .on_limit(OnLimit::Finalize)
+                        .hook(SlowRecorder { events: events.clone(), deed: None })
+                        .build();
+                    let ctx = ToolContext::default();
+                    let ended = {
+                        let mut run = pin!(run(way, &mut agent, &ctx));
+                        let ended = poll_times(run.as_mut(), polls).is_some();
+                        if !ended && cancels {
+                            ctx.cancellation_token.cancel();
+                            assert!(poll_times(run, 500).is_some(), "it ends soon");
+                        }
+                        ended
+                    };
+                    let messages = agent.messages();
+                    check_valid(messages);
+                    let lone = messages.last().is_some_and(is_notice);
+                    assert!(!lone, "{way:?}, left after {polls} polls: {messages:#?}");
+                    if ended || cancels {
+                        check_pairs(&events.log.lines());
+                    }
+                    agent.config_mut().usage_limits = None;
+                    agent.config_mut().max_turns = None;
+                    let again = ToolContext::default();
+                    let whole = poll_times(pin!(run(way, &mut agent, &again)), TO_THE_END);
+                    whole.expect("it ends").unwrap();
+                    check_valid(agent.messages());
+                    if ended {
+                        assert!(polls > 20, "there was something to leave");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn notices_do_not_pile_up_over_many_runs() {
+    let turn = || [calls([json!({})]), Reply::text("landed")];
+    let provider = ScriptedProvider::new((0..20).flat_map(|_| turn()));
+    let strategy = neuron_context::SlidingWindowStrategy::new(6, 30);
+    let mut agent = AgentLoop::builder(provider, strategy)
+        .tools(registry(&Log::default()))
+        .max_turns(1)
+        .on_limit(OnLimit::Finalize)
+        .build();
+    for _ in 0..20 {
+        let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "landed");
+        check_valid(agent.messages());
+    }
+    let notices = agent.messages().iter().filter(|message| is_notice(message)).count();
+    assert!(notices <= 2, "{notices}");
+    let is_call = |block: &ContentBlock| block.as_tool_use().is_some();
+    assert!(agent.messages().iter().any(|message| message.content.iter().any(is_call)));
+}
