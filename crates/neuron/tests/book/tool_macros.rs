@@ -1,7 +1,8 @@
 //! Tools from functions and structs: the programs exactly as printed, and what they do.
 
+use futures::FutureExt;
 use neuron_tool::{RunTool, Tool};
-use neuron_types::{ToolContext, ToolError};
+use neuron_types::{ContentItem, ToolContext, ToolError};
 use serde_json::json;
 
 /// "Quick example"
@@ -32,7 +33,7 @@ mod quick_example {
         println!("{:?}", output.content);
     }
 
-    pub(super) fn tool() -> impl neuron_types::Tool {
+    pub(super) fn tool() -> impl neuron_types::Tool + 'static {
         LookupTool
     }
 }
@@ -40,6 +41,11 @@ mod quick_example {
 #[test]
 fn the_quick_example_runs() {
     quick_example::main();
+    let mut registry = neuron_tool::ToolRegistry::new();
+    registry.register(quick_example::tool());
+    let (input, ctx) = (json!({ "key": "foo" }), ToolContext::default());
+    let output = registry.execute("lookup", input, &ctx).now_or_never().unwrap().unwrap();
+    assert_eq!(output.content, [ContentItem::Text("value for foo".into())]);
     let definition = quick_example::tool().definition();
     assert_eq!(definition.name, "lookup");
     assert_eq!(definition.description, "Look up a value by key");
