@@ -22,6 +22,16 @@ use serde_json::json;
 
 const NAMES: [&str; 4] = ["anthropic", "openai", "responses", "ollama"];
 
+/// Returns the current weather in a city.
+#[neuron_tool]
+async fn get_weather(
+    /// The city, for instance "Tokyo"
+    city: String,
+) -> Result<String, ToolError> {
+    // A real one would call a service here.
+    Ok(format!("{city}: 22 °C, sunny"))
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
@@ -43,7 +53,7 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     let who = if server.is_some() { "a server in this process" } else { "the vendor" };
 
     let mut tools = ToolRegistry::new();
-    tools.register(GetWeather);
+    tools.register(GetWeatherTool);
     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
         .tools(tools)
         .system_prompt("You are a weather assistant. Use the tool; never guess.")
@@ -96,36 +106,4 @@ fn script() -> [Reply; 2] {
         Reply::tool_call("call_1", "get_weather", json!({ "city": "Tokyo" })),
         Reply::text("It is sunny in Tokyo, at 22 °C."),
     ]
-}
-
-/// Looks the weather up. A real one would call a service here.
-struct GetWeather;
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct GetWeatherArgs {
-    /// The city, for instance "Tokyo"
-    city: String,
-}
-
-impl Tool for GetWeather {
-    const NAME: &'static str = "get_weather";
-    type Args = GetWeatherArgs;
-    type Output = String;
-    type Error = ToolError;
-
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: Self::NAME.into(),
-            title: None,
-            description: "Returns the current weather in a city.".into(),
-            input_schema: schemars::schema_for!(GetWeatherArgs).into(),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
-    }
-
-    async fn call(&self, args: GetWeatherArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
-        Ok(format!("{}: 22 °C, sunny", args.city))
-    }
 }

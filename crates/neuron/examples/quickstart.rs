@@ -15,78 +15,33 @@ use neuron::prelude::*;
 use neuron_testing::{AnthropicServer, Reply};
 use serde_json::json;
 
-/// Looks the weather up. A real one would call a service here.
-struct GetWeather;
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct GetWeatherArgs {
-    /// The city, for instance "Tokyo"
-    city: String,
-}
-
 #[derive(serde::Serialize)]
 struct Weather {
     celsius: f64,
     sky: &'static str,
 }
 
-impl Tool for GetWeather {
-    const NAME: &'static str = "get_weather";
-    type Args = GetWeatherArgs;
-    type Output = Weather;
-    type Error = ToolError;
-
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: Self::NAME.into(),
-            title: None,
-            description: "Returns the current weather in a city, in degrees Celsius.".into(),
-            input_schema: schemars::schema_for!(GetWeatherArgs).into(),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
-    }
-
-    async fn call(&self, args: GetWeatherArgs, _ctx: &ToolContext) -> Result<Weather, ToolError> {
-        match args.city.as_str() {
-            // The model sees the hint and calls again; the run does not end.
-            "" => Err(ToolError::ModelRetry("the city must not be empty".into())),
-            _ => Ok(Weather { celsius: 22.5, sky: "sunny" }),
-        }
+/// Returns the current weather in a city, in degrees Celsius.
+#[neuron_tool]
+async fn get_weather(
+    /// The city, for instance "Tokyo"
+    city: String,
+) -> Result<Weather, ToolError> {
+    match city.as_str() {
+        // The model sees the hint and calls again; the run does not end.
+        "" => Err(ToolError::ModelRetry("the city must not be empty".into())),
+        // A real one would call a service here.
+        _ => Ok(Weather { celsius: 22.5, sky: "sunny" }),
     }
 }
 
-/// Converts Celsius to Fahrenheit.
-struct ToFahrenheit;
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct ToFahrenheitArgs {
+/// Converts degrees Celsius to degrees Fahrenheit.
+#[neuron_tool(effect = Pure)]
+async fn to_fahrenheit(
     /// Degrees Celsius
     celsius: f64,
-}
-
-impl Tool for ToFahrenheit {
-    const NAME: &'static str = "to_fahrenheit";
-    type Args = ToFahrenheitArgs;
-    type Output = f64;
-    type Error = ToolError;
-
-    fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: Self::NAME.into(),
-            title: None,
-            description: "Converts degrees Celsius to degrees Fahrenheit.".into(),
-            input_schema: schemars::schema_for!(ToFahrenheitArgs).into(),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
-    }
-
-    async fn call(&self, args: ToFahrenheitArgs, _ctx: &ToolContext) -> Result<f64, ToolError> {
-        Ok(args.celsius * 9.0 / 5.0 + 32.0)
-    }
+) -> Result<f64, ToolError> {
+    Ok(celsius * 9.0 / 5.0 + 32.0)
 }
 
 #[tokio::main]
@@ -111,8 +66,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     };
 
     let mut tools = ToolRegistry::new();
-    tools.register(GetWeather);
-    tools.register(ToFahrenheit);
+    tools.register(GetWeatherTool);
+    tools.register(ToFahrenheitTool);
 
     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
         .tools(tools)
@@ -133,7 +88,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let outcome = show(agent.run_stream(Message::user(question), &ctx).await).await;
     if outcome.is_err() {
         // Whatever happened, the conversation is valid and could go on.
-        println!("\nkept: {} turns, {} messages", agent.turns(), agent.messages().len());
+        println!("\nturns finished: {}, messages kept: {}", agent.turns(), agent.messages().len());
     }
     let result = outcome?;
     println!(

@@ -77,6 +77,7 @@ pub mod prelude;
 #[cfg(all(
     doctest,
     feature = "anthropic",
+    feature = "macros",
     feature = "openai",
     feature = "ollama",
     feature = "tower"
