@@ -101,12 +101,14 @@ mod prepared_call;
 mod reminders;
 mod run_state;
 mod tool_batch;
+mod tool_execution;
 mod tool_results;
 mod usage;
 
 mod cancel;
 mod hooks;
 mod limits;
+mod wait;
 
 mod sink;
 mod steps;

@@ -12,7 +12,7 @@ use crate::AgentLoop;
 use crate::cancel::{self, or_cancelled};
 use crate::limits;
 use crate::sink::{Deltas, Sink};
-use crate::tool_batch::grace;
+use crate::wait::wait;
 
 /// The longest wait that a provider may ask for before another attempt.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -92,11 +92,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<(), LoopError> {
-        let wait = match &error {
+        let pause = match &error {
             LoopError::Provider(error) => error.retry_after().unwrap_or_default(),
             _ => Duration::ZERO,
         };
-        if wait > MAX_WAIT {
+        if pause > MAX_WAIT {
             return Err(error);
         }
         cancel::check(ctx)?;
@@ -104,7 +104,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         tracing::debug!(%error, attempt, "the model's stream broke; the call is made again");
         sink.emit(StreamEvent::Reset { attempt, error: error.into() }).await;
         or_cancelled(ctx, async {
-            grace(wait).await;
+            wait(pause).await;
             Ok(())
         })
         .await

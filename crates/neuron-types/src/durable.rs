@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     CompletionRequest, CompletionResponse, DurableError, StreamEvent, ToolCall, ToolContext,
-    ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
+    ToolEffect, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// How an engine treats one activity: a call of the model or of a tool.
@@ -62,13 +62,22 @@ pub struct ToolInvocation {
     pub call: ToolCall,
     /// Its context: call id and idempotency key are set.
     pub ctx: ToolContext,
+    /// What running the tool twice would do, as the tool declares it.
+    pub effect: ToolEffect,
 }
 
 impl ToolInvocation {
-    /// Puts a call and its context together.
+    /// Puts a call and its context together. The effect is the careful one,
+    /// [`ToolEffect::AtMostOnce`].
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
-        Self { call, ctx }
+        Self { call, ctx, effect: ToolEffect::AtMostOnce }
+    }
+
+    /// Sets what the tool declares about running twice.
+    #[must_use]
+    pub fn with_effect(self, effect: ToolEffect) -> Self {
+        Self { effect, ..self }
     }
 }
 
@@ -266,7 +275,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Vec<Result<ToolOutput, DurableError>>> + WasmCompatSend {
         async move {
             let mut results = Vec::with_capacity(batch.len());
-            for ToolInvocation { call, ctx } in batch {
+            for ToolInvocation { call, ctx, .. } in batch {
                 let options = options.clone();
                 results.push(self.execute_tool(&call.name, call.input, &ctx, options).await);
             }

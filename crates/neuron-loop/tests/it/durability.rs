@@ -12,7 +12,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
     Durability, DurableContext, DurableError, DurableProvider, Message, Provider, ProviderError,
-    StreamEvent, TokenUsage, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -29,6 +30,8 @@ struct Engine {
     hangs: bool,
     /// The tokens that tools saw.
     tokens: Mutex<Vec<tokio_util::sync::CancellationToken>>,
+    /// What the called tools declare.
+    effects: Mutex<Vec<ToolEffect>>,
 }
 
 struct Borrowing<'e> {
@@ -104,7 +107,8 @@ impl DurableContext for Borrowing<'_> {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         self.note(format!("batch {}", batch.len()));
         let mut results = Vec::new();
-        for ToolInvocation { call, ctx, .. } in batch {
+        for ToolInvocation { call, ctx, effect, .. } in batch {
+            self.engine.effects.lock().unwrap().push(effect);
             results.push(self.execute_tool(&call.name, call.input, &ctx, options.clone()).await);
         }
         results
@@ -162,6 +166,90 @@ async fn a_context_that_does_not_stream_still_gives_its_text_to_the_reader() {
         }
     }
     assert_eq!(text, "done");
+}
+
+/// A tool of another server, which claims much and declares something.
+struct Declares(&'static str, ToolEffect);
+
+impl ToolDyn for Declares {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let annotations = neuron_types::ToolAnnotations {
+            read_only_hint: Some(true),
+            idempotent_hint: Some(true),
+            ..Default::default()
+        };
+        ToolDefinition { annotations: Some(annotations), ..Act::definition_of(self.0) }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        unreachable!("the engine runs the tools")
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.1
+    }
+}
+
+#[tokio::test]
+async fn a_context_is_told_what_the_tools_declare_and_not_what_annotations_claim() {
+    let engine = Engine::default();
+    let names = ["reads", "sets", "sends"];
+    let script =
+        [Reply::tool_calls(names.map(|name| (name, name, json!({})))), Reply::text("done")];
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(script) };
+    let effects = [ToolEffect::Pure, ToolEffect::Idempotent, ToolEffect::AtMostOnce];
+    let mut inner = neuron_tool::ToolRegistry::new();
+    for (name, effect) in names.into_iter().zip(effects) {
+        inner.register_dyn(std::sync::Arc::new(Declares(name, effect)));
+    }
+    let builder = setup([Reply::text("no")]).builder.parallel_tool_execution(true);
+    let mut agent = builder.durability(context).build();
+    agent.tools_mut().merge(inner).unwrap();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(*engine.effects.lock().unwrap(), effects);
+}
+
+#[tokio::test]
+async fn an_engine_runs_what_is_approved_and_no_more_at_once_than_allowed() {
+    struct Ask;
+
+    impl neuron_types::PermissionPolicy for Ask {
+        fn check(&self, _: &str, input: &Value) -> neuron_types::PermissionDecision {
+            match input["ask"].is_null() {
+                true => neuron_types::PermissionDecision::Allow,
+                false => neuron_types::PermissionDecision::Ask("sure?".into()),
+            }
+        }
+    }
+
+    let engine = Engine::default();
+    let script = [calls([json!({}), json!({"ask": 1}), json!({}), json!({})]), Reply::text("done")];
+    let context = Borrowing { engine: &engine, provider: ScriptedProvider::new(script) };
+    let builder = setup([Reply::text("no")]).builder.parallel_tool_execution(true);
+    let builder = builder.permission_policy(Ask).pause_for_approval(true).max_parallel_tools(2);
+    let mut agent = builder.durability(context).build();
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
+    let steps = || -> Vec<String> {
+        let steps = engine.steps.lock().unwrap();
+        steps.iter().map(|step| step.split(" wf-1").next().unwrap().to_owned()).collect()
+    };
+    let before = ["llm 600", "batch 2", "tool act c0", "tool act c2", "batch 1", "tool act c3"];
+    assert_eq!(steps(), before);
+    let decisions = neuron_types::ApprovalDecisions::approve_all(&pending);
+    agent.resume(decisions, &ctx).await.unwrap();
+    assert_eq!(steps()[before.len()..], ["batch 1", "tool act c1", "llm 600"]);
+    let expected = ["c0", "c1", "c2", "c3"].map(|id| format!("{id}: from the engine"));
+    assert_eq!(last_results(agent.messages()), expected);
 }
 
 #[tokio::test]

@@ -1,0 +1,178 @@
+//! Executing a tool call, in this process or in a durable engine, and what its error means.
+
+use std::fmt::Write;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    DurableContext, DurableError, LoopError, OperationKind, Outcome, ResumedApproval, ToolCall,
+    ToolContext, ToolError, ToolInvocation, ToolOutput,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::ToolErrorPolicy;
+use crate::cancel::{self, or_cancelled};
+use crate::permits::{self, Permit};
+use crate::sink::Sink;
+use crate::tool_batch::{Ran, ToolBatch};
+use crate::tool_results::ToolResults;
+
+impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
+    /// Runs one call in this process.
+    pub(crate) async fn execute(&self, call: &ToolCall, ctx: ToolContext) -> Ran {
+        // Dropped while the call runs, it tells whatever the tool started elsewhere.
+        let guard = ctx.cancellation_token.clone().drop_guard();
+        let mut scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
+        let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };
+        let ran = scopes.run(or_cancelled(self.ctx, work)).await;
+        let ran = ran.or_else(|error| self.settle(error));
+        scopes.end(outcome(&ran));
+        guard.disarm();
+        ran
+    }
+
+    /// Runs calls in a durable engine: all handed over at once, so that it can run them in the
+    /// order that is safe for its replay.
+    pub(crate) async fn run_durably(
+        &self,
+        durability: &D,
+        run: &[usize],
+        results: &mut ToolResults<'_>,
+        started: &mut usize,
+    ) -> Option<LoopError> {
+        let calls = results.calls();
+        for &index in run {
+            self.start(index, results, started);
+        }
+        let chosen: Vec<(usize, &ToolCall)> =
+            run.iter().filter_map(|&index| Some((index, calls.get(index)?))).collect();
+        let token = self.ctx.cancellation_token.child_token();
+        // Dropped while the engine runs them, it tells whatever the tools started elsewhere.
+        let guard = token.clone().drop_guard();
+        let mut batch = Vec::with_capacity(chosen.len());
+        let mut scopes = Vec::with_capacity(chosen.len());
+        // A tool that the model was not offered is none, whatever the engine has.
+        let is_known =
+            |call: &ToolCall| !self.is_restricted || self.tools.definition(&call.name).is_some();
+        for &(index, call) in &chosen {
+            if is_known(call) {
+                let ctx = self.call_context(index, call, &token);
+                let tool = self.tools.get(&call.name);
+                let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
+                batch.push(ToolInvocation::new(call.clone(), ctx).with_effect(effect));
+            }
+            scopes.push(self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call }));
+        }
+        let work = async {
+            match batch.is_empty() {
+                true => Ok(Vec::new()),
+                false => {
+                    Ok(durability.execute_tools(batch, self.config.tool_activity.clone()).await)
+                }
+            }
+        };
+        let work = or_cancelled(self.ctx, work);
+        let ran = match &mut scopes[..] {
+            // One call: what runs is inside its scope. Of several, none can be told apart.
+            [scope] => scope.run(work).await,
+            _ => work.await,
+        };
+        guard.disarm();
+        let mut ran = match ran {
+            Ok(ran) => ran.into_iter(),
+            Err(_) => Vec::new().into_iter(),
+        };
+        let missing = || match cancel::check(self.ctx) {
+            Err(cancelled) => cancelled,
+            Ok(()) => LoopError::Durable(DurableError::ActivityFailed(
+                "the durable context returned fewer results than there were calls".into(),
+            )),
+        };
+        let mut first_error = None;
+        for ((index, call), scope) in chosen.into_iter().zip(scopes) {
+            let ran = match is_known(call).then(|| ran.next()) {
+                Some(Some(Ok(output))) => Ok(output),
+                Some(Some(Err(error))) => self.settle(error.into()),
+                Some(None) => Err(missing()),
+                None => self.settle(ToolError::NotFound(call.name.clone()).into()),
+            };
+            scope.end(outcome(&ran));
+            let recorded = self.record(index, ran, results).await;
+            first_error = first_error.or(recorded.err());
+        }
+        first_error
+    }
+
+    /// Decides what a call's error means: a hint for the model is a result, and so is every failure
+    /// if the configuration says so; a tool that stops because the run was cancelled is not what ends
+    /// the run.
+    fn settle(&self, error: LoopError) -> Ran {
+        match error {
+            LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
+            LoopError::Tool(ToolError::Cancelled) if self.ctx.cancellation_token.is_cancelled() => {
+                Err(LoopError::Cancelled)
+            }
+            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.config.pause_for_approval => {
+                Ok(permits::denial("an agent inside the call needs an approval"))
+            }
+            LoopError::Tool(error) => match self.config.tool_errors {
+                ToolErrorPolicy::ReturnToModel => returned(error, self.tools),
+                ToolErrorPolicy::EndRun => Err(error.into()),
+            },
+            error => Err(error),
+        }
+    }
+
+    pub(crate) fn call_context(
+        &self,
+        index: usize,
+        call: &ToolCall,
+        cancellation: &CancellationToken,
+    ) -> ToolContext {
+        let (run_id, turn) = (self.hooks.scope.run_id, self.hooks.scope.turn);
+        let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
+        // The position makes it unique in the agent's runs, the model's id between agents that were
+        // given the same run id. Writing to a string cannot fail.
+        write!(idempotency_key, "{run_id}/{}/{turn}/{index}/{}", self.run_number, call.id).ok();
+        let outer = self.ctx;
+        let mut extensions = outer.extensions.clone();
+        // It is for one call alone, and not for those of the agent that found it.
+        extensions.remove::<ResumedApproval>();
+        if let Some(Permit::Resume(resumed)) = self.permits.get(index) {
+            extensions.insert(resumed.clone());
+        }
+        // Field by field: cloning the whole would clone what is replaced too.
+        ToolContext {
+            cwd: outer.cwd.clone(),
+            session_id: outer.session_id.clone(),
+            environment: outer.environment.clone(),
+            cancellation_token: cancellation.child_token(),
+            progress_reporter: outer.progress_reporter.clone(),
+            call_id: call.id.clone(),
+            run_id: run_id.to_owned(),
+            idempotency_key,
+            turn: Some(turn),
+            extensions,
+        }
+    }
+}
+
+/// A failure that the model sees instead of ending the run.
+fn returned(error: ToolError, tools: &ToolRegistry) -> Ran {
+    match error {
+        ToolError::NotFound(name) => {
+            let names: Vec<&str> = tools.names().collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            Ok(ToolOutput::error(format!("tool not found: {name}; the tools are: {known}")))
+        }
+        // Others must answer for it.
+        ToolError::ApprovalRequired(_) => Err(error.into()),
+        error => Ok(ToolOutput::error(error.to_string())),
+    }
+}
+
+fn outcome(ran: &Ran) -> Outcome<'_> {
+    match ran {
+        Ok(output) => Outcome::ToolOutput(output),
+        Err(error) => Outcome::Error(error),
+    }
+}
