@@ -108,6 +108,15 @@ use crate::registry::Registered;
 )]
 pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
     /// Processes a call.
+    ///
+    /// # Errors
+    ///
+    /// Its own, or what the rest of the chain returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// The future is dropped when the call is cancelled. What must be undone then belongs into a
+    /// `Drop`.
     fn process<'a>(
         &'a self,
         call: &'a ToolCall,
@@ -151,6 +160,14 @@ impl<'a> Next<'a> {
     }
 
     /// Runs the rest of the chain. The call and the context may be the middleware's own.
+    ///
+    /// # Errors
+    ///
+    /// What the middleware further inside or the tool returns.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the tool's.
     pub fn run<'b>(
         self,
         call: &'b ToolCall,
@@ -195,7 +212,9 @@ impl fmt::Debug for Next<'_> {
 /// Makes middleware of a closure.
 ///
 /// Write the closure inline and its body as `Box::pin(async move { … })`: its lifetimes are
-/// inferred from this function's bound.
+/// inferred from this function's bound. What it takes from its surroundings it keeps for all calls,
+/// so each call needs a clone: `let state = state.clone();` before the `Box::pin`. With much of that,
+/// a struct that implements [`ToolMiddleware`] reads better.
 ///
 /// # Example: refuse plain HTTP
 ///

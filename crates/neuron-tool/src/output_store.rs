@@ -18,8 +18,75 @@ use crate::text;
 /// - Pieces are counted in characters (`char`), never in bytes.
 ///
 /// [`MemoryOutputStore`] is one.
+///
+/// # Example
+///
+/// ```
+/// use std::path::PathBuf;
+/// use neuron_tool::{OutputPiece, OutputStore};
+/// use neuron_types::{ToolContext, ToolError, WasmBoxedFuture};
+///
+/// /// Keeps the last output of each session in a file.
+/// struct LastOutput {
+///     folder: PathBuf,
+/// }
+///
+/// impl LastOutput {
+///     fn file(&self, ctx: &ToolContext) -> PathBuf {
+///         self.folder.join(format!("{}.txt", ctx.session_id))
+///     }
+/// }
+///
+/// impl OutputStore for LastOutput {
+///     fn put<'a>(
+///         &'a self,
+///         text: String,
+///         ctx: &'a ToolContext,
+///     ) -> WasmBoxedFuture<'a, Result<String, ToolError>> {
+///         Box::pin(async move {
+///             std::fs::write(self.file(ctx), text)
+///                 .map_err(|error| ToolError::ExecutionFailed(error.into()))?;
+///             Ok("last".to_owned())
+///         })
+///     }
+///
+///     fn read<'a>(
+///         &'a self,
+///         handle: &'a str,
+///         offset: usize,
+///         characters: usize,
+///         ctx: &'a ToolContext,
+///     ) -> WasmBoxedFuture<'a, Result<Option<OutputPiece>, ToolError>> {
+///         Box::pin(async move {
+///             let Ok(whole) = std::fs::read_to_string(self.file(ctx)) else {
+///                 return Ok(None);
+///             };
+///             Ok((handle == "last").then(|| OutputPiece {
+///                 text: whole.chars().skip(offset).take(characters).collect(),
+///                 total: whole.chars().count(),
+///             }))
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// let store = LastOutput { folder: std::env::temp_dir() };
+/// let session_id = format!("output-store-example-{}", std::process::id());
+/// let ctx = ToolContext { session_id, ..ToolContext::default() };
+/// let handle = store.put("äöü".into(), &ctx).await?;
+/// let piece = store.read(&handle, 1, 1, &ctx).await?;
+/// assert_eq!(piece, Some(OutputPiece { text: "ö".into(), total: 3 }));
+/// # std::fs::remove_file(store.file(&ctx)).ok();
+/// # Ok(())
+/// # }
+/// ```
 pub trait OutputStore: WasmCompatSend + WasmCompatSync {
     /// Stores a text, and returns its handle.
+    ///
+    /// # Errors
+    ///
+    /// When the text could not be stored; the model then sees its beginning alone.
     fn put<'a>(
         &'a self,
         text: String,
@@ -28,6 +95,11 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
 
     /// Reads so many characters from an offset on: fewer at the end, none behind it. `None` when
     /// there is no such text.
+    ///
+    /// # Errors
+    ///
+    /// When the store cannot be read. That ends the run of an agent, unless the error is a
+    /// [`ToolError::ModelRetry`].
     fn read<'a>(
         &'a self,
         handle: &'a str,

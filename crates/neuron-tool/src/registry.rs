@@ -19,6 +19,40 @@ use crate::middleware::{Next, ToolMiddleware};
 ///
 /// The order is kept everywhere: prompt caches and replay depend on it. Clones share the tools and
 /// the middleware.
+///
+/// # Example
+///
+/// ```
+/// use neuron_tool::{ToolRegistry, neuron_tool};
+/// use neuron_types::{ToolContext, ToolError};
+///
+/// /// Adds two numbers
+/// #[neuron_tool(effect = Pure)]
+/// async fn add(a: i64, b: i64) -> Result<i64, ToolError> {
+///     Ok(a + b)
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut registry = ToolRegistry::new();
+/// registry.register(AddTool);
+///
+/// // A name that is taken: `register` replaces the tool, `try_register` does not.
+/// let error = registry.try_register(AddTool).unwrap_err();
+/// assert_eq!(error.to_string(), "a tool named `add` is registered already");
+///
+/// let ctx = ToolContext::default();
+/// let output = registry.execute("add", serde_json::json!({ "a": 1, "b": 2 }), &ctx).await?;
+/// assert_eq!(output.content[0].to_string(), "3");
+///
+/// let error = registry.execute("add", serde_json::json!({ "a": 1, "b": "2" }), &ctx).await;
+/// assert_eq!(
+///     error.unwrap_err().to_string(),
+///     "invalid input: arguments of `add`: `$.b`: invalid type: string \"2\", expected i64"
+/// );
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: IndexMap<String, Registered>,
