@@ -32,6 +32,7 @@ use crate::text;
 /// }
 ///
 /// impl LastOutput {
+///     /// The program chooses the ids of its sessions, so they are safe as names of files.
 ///     fn file(&self, ctx: &ToolContext) -> PathBuf {
 ///         self.folder.join(format!("{}.txt", ctx.session_id))
 ///     }
