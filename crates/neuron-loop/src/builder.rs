@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::stop_when::StopCondition;
-use crate::{AgentLoop, LoopConfig, OnLimit, RunView, ToolErrorPolicy, TurnSetup};
+use crate::{AgentLoop, CancelMode, LoopConfig, OnLimit, RunView, ToolErrorPolicy, TurnSetup};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -157,6 +157,12 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// ```
     pub fn on_limit(mut self, on_limit: OnLimit) -> Self {
         self.config.on_limit = on_limit;
+        self
+    }
+
+    /// Sets when a run that is cancelled ends. Default: at once.
+    pub fn cancel_mode(mut self, mode: CancelMode) -> Self {
+        self.config.cancel_mode = mode;
         self
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 
-use crate::{OnLimit, RequestSettings};
+use crate::{CancelMode, OnLimit, RequestSettings};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
@@ -36,6 +36,8 @@ pub struct LoopConfig {
     /// What happens when the run reaches its limit on turns or a usage limit. Default: it ends with
     /// the error.
     pub on_limit: OnLimit,
+    /// When a run that is cancelled ends. Default: at once.
+    pub cancel_mode: CancelMode,
     /// With parallel tools: how long the other calls of an answer may take to finish after one has
     /// failed for good and their cancellation tokens are triggered. Default: 5 seconds. Without a
     /// tokio runtime (in a browser, for one) or with zero they are dropped at once; a tokio runtime
@@ -76,6 +78,7 @@ impl Default for LoopConfig {
             parallel_tool_execution: false,
             usage_limits: None,
             on_limit: OnLimit::Fail,
+            cancel_mode: CancelMode::Now,
             tool_grace: Duration::from_secs(5),
             max_parallel_tools: None,
             tool_errors: ToolErrorPolicy::default(),

@@ -118,26 +118,37 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
+        let within = self.config.cancel_mode.within_turn(ctx);
         if let Some(decisions) = self.run.decisions.take() {
-            return self.run_decided(decisions, ctx, sink).await;
+            cancel::check(ctx)?;
+            return self.run_decided(decisions, &within, sink).await;
         }
         if let Some(stop_reason) = self.run.stopped.take() {
             return Ok(Step::Final(self.result(stop_reason)));
         }
-        let step = self.advance(ctx, sink).await;
+        let step = self.advance(ctx, &within, sink).await;
         match step.as_ref().err().and_then(|error| self.limit_to_land_on(error)) {
-            Some(limit) => self.finalize(limit, ctx, sink).await,
+            Some(limit) => {
+                cancel::check(ctx)?;
+                self.finalize(limit, &within, sink).await
+            }
             None => step,
         }
     }
 
-    async fn advance<S: Sink>(&mut self, ctx: &ToolContext, sink: &S) -> Result<Step, LoopError> {
+    /// `ctx` says whether another turn may begin, `within` whether what it does may go on.
+    async fn advance<S: Sink>(
+        &mut self,
+        ctx: &ToolContext,
+        within: &ToolContext,
+        sink: &S,
+    ) -> Result<Step, LoopError> {
         loop {
             if std::mem::take(&mut self.run.turn_open) {
                 cancel::check(ctx)?;
             } else {
                 self.open_turn(ctx).await?;
-                if let Some(compacted) = self.compact_if_needed(ctx).await? {
+                if let Some(compacted) = self.compact_if_needed(within).await? {
                     self.run.turn_open = true;
                     return Ok(compacted);
                 }
@@ -145,10 +156,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             // Again: compacting may have cost tokens.
             limits::before_call(&self.config, &self.run)
                 .inspect_err(|_| self.run.turn_open = true)?;
-            self.remind(ctx);
-            let response = PreparedCall::new(self).make(ctx, sink).await?;
+            self.remind(within);
+            let response = PreparedCall::new(self).make(within, sink).await?;
             let stop_reason = response.stop_reason.clone();
-            if let Some(step) = self.take_answer(response, ctx, sink).await? {
+            if let Some(step) = self.take_answer(response, within, sink).await? {
                 self.stop_if_asked(&step, stop_reason);
                 return Ok(step);
             }
@@ -320,7 +331,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
-        cancel::check(ctx)?;
         // One in which an agent waits was counted when it began.
         let calls = self.pending_calls().iter().filter(|pending| pending.nested.is_none());
         limits::before_tools(&self.config, &self.run, calls.count())?;

@@ -5,7 +5,7 @@ use neuron_types::{ContextStrategy, DurableContext, LoopError, Provider, Role, T
 use crate::engine::Step;
 use crate::prepared_call::PreparedCall;
 use crate::sink::Sink;
-use crate::{AgentLoop, LoopConfig, cancel};
+use crate::{AgentLoop, LoopConfig};
 
 /// What happens when a run reaches a limit: on turns, or one of its usage limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +85,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let notice = limit.notice();
         // From here on no tool runs.
         self.run.limit = Some(limit);
-        cancel::check(ctx)?;
         if !std::mem::take(&mut self.run.turn_open) {
             self.announce_turn().await?;
         }

@@ -118,6 +118,7 @@ pub use agent::AgentLoop;
 #[cfg(feature = "signed-approvals")]
 pub use approval_key::ApprovalKey;
 pub use builder::AgentLoopBuilder;
+pub use cancel::CancelMode;
 pub use config::{LoopConfig, ToolErrorPolicy};
 pub use finalize::OnLimit;
 pub use neuron_types::{AgentResult, LoopError};
