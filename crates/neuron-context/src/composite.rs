@@ -1,5 +1,7 @@
 //! Several strategies, one after another.
 
+use std::collections::VecDeque;
+
 use neuron_types::{
     BoxedStrategy, CompletionRequest, ContextError, ContextStrategy, DurableError, Message,
     ProviderError, TokenUsage,
@@ -9,7 +11,8 @@ use crate::TokenCounter;
 use crate::corrected::Corrected;
 
 /// Applies several strategies in order, each to what the one before left, until the conversation is
-/// inside the budget.
+/// inside the budget. If all together do not reach it, they take another turn, as long as one of them
+/// has an effect.
 ///
 /// Put cheap ones first: clearing old results is often enough. The budget of the composite counts;
 /// those of its strategies do not.
@@ -63,7 +66,7 @@ impl CompositeStrategy {
     }
 
     /// Goes on with the next strategy until the conversation is at most so many tokens. Default:
-    /// until it is inside the budget.
+    /// until it is inside the budget, which counts as well if it is lower.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
@@ -105,15 +108,19 @@ impl ContextStrategy for CompositeStrategy {
         request: &CompletionRequest,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        let target = self.low_water_mark.unwrap_or(self.max_tokens);
+        // A mark above the budget would leave a conversation that is due for ever.
+        let target = self.low_water_mark.map_or(self.max_tokens, |mark| mark.min(self.max_tokens));
         let size = Corrected::new(&self.counter, request, token_count);
         let (mut request, mut tokens) = (request.clone(), token_count);
         let mut usage = TokenUsage::default();
         let (mut failure, mut had_effect) = (None, false);
-        for strategy in &self.strategies {
-            if tokens <= target {
+        let mut turns: VecDeque<&BoxedStrategy> = self.strategies.iter().collect();
+        // How many in a row have nothing to do with the messages as they are now.
+        let mut idle = 0;
+        while tokens > target && idle < turns.len() {
+            let Some(strategy) = turns.pop_front() else {
                 break;
-            }
+            };
             let messages = match strategy.compact_request(&request, tokens).await {
                 Ok((messages, used)) => {
                     usage += &used;
@@ -126,9 +133,13 @@ impl ContextStrategy for CompositeStrategy {
                     continue;
                 }
             };
+            turns.push_back(strategy);
+            idle += 1;
             let left = size.tokens(&messages);
             if left < tokens || (left == tokens && messages.len() < request.messages.len()) {
                 (request.messages, tokens, had_effect) = (messages, left, true);
+                // Another compaction by the same strategy would change nothing.
+                idle = 1;
             }
         }
         match failure {

@@ -27,7 +27,26 @@ impl<'a> Corrected<'a> {
         token_count: usize,
     ) -> Self {
         let surroundings = counter.estimate_surroundings(request);
-        let factor = match counter.estimate_request(request) {
+        let messages = counter.estimate_messages(&request.messages);
+        Self::known(counter, surroundings, messages, token_count)
+    }
+
+    /// Messages alone that take `token_count` as they are.
+    pub(crate) fn of_messages(
+        counter: &'a TokenCounter,
+        messages: &[Message],
+        token_count: usize,
+    ) -> Self {
+        Self::known(counter, 0, counter.estimate_messages(messages), token_count)
+    }
+
+    fn known(
+        counter: &'a TokenCounter,
+        surroundings: usize,
+        messages: usize,
+        token_count: usize,
+    ) -> Self {
+        let factor = match surroundings.saturating_add(messages) {
             0 => 1.0,
             estimate => token_count as f64 / estimate as f64,
         };

@@ -16,7 +16,12 @@ pub(crate) fn is_summary(message: &Message) -> bool {
 
 /// Whether the message is what a user said: no results, and no summary.
 pub(crate) fn is_plain_user(message: &Message) -> bool {
-    message.role == Role::User && !has_result(message) && !is_summary(message)
+    may_begin(message) && !is_summary(message)
+}
+
+/// Whether a history may begin with the message: with what the user said, or with a summary.
+pub(crate) fn may_begin(message: &Message) -> bool {
+    message.role == Role::User && !has_result(message)
 }
 
 pub(crate) fn has_result(message: &Message) -> bool {
@@ -42,16 +47,25 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
 
 /// What no strategy may lose, by index, besides system messages:
 ///
-/// - what is pinned, with the calls or results that belong to it;
+/// - what is pinned, with the calls or results that belong to it, and what the assistant itself went
+///   on to: without that, a turn that the provider paused would look like an answer;
 /// - the user message that started the run;
 /// - the newest message of the user, if it came in the middle of the run, and the results before it:
 ///   they show that it did.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
+    let mut paused = false;
     for exchange in exchanges {
         let messages = messages.get(exchange.clone()).unwrap_or_default();
-        if messages.iter().any(|message| message.role != Role::System && message.is_pinned()) {
+        let by_assistant = messages.first().is_some_and(|first| first.role == Role::Assistant);
+        let is_pinned =
+            messages.iter().any(|message| message.role != Role::System && message.is_pinned());
+        let stays = is_pinned || (paused && by_assistant);
+        if stays {
             protected.extend(exchange.clone());
+        }
+        if !messages.first().is_some_and(is_summary) {
+            paused = stays && by_assistant && !messages.iter().any(has_result);
         }
     }
     protected
@@ -77,12 +91,21 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
     goal
 }
 
-/// The last answer before the newest message of the user.
+/// The last answer before the newest message of the user. What the assistant itself went on from is
+/// none: there the provider paused the turn.
 fn last_answer(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
-    let is_answer =
-        |message: &Message| message.role == Role::Assistant && message.tool_uses().next().is_none();
-    messages.get(..newest)?.iter().rposition(is_answer)
+    let mut next = Role::User;
+    for (index, message) in messages.get(..newest)?.iter().enumerate().rev() {
+        let is_assistant = message.role == Role::Assistant;
+        if is_assistant && next == Role::User && message.tool_uses().next().is_none() {
+            return Some(index);
+        }
+        if message.role != Role::System && !is_summary(message) {
+            next = message.role;
+        }
+    }
+    None
 }
 
 /// Adds to a selection what makes it a valid history in which the same is protected:
@@ -105,7 +128,7 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
         |index: &usize| messages.get(*index).is_some_and(|m| m.role == Role::Assistant);
     if let Some(first) = first_kept(keep).filter(is_assistant) {
         let earlier = messages.get(..first).unwrap_or_default();
-        add(earlier.iter().rposition(is_plain_user), keep);
+        add(earlier.iter().rposition(may_begin), keep);
     }
     let Some(answer) = last_answer(messages) else {
         return;

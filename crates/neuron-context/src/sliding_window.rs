@@ -4,7 +4,7 @@ use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Ro
 
 use crate::TokenCounter;
 use crate::corrected::Corrected;
-use crate::history::{complete, exchanges, is_plain_user, protected, repaired};
+use crate::history::{complete, exchanges, is_plain_user, may_begin, protected, repaired};
 use crate::low_water_mark::choose_within;
 
 /// Drops the oldest messages: keeps system messages and the last `window` others.
@@ -17,7 +17,8 @@ use crate::low_water_mark::choose_within;
 ///   newest message of the user if it came in the middle of the run, with the results before it;
 /// - messages that are [pinned](Message::pinned) stay, like system messages, and with them the
 ///   question that they answer or the answer before the run, where the history needs these;
-/// - what remains begins with the user. A conversation without a user message is left as it is.
+/// - what remains begins with the user, or with a summary. A conversation without a user message is
+///   left as it is.
 ///
 /// # Prompt caches
 ///
@@ -132,9 +133,8 @@ fn choose(messages: &[Message], window: usize) -> Vec<bool> {
     if exchanges.first().is_some_and(|oldest| oldest.start == first_kept) {
         return all();
     }
-    // Inside the window as well, what the user said last is what may come first.
-    let begins_with_user = |index: &usize| messages.get(*index).is_some_and(is_plain_user);
-    let first_kept = (first_kept..=newest_user).find(begins_with_user).unwrap_or(first_kept);
+    let may_come_first = |index: &usize| messages.get(*index).is_some_and(may_begin);
+    let first_kept = (first_kept..=newest_user).find(may_come_first).unwrap_or(first_kept);
     let mut keep: Vec<bool> = messages
         .iter()
         .enumerate()

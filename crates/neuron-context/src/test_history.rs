@@ -46,7 +46,9 @@ fn plain(index: usize, letter: char) -> Message {
 /// Any valid history, in the short form of [`history`].
 pub(crate) fn letters() -> impl Strategy<Value = String> {
     prop::collection::vec(
-        prop::sample::select(vec!["u", "a", "cr", "crcr", "s", "ua", "U", "A", "Cr", "cR", "z"]),
+        prop::sample::select(vec![
+            "u", "a", "cr", "crcr", "s", "ua", "U", "A", "Cr", "cR", "z", "Z", "acr",
+        ]),
         0..12,
     )
     .prop_map(|parts| format!("u{}", parts.concat()))

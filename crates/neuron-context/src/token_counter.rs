@@ -101,7 +101,7 @@ impl TokenCounter {
     /// Estimates the tokens of one message: four for its role, and its content.
     #[must_use]
     pub fn estimate_message(&self, message: &Message) -> usize {
-        let content = total(message.content.iter().map(|block| self.block(block)));
+        let content = total(message.content.iter().map(|block| self.estimate_block(block)));
         TOKENS_PER_MESSAGE.saturating_add(content)
     }
 
@@ -139,7 +139,7 @@ impl TokenCounter {
         system.saturating_add(self.estimate_tools(&request.tools))
     }
 
-    fn block(&self, block: &ContentBlock) -> usize {
+    pub(crate) fn estimate_block(&self, block: &ContentBlock) -> usize {
         match block {
             ContentBlock::Text(text) => self.estimate_text(text),
             ContentBlock::Thinking { thinking, .. } => self.estimate_text(thinking),

@@ -1,13 +1,14 @@
 //! Clearing: old results of tools lose their content.
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, ContextError, ContextStrategy, Message,
+    CompletionRequest, ContentBlock, ContentItem, ContextError, ContextStrategy, Message, Role,
     TokenUsage,
 };
 
 use crate::TokenCounter;
 use crate::corrected::Corrected;
 use crate::history::repaired;
+use crate::token_counter::total;
 
 /// What stands in place of a result that was cleared.
 const CLEARED: &str = "[tool result cleared]";
@@ -18,7 +19,7 @@ const CLEARED: &str = "[tool result cleared]";
 /// conversation still makes sense. These stay whole:
 ///
 /// - the newest `keep` results;
-/// - those that the model has not seen yet: they stand in the last message;
+/// - those that the model has not seen yet: it has not answered since;
 /// - those in messages that are [pinned](Message::pinned).
 ///
 /// All that may be cleared is cleared at once, so that the provider's cache of the conversation is
@@ -64,48 +65,58 @@ impl ToolResultClearingStrategy {
     }
 
     fn compacted(&self, messages: Vec<Message>, size: &Corrected<'_>) -> Vec<Message> {
-        let messages = repaired(messages);
-        let cleared = self.cleared(&messages);
-        if size.scaled(self.freed(&messages, &cleared)) < self.at_least {
-            return messages;
+        let mut messages = repaired(messages);
+        if self.is_worth_it(&messages, size) {
+            for (index, place) in self.old_results(&messages) {
+                let message = messages.get_mut(index);
+                if let Some(block) = message.and_then(|message| message.content.get_mut(place)) {
+                    clear(block);
+                }
+            }
         }
-        cleared
+        messages
     }
 
-    fn freed(&self, messages: &[Message], cleared: &[Message]) -> usize {
-        let estimate = |messages| self.counter.estimate_messages(messages);
-        estimate(messages).saturating_sub(estimate(cleared))
+    fn is_worth_it(&self, messages: &[Message], size: &Corrected<'_>) -> bool {
+        self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
-    fn cleared(&self, messages: &[Message]) -> Vec<Message> {
+    /// Estimates by how much clearing makes the messages shorter.
+    fn freed(&self, messages: &[Message]) -> usize {
+        let old = self.old_results(messages);
+        let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());
+        let blocks = old.into_iter().filter_map(|(index, place)| {
+            messages.get(index).and_then(|message| message.content.get(place))
+        });
+        total(blocks.map(|block| self.counter.estimate_block(block))).saturating_sub(after)
+    }
+
+    /// Returns where the results stand that may be cleared: the message, and the place in it.
+    fn old_results(&self, messages: &[Message]) -> Vec<(usize, usize)> {
+        let last_answer = messages.iter().rposition(|message| message.role == Role::Assistant);
         let mut keep = self.keep;
-        let mut cleared = messages.to_vec();
-        let newest_first = cleared.iter_mut().rev().enumerate();
-        for (age, message) in newest_first {
-            let stays_whole = age == 0 || message.is_pinned();
-            for block in message.content.iter_mut().rev() {
+        let mut old = Vec::new();
+        for (index, message) in messages.iter().enumerate().rev() {
+            let is_unseen = last_answer.is_none_or(|answer| index > answer);
+            let stays_whole = is_unseen || message.is_pinned();
+            for (place, block) in message.content.iter().enumerate().rev() {
                 if block.as_tool_result_id().is_none() {
                     continue;
                 }
                 if keep == 0 && !stays_whole {
-                    clear(block);
+                    old.push((index, place));
                 }
                 keep = keep.saturating_sub(1);
             }
         }
-        cleared
+        old
     }
 }
 
 impl ContextStrategy for ToolResultClearingStrategy {
     fn should_compact(&self, messages: &[Message], token_count: usize) -> bool {
-        if token_count <= self.max_tokens || self.at_least == 0 {
-            return token_count > self.max_tokens;
-        }
-        // Not worth it yet: the history need not be copied on every turn to find that out.
-        let freed = self.freed(messages, &self.cleared(messages));
-        let factor = token_count as f64 / self.counter.estimate_messages(messages).max(1) as f64;
-        freed as f64 * factor >= self.at_least as f64
+        let size = Corrected::of_messages(&self.counter, messages, token_count);
+        token_count > self.max_tokens && self.is_worth_it(messages, &size)
     }
 
     async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
@@ -118,6 +129,11 @@ impl ContextStrategy for ToolResultClearingStrategy {
 
     fn estimate_request(&self, request: &CompletionRequest) -> usize {
         self.counter.estimate_request(request)
+    }
+
+    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+        let size = Corrected::new(&self.counter, request, token_count);
+        token_count > self.max_tokens && self.is_worth_it(&request.messages, &size)
     }
 
     fn counts_tokens(&self) -> bool {

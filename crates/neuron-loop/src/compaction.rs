@@ -59,7 +59,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.refresh_request();
         let old_tokens = self.current_tokens();
         if self.run.compact_above.is_some_and(|tokens| old_tokens <= tokens)
-            || !self.context.should_compact(&self.request.messages, old_tokens)
+            || !self.context.should_compact_request(&self.request, old_tokens)
         {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// After a compaction that could not reach the budget, waits for the conversation to grow before
     /// the next.
     fn note_budget(&mut self, new_tokens: usize) {
-        if self.context.should_compact(&self.request.messages, new_tokens) {
+        if self.context.should_compact_request(&self.request, new_tokens) {
             self.run.compact_above = Some(grown(new_tokens));
             self.run.compacted_in_vain = true;
             self.report_budget(new_tokens);

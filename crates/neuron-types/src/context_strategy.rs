@@ -86,6 +86,13 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
         self.token_estimate(&request.messages)
     }
 
+    /// Whether the messages of a request of about `token_count` tokens should be compacted now. The
+    /// loop asks this one. Provided: [`should_compact`](Self::should_compact) of the messages.
+    /// Strategies that must know what of the count is no message look at the request.
+    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+        self.should_compact(&request.messages, token_count)
+    }
+
     /// Whether estimates are in the tokens that providers report, so that a report may correct them:
     /// the size of the conversation is then what the provider reported last, and an estimate of the
     /// messages that came later. Provided: no, the strategy's own estimate is all that counts.
@@ -154,6 +161,10 @@ impl ContextStrategy for BoxedStrategy {
         self.0.estimate_request_dyn(request)
     }
 
+    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+        self.0.should_compact_request_dyn(request, token_count)
+    }
+
     fn counts_tokens(&self) -> bool {
         self.0.counts_tokens_dyn()
     }
@@ -179,6 +190,7 @@ trait StrategyDyn: WasmCompatSend + WasmCompatSync {
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
     fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize;
+    fn should_compact_request_dyn(&self, request: &CompletionRequest, token_count: usize) -> bool;
     fn counts_tokens_dyn(&self) -> bool;
     fn compact_request_dyn<'a>(
         &'a self,
@@ -209,6 +221,10 @@ impl<C: ContextStrategy> StrategyDyn for C {
 
     fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize {
         self.estimate_request(request)
+    }
+
+    fn should_compact_request_dyn(&self, request: &CompletionRequest, token_count: usize) -> bool {
+        self.should_compact_request(request, token_count)
     }
 
     fn counts_tokens_dyn(&self) -> bool {

@@ -95,3 +95,18 @@ fn old_faults_are_repaired_and_pending_calls_are_not() {
     let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
     assert!(both[2].content.iter().all(is_result), "{both:#?}");
 }
+
+/// A text after which the assistant itself went on looked like the answer of an earlier run, so that
+/// the goal of this one was lost once the user had added something.
+#[test]
+fn where_the_provider_paused_the_run_goes_on() {
+    check_protected("uacru", "u.cru");
+    check_protected("uascru", "u..cru");
+    check_protected("uazcru", "u..cru");
+    check_protected("uaacru", "u..cru");
+    check_protected("uauacru", "..u.cru");
+    // What it went on to shows that it is no answer.
+    check_protected("uauAcruu", "..uAcr.u");
+    check_protected("uAacruau", ".Aacr..u");
+    check_complete("uauaCru", "..u.Cru", "..u.Cru");
+}

@@ -56,6 +56,14 @@ fn what_remains_begins_with_the_user() {
     check("ucrauau", 5, "....uau");
 }
 
+/// A summary was dropped although it stood inside the window.
+#[test]
+fn what_remains_may_begin_with_a_summary() {
+    check("uauzaua", 4, "...zaua");
+    check("uauzaua", 3, ".....ua");
+    check("uzAuauau", 3, ".zA..uau");
+}
+
 #[test]
 fn a_conversation_that_begins_with_the_assistant_keeps_that_only_whole() {
     check("aua", 3, "aua");

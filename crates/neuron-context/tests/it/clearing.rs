@@ -1,7 +1,9 @@
 //! Which results are cleared, and what of them stays.
 
 use neuron_context::ToolResultClearingStrategy;
-use neuron_types::{ContentBlock, ContentItem, ContextStrategy, ImageSource, Message, Role};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, ContextStrategy, ImageSource, Message, Role,
+};
 use serde_json::json;
 
 use crate::support::*;
@@ -123,4 +125,27 @@ fn it_is_due_above_its_limit() {
     let strategy = ToolResultClearingStrategy::new(2, 100);
     assert!(!strategy.should_compact(&[], 100));
     assert!(strategy.should_compact(&[], 101));
+}
+
+/// A message that the user adds after the results, or a reminder, made them look like seen ones.
+#[test]
+fn results_after_which_the_model_has_not_answered_stay() {
+    check("ucrcru", 0, "u0 cxcy -- cxcy r4r4 u5");
+    check("ucrcrsu", 1, "u0 cxcy -- cxcy r4r4 s5 u6");
+}
+
+/// What is sent beside the messages looked like freed tokens: clearing was due and then not worth it.
+#[tokio::test]
+async fn whether_it_is_worth_it_is_the_same_question_when_it_is_due() {
+    let system = Some("x".repeat(40_000).into());
+    let request = CompletionRequest { system, ..request(history("ucrcrcra")) };
+    for at_least in [0, 1, 5, 50, 500] {
+        let strategy = ToolResultClearingStrategy::new(0, 50).with_at_least(at_least);
+        for times in [1, 2, 100] {
+            let tokens = strategy.estimate_request(&request) * times;
+            let is_due = strategy.should_compact_request(&request, tokens);
+            let (after, _) = strategy.compact_request(&request, tokens).await.unwrap();
+            assert_eq!(is_due, after != request.messages, "{at_least} {times}");
+        }
+    }
 }

@@ -9,8 +9,9 @@ use neuron_context::{
     CompositeStrategy, SlidingWindowStrategy, SummarizationStrategy, ToolResultClearingStrategy,
 };
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, ContentItem, ContextStrategy, ImageSource,
-    Message, Provider, ProviderError, Role, StopReason, StreamHandle, TokenUsage, transcript,
+    CompletionRequest, CompletionResponse, ContentBlock, ContentItem, ContextStrategy,
+    DocumentSource, ImageSource, Message, Provider, ProviderError, Role, StopReason, StreamHandle,
+    TokenUsage, transcript,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -52,7 +53,7 @@ enum Part {
         pinned: (bool, bool),
         size: usize,
     },
-    Summary,
+    Summary(bool),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -61,6 +62,7 @@ enum Block {
     Thinking,
     Redacted,
     Image,
+    Document,
     Compaction,
     Raw,
     RawText,
@@ -81,6 +83,9 @@ impl Block {
             Self::Redacted => ContentBlock::RedactedThinking { data: "x".into() },
             Self::Image => {
                 ContentBlock::Image { source: ImageSource::Url { url: "https://a.b/c".into() } }
+            }
+            Self::Document => {
+                ContentBlock::Document { source: DocumentSource::PlainText { data: "d".into() } }
             }
             Self::Compaction => ContentBlock::Compaction { content: "so far".into() },
             Self::Raw => raw(None),
@@ -135,7 +140,9 @@ impl Part {
                     pin(Message { role: Role::User, content: answered }, pinned.1),
                 ]
             }
-            Self::Summary => vec![Message::user(format!("{SUMMARY}\nearlier"))],
+            Self::Summary(pinned) => {
+                vec![pin(Message::user(format!("{SUMMARY}\nearlier")), *pinned)]
+            }
         }
     }
 }
@@ -146,6 +153,7 @@ fn blocks() -> impl Strategy<Value = Vec<Block>> {
         1 => Just(Block::Thinking),
         1 => Just(Block::Redacted),
         1 => Just(Block::Image),
+        1 => Just(Block::Document),
         1 => Just(Block::Compaction),
         1 => Just(Block::Raw),
         1 => Just(Block::RawText),
@@ -171,7 +179,7 @@ fn part() -> impl Strategy<Value = Part> {
         3 => (blocks(), is_pinned()).prop_map(|(blocks, pinned)| Part::Assistant(blocks, pinned)),
         1 => is_pinned().prop_map(Part::System),
         5 => tools,
-        1 => Just(Part::Summary),
+        1 => is_pinned().prop_map(Part::Summary),
     ]
 }
 
@@ -189,7 +197,7 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
             messages.push(Message { role: Role::Assistant, content });
         }
         for (index, message) in messages.iter_mut().enumerate() {
-            let is_summary = message.text().starts_with(SUMMARY);
+            let is_summary = is_summary(message);
             let has_calls = message.tool_uses().next().is_some();
             if !is_summary && !has_calls {
                 message.content.push(ContentBlock::Text(format!("#{index}")));
@@ -199,21 +207,24 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
+/// A setting: small ones mostly, and as large as numbers go.
+fn up_to(most: usize) -> impl Strategy<Value = usize> {
+    prop_oneof![8 => 0..most, 1 => Just(usize::MAX)]
+}
+
 /// A strategy of every kind, with any setting.
 fn strategy() -> impl Strategy<Value = Kind> {
-    let mark = || prop::option::of(0_usize..1_500);
+    let mark = || prop::option::of(up_to(1_500));
     let leaf = prop_oneof![
-        (0_usize..10, mark()).prop_map(|(window, mark)| Kind::Window(window, mark)),
-        (0_usize..6, 0_usize..400).prop_map(|(keep, at_least)| Kind::Clearing(keep, at_least)),
-        (0_usize..10, mark(), 0_usize..100)
+        (up_to(10), mark()).prop_map(|(window, mark)| Kind::Window(window, mark)),
+        (up_to(6), up_to(400)).prop_map(|(keep, at_least)| Kind::Clearing(keep, at_least)),
+        (up_to(10), mark(), 0_usize..100)
             .prop_map(|(recent, mark, length)| Kind::Summary(recent, mark, length)),
     ];
-    let several = prop::collection::vec(leaf.clone(), 0..4);
-    prop_oneof![
-        3 => leaf,
-        1 => (several, 0_usize..2_000, mark())
-            .prop_map(|(kinds, budget, mark)| Kind::Composite(kinds, budget, mark)),
-    ]
+    leaf.prop_recursive(2, 8, 4, move |kind| {
+        (prop::collection::vec(kind, 0..4), up_to(2_000), mark())
+            .prop_map(|(kinds, budget, mark)| Kind::Composite(kinds, budget, mark))
+    })
 }
 
 #[derive(Debug, Clone)]
@@ -288,17 +299,33 @@ fn has_result(message: &Message) -> bool {
     message.content.iter().any(|block| block.as_tool_result_id().is_some())
 }
 
+/// What came after the assistant's last message.
+fn unseen(messages: &[Message]) -> &[Message] {
+    let last = messages.iter().rposition(|message| message.role == Role::Assistant);
+    &messages[last.map_or(0, |last| last + 1)..]
+}
+
 fn is_plain_user(message: &Message) -> bool {
-    message.role == Role::User && !has_result(message) && !message.text().starts_with(SUMMARY)
+    message.role == Role::User && !has_result(message) && !is_summary(message)
+}
+
+fn is_summary(message: &Message) -> bool {
+    message.text().starts_with(SUMMARY)
 }
 
 /// The message that started the run: the first of the user's after the last answer, or the newest if
-/// nothing happened in between.
+/// nothing happened in between. What the assistant itself went on from was a pause and no answer.
 fn goal(messages: &[Message]) -> Option<&Message> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let before = &messages[..newest];
-    let is_answer = |m: &Message| m.role == Role::Assistant && m.tool_uses().next().is_none();
-    let run = &before[before.iter().rposition(is_answer).map_or(0, |answer| answer + 1)..];
+    let is_answer = |index: &usize| {
+        let counts = |message: &&Message| message.role != Role::System && !is_summary(message);
+        let next = messages[index + 1..].iter().find(counts);
+        before[*index].role == Role::Assistant
+            && before[*index].tool_uses().next().is_none()
+            && next.is_some_and(|next| next.role == Role::User)
+    };
+    let run = &before[(0..newest).rev().find(is_answer).map_or(0, |answer| answer + 1)..];
     let first = run.iter().position(is_plain_user);
     match first {
         Some(first) if run[first..].iter().any(has_result) => run.get(first),
@@ -346,13 +373,18 @@ proptest! {
         }
         let kept: Vec<Message> = after
             .iter()
-            .filter(|message| !message.text().starts_with(SUMMARY))
+            .filter(|message| !is_summary(message))
             .map(outline)
             .collect();
         let outlines: Vec<Message> = before.iter().map(outline).collect();
         prop_assert!(is_subsequence(&kept, &outlines), "nothing is invented or moved");
-        if let (Some(newest), Some(last)) = (before.last(), after.last()) {
-            prop_assert_eq!(last, newest, "the newest stays whole");
+        prop_assert_eq!(after.last(), before.last(), "the newest stays whole");
+        let unseen = unseen(&before);
+        // A summary never comes after results that the model has not seen.
+        if !unseen.iter().any(is_summary) {
+            for message in unseen.iter().filter(|message| has_result(message)) {
+                prop_assert!(after.contains(message), "results that nobody has seen stay whole");
+            }
         }
     }
 
@@ -377,8 +409,8 @@ proptest! {
             talk.take(recent).cloned().collect()
         };
         prop_assert_eq!(newest(&after), newest(&before));
-        let summaries = after.iter().filter(|message| message.text().starts_with(SUMMARY));
-        let earlier = before.iter().filter(|message| message.text().starts_with(SUMMARY));
+        let summaries = after.iter().filter(|message| is_summary(message));
+        let earlier = before.iter().filter(|message| is_summary(message));
         prop_assert!(summaries.count() <= 1 + earlier.count());
     }
 
@@ -403,9 +435,10 @@ proptest! {
                 if *content == [ContentItem::Text(CLEARED.into())])
         };
         let has_pins = before.iter().any(Message::is_pinned);
-        let unseen = before.last().is_some_and(has_result);
-        if !has_pins && !unseen {
-            prop_assert_eq!(new.iter().filter(is_cleared).count(), whole);
+        let unseen = results(unseen(&before)).len();
+        if !has_pins {
+            let expected = old.len().saturating_sub(keep.max(unseen));
+            prop_assert_eq!(new.iter().filter(is_cleared).count(), expected);
         }
     }
 
@@ -434,7 +467,7 @@ proptest! {
     fn what_is_known_of_a_request_changes_only_how_much_goes(
         before in conversation(),
         kind in strategy(),
-        known in 0_usize..100_000,
+        known in up_to(100_000),
     ) {
         let strategy = kind.build();
         let request = request(before.clone());

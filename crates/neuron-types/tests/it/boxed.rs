@@ -33,6 +33,10 @@ impl ContextStrategy for Keep {
         5 + self.token_estimate(&request.messages)
     }
 
+    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+        token_count > 20 && self.should_compact(&request.messages, token_count)
+    }
+
     fn counts_tokens(&self) -> bool {
         true
     }
@@ -69,6 +73,8 @@ async fn a_boxed_strategy_forwards_every_method() {
         assert_eq!((&compacted[..], usage), (&kept[..], one_token()));
         let request = CompletionRequest { messages: messages(), ..Default::default() };
         assert_eq!((strategy.estimate_request(&request), strategy.counts_tokens()), (25, true));
+        assert!(strategy.should_compact_request(&request, 21));
+        assert!(!strategy.should_compact_request(&request, 20));
         let (compacted, usage) = strategy.compact_request(&request, 7).await.unwrap();
         assert_eq!((&compacted[..], usage.input_tokens), (&kept[..], 7));
         let error = strategy.compact(vec![]).await.unwrap_err();
