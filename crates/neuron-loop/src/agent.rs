@@ -123,16 +123,6 @@ impl<P, C, D> AgentLoop<P, C, D> {
         &self.run.usage
     }
 
-    /// Returns the part of [`usage`](Self::usage) that is an estimate.
-    ///
-    /// An answer for which the provider reports no tokens at all counts as many as the context
-    /// strategy estimates, for limits too; the log has a warning, once a run. The response that hooks
-    /// and readers see keeps the provider's zeros.
-    #[must_use]
-    pub fn estimated_usage(&self) -> &TokenUsage {
-        &self.run.estimated_usage
-    }
-
     /// Returns the tokens of all runs together.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {
@@ -236,10 +226,18 @@ impl<P, C, D> AgentLoop<P, C, D> {
         }
     }
 
+    /// Notes that what is sent beside the conversation is out of date.
+    pub(crate) fn request_changed(&mut self) {
+        self.tools_changed = true;
+        self.settings_changed = true;
+    }
+
     /// Brings what is sent beside the conversation up to date.
     pub(crate) fn refresh_request(&mut self) {
         if std::mem::take(&mut self.tools_changed) {
             self.request.tools = self.tools.definitions();
+            let output = self.run.output.as_ref().and_then(|output| output.tool.clone());
+            self.request.tools.extend(output);
         }
         if std::mem::take(&mut self.settings_changed) {
             let system = Some(self.config.system_prompt.clone());

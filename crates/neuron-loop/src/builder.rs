@@ -14,7 +14,10 @@ use serde_json::Value;
 use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::stop_when::StopCondition;
-use crate::{AgentLoop, CancelMode, LoopConfig, OnLimit, RunView, ToolErrorPolicy, TurnSetup};
+use crate::{
+    AgentLoop, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, RunView, ToolErrorPolicy,
+    TurnSetup,
+};
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
@@ -306,6 +309,26 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Sets how typed runs ask for their output. Default: by a tool.
+    pub fn output_mode(mut self, mode: OutputMode) -> Self {
+        self.config.output_mode = mode;
+        self
+    }
+
+    /// Sets how often the model may try again when the output of a typed run does not fit.
+    /// Default: 2.
+    pub fn output_retries(mut self, retries: usize) -> Self {
+        self.config.output_retries = retries;
+        self
+    }
+
+    /// Sets what happens to other tool calls beside the output of a typed run. Default: they run
+    /// first.
+    pub fn end_strategy(mut self, strategy: EndStrategy) -> Self {
+        self.config.end_strategy = strategy;
+        self
+    }
+
     /// Adds a hook, after those added before.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
         self.hooks.push(BoxedHook::new(hook));
@@ -378,7 +401,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
 }
 
 /// One prompt after another. A prompt in blocks keeps them: they may end cached prefixes.
-fn joined(first: SystemPrompt, second: SystemPrompt) -> SystemPrompt {
+pub(crate) fn joined(first: SystemPrompt, second: SystemPrompt) -> SystemPrompt {
     let blocks = |prompt| match prompt {
         SystemPrompt::Text(text) => vec![SystemBlock { text, cache_control: None }],
         SystemPrompt::Blocks(blocks) => blocks,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 
-use crate::{CancelMode, OnLimit, RequestSettings};
+use crate::{CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
@@ -63,6 +63,14 @@ pub struct LoopConfig {
     /// Only for [`run_stream`](crate::AgentLoop::run_stream), and not with a durable context, which
     /// has its own retries; see the [crate's page](crate#retries).
     pub stream_retries: usize,
+    /// How [`run_typed`](crate::AgentLoop::run_typed) asks for its output. Default: by a tool.
+    pub output_mode: OutputMode,
+    /// How often in one typed run the model may try again after an output that does not fit; the
+    /// tools' own retries do not count. Default: 2.
+    pub output_retries: usize,
+    /// What a typed run does with the other tool calls of the answer that gives its output. Default:
+    /// they run first, and the output does not count if one of them fails.
+    pub end_strategy: EndStrategy,
     /// With a durable context: the options for calls of the model.
     pub llm_activity: ActivityOptions,
     /// With a durable context: the options for tool calls.
@@ -85,6 +93,9 @@ impl Default for LoopConfig {
             tool_retry_limit: None,
             pause_for_approval: false,
             stream_retries: 0,
+            output_mode: OutputMode::default(),
+            output_retries: 2,
+            end_strategy: EndStrategy::default(),
             llm_activity: ActivityOptions::default(),
             tool_activity: ActivityOptions::default(),
         }

@@ -232,15 +232,28 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 self.run.pauses += 1;
                 return Ok(None);
             }
-            return Ok(Some(Step::Final(self.result(stop_reason))));
+            return self.end_with_answer(stop_reason);
         }
         self.run.pauses = 0;
-        let invalid = calls.iter().any(|call| has_invalid_arguments(call, &self.tools));
-        if let Some(why) = calls_must_not_run(&stop_reason, invalid) {
+        let is_invalid =
+            |call: &ToolCall| has_invalid_arguments(call, self.tools.definition(&call.name));
+        if let Some(why) = calls_must_not_run(&stop_reason, calls.iter().any(is_invalid)) {
             ToolResults::open(&mut self.request.messages, &calls).because(why);
-            return Ok(Some(Step::Final(self.result(stop_reason))));
+            return self.end_with_answer(stop_reason);
         }
-        self.run_tools(calls, None, ctx, sink).await.map(Some)
+        self.run_tools(calls, None, stop_reason, ctx, sink).await.map(Some)
+    }
+
+    /// Ends the run with the last answer, unless a typed run lacks its output: then the model is told
+    /// so, and goes on.
+    fn end_with_answer(&mut self, stop_reason: StopReason) -> Result<Option<Step>, LoopError> {
+        if let Some(output) = &mut self.run.output
+            && let Some(complaint) = output.take_answer(&self.request.messages, &stop_reason)?
+        {
+            self.request.messages.push(Message::user(complaint));
+            return Ok(None);
+        }
+        Ok(Some(Step::Final(self.result(stop_reason))))
     }
 
     /// Runs the tool calls of an answer, or those of them on which a person decided.
@@ -248,6 +261,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         &mut self,
         calls: Vec<ToolCall>,
         decided: Option<Decided>,
+        stop_reason: StopReason,
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
@@ -271,19 +285,28 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             None => ToolResults::open(messages, &calls),
             Some(decided) => ToolResults::reopen(messages, &calls, |id| decided.is_pending(id)),
         };
-        let permits = match &decided {
-            Some(decided) => Ok(decided.permits(&calls, &rules, &mut results)),
-            None => cancel::check(ctx)
-                .and_then(|()| limits::before_tools(&self.config, &self.run, calls.len()))
-                .and_then(|()| {
-                    rules.of_answer(&calls).map_err(|(index, error)| {
-                        let error = LoopError::Tool(error);
-                        results.fail(index, &error);
-                        error
-                    })
-                }),
+        let others_run = match (&decided, &mut self.run.output) {
+            (None, Some(output)) => output.take_calls(&calls, &stop_reason, &mut results),
+            _ => Ok(true),
         };
+        let permits = others_run.and_then(|others_run| {
+            let open = if others_run { results.open_calls() } else { Vec::new() };
+            if let (Some(decided), [_, ..]) = (&decided, &open[..]) {
+                return Ok(decided.permits(&calls, &rules, &mut results));
+            }
+            if open.is_empty() {
+                return Ok(Vec::new());
+            }
+            cancel::check(ctx)?;
+            limits::before_tools(&self.config, &self.run, open.len())?;
+            rules.of_answer(&calls, &open).map_err(|(index, error)| {
+                let error = LoopError::Tool(error);
+                results.fail(index, &error);
+                error
+            })
+        });
         let ran = match permits {
+            Ok(permits) if permits.is_empty() => Ok(()),
             Ok(permits) => {
                 let batch = ToolBatch {
                     tools,
@@ -307,11 +330,16 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             return Err(error);
         }
         let held = results.held();
+        let is_final = held.is_empty()
+            && self.run.output.as_mut().is_some_and(|output| output.settle(&mut results));
         drop(results);
         if !held.is_empty() {
             return Err(self.pause(held));
         }
-        Ok(Step::Tools { calls })
+        Ok(match is_final {
+            true => Step::Final(self.result(stop_reason)),
+            false => Step::Tools { calls },
+        })
     }
 
     /// Stops the run until a person has decided on the calls.
@@ -339,7 +367,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let decided = Decided { calls: pending.calls, decisions };
         let calls = decided.edited(approval::last_calls(&self.request.messages));
-        let step = self.run_tools(calls, Some(decided), ctx, sink).await?;
+        let step = self.run_tools(calls, Some(decided), StopReason::ToolUse, ctx, sink).await?;
         self.stop_if_asked(&step, StopReason::ToolUse);
         Ok(step)
     }
@@ -371,7 +399,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 
 /// The text of the assistant's messages since the last user message; results of calls that a cut-off
 /// answer made do not count as one.
-fn answer_text(messages: &[Message]) -> String {
+pub(crate) fn answer_text(messages: &[Message]) -> String {
     let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
     let messages = match messages {
         [rest @ .., last] if last.content.iter().any(is_result) => rest,

@@ -26,7 +26,7 @@ pub enum OnLimit {
     /// - The definitions of the tools stay, and the tool choice is
     ///   [`ToolChoice::None`](neuron_types::ToolChoice::None): the provider's cache of the conversation
     ///   begins with them, and some vendors reject a conversation with calls of tools that are not
-    ///   defined.
+    ///   defined. A typed run's output tool is the one that it must call.
     /// - If the model calls tools nevertheless, none runs, and the run ends with the limit's error. So
     ///   it does if the call fails, with the error of the call.
     /// - The conversation is not compacted for this call.
@@ -58,12 +58,17 @@ impl Limit {
     }
 
     /// What the model is told.
-    fn notice(&self) -> String {
-        format!(
-            "This run has reached a limit ({}). Give your final answer now, from what is known so \
-             far, and say what is left open. No tool can be called in this answer.",
-            self.error()
-        )
+    fn notice(&self, output_tool: Option<&str>) -> String {
+        let how = match output_tool {
+            None => "Give your final answer now, from what is known so far, and say what is left \
+                     open. No tool can be called in this answer."
+                .to_owned(),
+            Some(tool) => format!(
+                "Give the final output now, from what is known so far, by calling `{tool}`. No other \
+                 tool can be called in this answer."
+            ),
+        };
+        format!("This run has reached a limit ({}). {how}", self.error())
     }
 }
 
@@ -82,7 +87,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
-        let notice = limit.notice();
+        let output_tool = self.run.output.as_ref().and_then(|output| output.tool_name());
+        let notice = limit.notice(output_tool);
         // From here on no tool runs.
         self.run.limit = Some(limit);
         if !std::mem::take(&mut self.run.turn_open) {

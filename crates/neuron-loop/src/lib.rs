@@ -44,6 +44,8 @@
 //! They differ only in how the model's answer is obtained and who hears of it. With the same
 //! answers they produce the same messages, usage and hook events.
 //!
+//! [`AgentLoop::run_typed`] is the first with a value of a type at its end.
+//!
 //! # What holds on every path
 //!
 //! - Every tool call in the history has exactly one result: the real one, or one that says that the
@@ -105,6 +107,11 @@ mod tool_execution;
 mod tool_results;
 mod usage;
 
+mod output;
+mod output_schema;
+mod output_text;
+mod typed;
+
 mod cancel;
 mod hooks;
 mod limits;
@@ -127,3 +134,4 @@ pub use request_settings::RequestSettings;
 pub use run_view::RunView;
 pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;
+pub use typed::{EndStrategy, OutputMode, TypedResult};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalDecision, PendingCall, PermissionDecision, PermissionPolicy, ResumedApproval, ToolCall,
-    ToolError, ToolOutput,
+    ToolDefinition, ToolError, ToolOutput,
 };
 use serde_json::Value;
 
@@ -41,8 +41,16 @@ impl Permits<'_> {
     ///
     /// The position of a call whose arguments are not JSON, with what is wrong; unless the model is
     /// to see that.
-    pub(crate) fn of_answer(&self, calls: &[ToolCall]) -> Result<Vec<Permit>, (usize, ToolError)> {
-        let permit = |(index, call)| match (has_invalid_arguments(call, self.tools), self.errors) {
+    pub(crate) fn of_answer(
+        &self,
+        calls: &[ToolCall],
+        open: &[usize],
+    ) -> Result<Vec<Permit>, (usize, ToolError)> {
+        let is_invalid =
+            |call: &ToolCall| has_invalid_arguments(call, self.tools.definition(&call.name));
+        let permit = |(index, call)| match (is_invalid(call), self.errors) {
+            // It has its result.
+            _ if !open.contains(&index) => Ok(Permit::Run),
             (false, _) => Ok(self.permit(call)),
             (true, ToolErrorPolicy::ReturnToModel) => {
                 let error = invalid_arguments(call).to_string();
@@ -118,11 +126,10 @@ pub(crate) fn denial(reason: &str) -> ToolOutput {
 
 /// Whether a call's arguments were not JSON. A tool that takes an argument of the name that marks
 /// them is not meant.
-pub(crate) fn has_invalid_arguments(call: &ToolCall, tools: &ToolRegistry) -> bool {
+pub(crate) fn has_invalid_arguments(call: &ToolCall, definition: Option<&ToolDefinition>) -> bool {
     if ToolCall::invalid_json(&call.input).is_none() {
         return false;
     }
-    let definition = tools.definition(&call.name);
     let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
     properties.and_then(|properties| properties.get("invalid_json")).is_none()
 }

@@ -50,8 +50,12 @@ impl<'a, P, C, D> PreparedCall<'a, P, C, D> {
         }
         let mut changes = call.agent.asked_to_change();
         let tools = changes.tools.as_ref().unwrap_or(&call.agent.request.tools);
-        // Some vendors reject the choice where there are no tools.
-        changes.settings.tool_choice = (!tools.is_empty()).then_some(ToolChoice::None);
+        let output = call.agent.run.output.as_ref().and_then(|output| output.tool_name());
+        changes.settings.tool_choice = match output {
+            Some(name) => Some(ToolChoice::Specific { name: name.to_owned() }),
+            // Some vendors reject the choice where there are no tools.
+            None => (!tools.is_empty()).then_some(ToolChoice::None),
+        };
         call.change(changes);
         call
     }

@@ -9,6 +9,8 @@ use crate::failing_turns::FailingTurns;
 
 use crate::finalize::Limit;
 
+use crate::output::Output;
+
 /// What one run has used so far, and where it stands. Fresh for every run; readable after it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
@@ -38,6 +40,8 @@ pub(crate) struct RunState {
     pub(crate) told_of_estimates: bool,
     /// The limit that the run has reached, once one last call is made for it.
     pub(crate) limit: Option<Limit>,
+    /// What a typed run wants.
+    pub(crate) output: Option<Output>,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
     /// Whether the run was announced to the hooks, so that its end must be.

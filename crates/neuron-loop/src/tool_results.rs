@@ -128,6 +128,11 @@ impl<'m> ToolResults<'m> {
         matches!(self.states.get(index), Some(State::NotStarted | State::Started))
     }
 
+    /// The calls that have not ended, in their order.
+    pub(crate) fn open_calls(&self) -> Vec<usize> {
+        (0..self.states.len()).filter(|&index| self.is_open(index)).collect()
+    }
+
     /// Sets why calls without a result have none.
     pub(crate) fn because(&mut self, why: impl Into<Cow<'static, str>>) {
         self.why = why.into();

@@ -4,6 +4,18 @@ use neuron_types::{CompletionResponse, ContextStrategy, DurableContext, Provider
 
 use crate::AgentLoop;
 
+impl<P, C, D> AgentLoop<P, C, D> {
+    /// Returns the part of [`usage`](Self::usage) that is an estimate.
+    ///
+    /// An answer for which the provider reports no tokens at all counts as many as the context
+    /// strategy estimates, for limits too; the log has a warning, once a run. The response that hooks
+    /// and readers see keeps the provider's zeros.
+    #[must_use]
+    pub fn estimated_usage(&self) -> &TokenUsage {
+        &self.run.estimated_usage
+    }
+}
+
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Counts what an answer took, before it becomes part of the conversation. The response keeps the
     /// provider's report: what was estimated stands in the run's usage alone.

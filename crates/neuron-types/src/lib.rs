@@ -51,6 +51,7 @@ mod provider;
 mod stream;
 
 mod permission;
+mod read_json;
 mod sandbox;
 mod tool;
 mod tool_arguments;
@@ -93,6 +94,7 @@ pub use message::{
 };
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use provider::{BoxedProvider, Provider, ProviderInfo};
+pub use read_json::{JsonMismatch, read_json};
 pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
     ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,

@@ -1,15 +1,9 @@
 //! Reading a tool's arguments, and saying what is wrong with them so that a model can mend it.
 
-use std::fmt::Write;
-
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 
-use crate::ToolError;
-
-/// Of a mistake, which quotes what is wrong, so many characters are told at each end.
-const MOST_CHARACTERS: usize = 200;
+use crate::{ToolError, read_json};
 
 /// Reads a tool's arguments.
 ///
@@ -17,48 +11,8 @@ const MOST_CHARACTERS: usize = 200;
 ///
 /// [`ToolError::InvalidInput`], with the place as a JSON path and what was expected there.
 pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: Value) -> Result<A, ToolError> {
-    serde_path_to_error::deserialize(input).map_err(|error| {
-        let place = place(error.path());
-        let mistake = shorten(error.inner().to_string());
-        ToolError::InvalidInput(format!("arguments of `{tool}`: {place}{mistake}"))
-    })
-}
-
-/// Writes a path as JSON path; what concerns the arguments as a whole has none.
-fn place(path: &Path) -> String {
-    let mut place = String::new();
-    for segment in path {
-        // Writing to a string cannot fail.
-        match segment {
-            Segment::Seq { index } => write!(place, "[{index}]").ok(),
-            Segment::Map { key: name } | Segment::Enum { variant: name } => match is_plain(name) {
-                true => write!(place, ".{name}").ok(),
-                false => write!(place, "[{name:?}]").ok(),
-            },
-            Segment::Unknown => write!(place, ".?").ok(),
-        };
-    }
-    match place.is_empty() {
-        true => place,
-        false => format!("`{}`: ", shorten(format!("${place}"))),
-    }
-}
-
-fn is_plain(name: &str) -> bool {
-    let is_plain = |character: char| character.is_alphanumeric() || character == '_';
-    !name.is_empty() && name.chars().all(is_plain)
-}
-
-/// Leaves out the middle of a long text: what was found stands at its beginning, what was expected
-/// at its end.
-fn shorten(text: String) -> String {
-    let total = text.chars().count();
-    if total <= 2 * MOST_CHARACTERS {
-        return text;
-    }
-    let start: String = text.chars().take(MOST_CHARACTERS).collect();
-    let end: String = text.chars().skip(total - MOST_CHARACTERS).collect();
-    format!("{start}…{end}")
+    read_json(input)
+        .map_err(|mismatch| ToolError::InvalidInput(format!("arguments of `{tool}`: {mismatch}")))
 }
 
 #[cfg(test)]

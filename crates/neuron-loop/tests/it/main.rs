@@ -24,5 +24,6 @@ mod streaming;
 mod support;
 mod sweep;
 mod tools;
+mod typed;
 mod usage;
 mod waiting;

@@ -88,8 +88,14 @@ pub(crate) struct Strict {
 
 impl Strict {
     pub(crate) fn new(replies: Vec<Reply>) -> Self {
+        Self::recording(replies).0
+    }
+
+    /// With the script, which remembers the requests.
+    pub(crate) fn recording(replies: Vec<Reply>) -> (Self, ScriptedProvider) {
         let script = ScriptedProvider::new(replies);
-        Self { script, woken_by: WokenBy::Itself, trap: Trap::default() }
+        let woken_by = WokenBy::Itself;
+        (Self { script: script.clone(), woken_by, trap: Trap::default() }, script)
     }
 }
 

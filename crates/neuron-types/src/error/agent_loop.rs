@@ -1,6 +1,8 @@
 //! What ends a run early, and the errors of the strategy and the hooks that take part in it.
 
-use crate::{ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, ToolError};
+use crate::{
+    ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason, ToolError,
+};
 
 /// What ends a run of the agent loop without an answer.
 ///
@@ -23,6 +25,20 @@ pub enum LoopError {
     /// The run reached one of its usage limits; the text says which.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
+    /// A typed run ended without an output that fits: the model was told so too often, refused, or
+    /// was cut off.
+    #[error("invalid output (attempt {attempts}): {reason}")]
+    InvalidOutput {
+        /// What the model gave last: a text, or the arguments of the output tool.
+        raw: String,
+        /// What was wrong with it, and where.
+        reason: String,
+        /// How often the model gave an output in this run.
+        attempts: usize,
+        /// Why the model stopped: tells a refusal or an answer that was cut off from one that does
+        /// not fit.
+        stop_reason: StopReason,
+    },
     /// A hook ended the run.
     #[error("terminated by hook: {0}")]
     HookTerminated(String),
@@ -61,6 +77,7 @@ impl LoopError {
             Self::Context(_) => "Context",
             Self::MaxTurns(_) => "MaxTurns",
             Self::UsageLimitExceeded(_) => "UsageLimitExceeded",
+            Self::InvalidOutput { .. } => "InvalidOutput",
             Self::HookTerminated(_) => "HookTerminated",
             Self::Cancelled => "Cancelled",
             Self::Durable(_) => "Durable",
