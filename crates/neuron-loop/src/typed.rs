@@ -168,8 +168,10 @@ struct TypedRun<'a, P, C, D, T> {
     agent: &'a mut AgentLoop<P, C, D>,
     system_prompt: SystemPrompt,
     settings: RequestSettings,
-    read: fn(Value) -> Result<T, JsonMismatch>,
+    read: Read<T>,
 }
+
+type Read<T> = fn(Value) -> Result<T, JsonMismatch>;
 
 impl<'a, P, C, D, T: DeserializeOwned + JsonSchema> TypedRun<'a, P, C, D, T> {
     fn new(agent: &'a mut AgentLoop<P, C, D>) -> Self {
@@ -195,7 +197,7 @@ impl<'a, P, C, D, T: DeserializeOwned + JsonSchema> TypedRun<'a, P, C, D, T> {
                 agent.config.system_prompt = joined(prompt, instructions::<T>().into());
             }
         }
-        let (check, read): (fn(Value) -> _, fn(Value) -> _) = match is_wrapped {
+        let (check, read): (fn(Value) -> _, Read<T>) = match is_wrapped {
             true => (|value| read_wrapped::<T>(value).map(drop), read_wrapped),
             false => (|value| read_json::<T>(value).map(drop), read_json),
         };

@@ -664,3 +664,74 @@ async fn reasoning_and_paused_turns_do_not_disturb_the_output() {
     let mut agent = setup.builder.output_mode(OutputMode::Native).output_retries(0).build();
     assert_eq!(typed::<City>(&mut agent).await.unwrap().value, oslo());
 }
+
+#[tokio::test]
+async fn what_a_callback_changes_for_a_turn_leaves_the_form_of_the_output() {
+    for mode in MODES {
+        let setup = setup([gives(mode, right())]);
+        let builder = setup.builder.output_mode(mode).system_prompt("Be brief.");
+        let mut agent = builder.prepare_turn(|turn| turn.settings.temperature = Some(0.5)).build();
+        assert_eq!(typed::<City>(&mut agent).await.unwrap().value, oslo());
+        let request = setup.provider.requests().remove(0);
+        assert_eq!(request.temperature, Some(0.5));
+        let system = format!("{:?}", request.system);
+        assert_eq!(system.contains("JSON Schema"), mode == OutputMode::Prompt);
+        assert_eq!(request.response_format.is_some(), mode == OutputMode::Native);
+        let asks = request.tools.iter().any(|tool| tool.name == "final_output");
+        assert_eq!(asks, mode == OutputMode::Tool);
+    }
+}
+
+#[tokio::test]
+async fn at_a_limit_the_last_call_may_give_the_output() {
+    for mode in MODES {
+        let setup = setup([calls([json!({})]), gives(mode, right())]);
+        let builder = setup.builder.output_mode(mode).max_turns(1);
+        let mut agent = builder.on_limit(neuron_loop::OnLimit::Finalize).build();
+        let typed = typed::<City>(&mut agent).await.unwrap();
+        assert_eq!((typed.value, typed.result.turns), (oslo(), 2));
+        let choice = setup.provider.requests()[1].tool_choice.clone();
+        let forced = neuron_types::ToolChoice::Specific { name: "final_output".into() };
+        match mode {
+            OutputMode::Tool => assert_eq!(choice, Some(forced)),
+            _ => assert_eq!(choice, Some(neuron_types::ToolChoice::None)),
+        }
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn a_typed_run_that_waits_for_an_approval_goes_on_as_one() {
+    struct AskOnce;
+
+    impl neuron_types::PermissionPolicy for AskOnce {
+        fn check(&self, name: &str, _: &Value) -> neuron_types::PermissionDecision {
+            assert_eq!(name, "act", "nobody is asked about the output");
+            neuron_types::PermissionDecision::Ask("sure?".into())
+        }
+    }
+
+    let setup = setup([
+        gives_beside(&[right()], &[json!({"text": "a"})]),
+        gives(OutputMode::Tool, right()),
+        Reply::text("plain"),
+    ]);
+    let builder = setup.builder.permission_policy(AskOnce).pause_for_approval(true);
+    let mut agent = builder.build();
+    let error = typed::<City>(&mut agent).await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
+    assert_eq!(pending.calls.len(), 1);
+    check_valid(agent.messages());
+    let decisions = neuron_types::ApprovalDecisions::approve_all(&pending);
+    let ctx = ToolContext::default();
+    let wrong = neuron_types::ApprovalDecisions::new();
+    agent.resume_typed::<City>(wrong, &ctx).await.unwrap_err();
+    assert_eq!(agent.resume_typed::<City>(decisions, &ctx).await.unwrap().value, oslo());
+    let results = last_results(&agent.messages()[..3]);
+    assert!(results[0].starts_with("out0: ![not used"), "{results:?}");
+    assert_eq!(results[1], "c0: a");
+    check_valid(agent.messages());
+    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "plain");
+    let plain = setup.provider.requests().remove(2);
+    assert!(plain.tools.iter().all(|tool| tool.name != "final_output"));
+}
