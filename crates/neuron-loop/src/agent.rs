@@ -21,7 +21,7 @@ use crate::reminders::Reminders;
 use crate::run_state::RunState;
 use crate::sink::Quiet;
 use crate::stop_when::StopCondition;
-use crate::{AgentLoopBuilder, AgentStream, LoopConfig, StepIterator};
+use crate::{AgentLoopBuilder, AgentStream, Budget, LoopConfig, StepIterator};
 
 /// An agent: a model, its tools, a strategy for its context, and a conversation.
 ///
@@ -55,6 +55,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) size: Option<KnownSize>,
     /// What is said to the model in the middle of a conversation.
     pub(crate) reminders: Reminders,
+    /// What it shares with other agents.
+    pub(crate) budget: Option<Budget>,
     /// What may change the request for one call.
     pub(crate) prepare: Vec<Box<dyn PrepareTurn>>,
     /// What may end a run after tools ran.
@@ -102,6 +104,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             total_usage: TokenUsage::default(),
             size: None,
             reminders: Reminders::default(),
+            budget: None,
             prepare: Vec::new(),
             stop_conditions: Vec::new(),
             tools_changed: true,
@@ -195,6 +198,13 @@ impl<P, C, D> AgentLoop<P, C, D> {
         self.size = None;
         self.pending = Some(pending);
         Ok(())
+    }
+
+    /// Returns the budget that the agent was given. A run may share another one, which it finds in its
+    /// context.
+    #[must_use]
+    pub fn budget(&self) -> Option<&Budget> {
+        self.budget.as_ref()
     }
 
     /// Adds a hook, after those added before.
@@ -402,7 +412,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         decisions: ApprovalDecisions,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
-        let begun = self.begin_again(decisions);
+        let begun = self.begin_again(decisions, ctx);
         async move {
             begun?;
             self.drive(ctx, &Quiet).await
@@ -415,7 +425,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         decisions: ApprovalDecisions,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
-        let begun = self.begin_again(decisions);
+        let begun = self.begin_again(decisions, ctx);
         ready(AgentStream::new(|slot| async move {
             begun?;
             self.drive(ctx, &slot).await
@@ -428,7 +438,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         decisions: ApprovalDecisions,
         ctx: &'a ToolContext,
     ) -> StepIterator<'a, P, C, D> {
-        match self.begin_again(decisions) {
+        match self.begin_again(decisions, ctx) {
             Ok(()) => StepIterator::new(self, ctx),
             Err(error) => StepIterator::ended(self, ctx, error),
         }

@@ -15,8 +15,8 @@ use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::stop_when::StopCondition;
 use crate::{
-    AgentLoop, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, RunView, ToolErrorPolicy,
-    TurnSetup,
+    AgentLoop, Budget, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, RunView,
+    ToolErrorPolicy, TurnSetup,
 };
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
@@ -34,6 +34,7 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     policy: Option<Arc<dyn PermissionPolicy>>,
     #[cfg(feature = "signed-approvals")]
     approval_key: Option<crate::ApprovalKey>,
+    budget: Option<Budget>,
     prepare: Vec<Box<dyn PrepareTurn>>,
     stop_conditions: Vec<Box<dyn StopCondition>>,
 }
@@ -53,6 +54,7 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
             policy: None,
             #[cfg(feature = "signed-approvals")]
             approval_key: None,
+            budget: None,
             prepare: Vec::new(),
             stop_conditions: Vec::new(),
         }
@@ -142,6 +144,13 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// [`parallel_tool_execution`](Self::parallel_tool_execution). Default: all of them.
     pub fn max_parallel_tools(mut self, most: usize) -> Self {
         self.config.max_parallel_tools = Some(most);
+        self
+    }
+
+    /// Lets all runs of the agent, and those of agents within its tools, keep to one budget, which other
+    /// agents may share. Default: the one that a run finds in its context, if any.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = Some(budget);
         self
     }
 
@@ -373,6 +382,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
             policy: self.policy,
             #[cfg(feature = "signed-approvals")]
             approval_key: self.approval_key,
+            budget: self.budget,
             prepare: self.prepare,
             stop_conditions: self.stop_conditions,
         }
@@ -394,6 +404,7 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         }
         agent.set_messages(self.messages);
         agent.reminders = Reminders::new(self.injectors);
+        agent.budget = self.budget;
         agent.prepare = self.prepare;
         agent.stop_conditions = self.stop_conditions;
         agent

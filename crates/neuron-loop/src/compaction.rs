@@ -25,6 +25,12 @@ pub(crate) struct KnownSize {
     messages: usize,
 }
 
+impl KnownSize {
+    pub(crate) fn tokens(self) -> usize {
+        self.tokens
+    }
+}
+
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Notes what the provider says about the size of the conversation, the answer included.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage) {
@@ -95,6 +101,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let compacted = scopes.run(or_cancelled(ctx, work)).await;
         let compacted = compacted.and_then(|(messages, usage)| {
             self.add_usage(&usage);
+            if let Some(budget) = &self.run.budget {
+                budget.charge(&usage);
+            }
             Ok(checked(self.reminders.newest_only(messages))?)
         });
         let messages = match compacted {

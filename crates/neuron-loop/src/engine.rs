@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::AgentLoop;
 use crate::approval::{self, Decided};
+use crate::budget::StartedCalls;
 use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
@@ -35,7 +36,8 @@ pub(crate) enum Step {
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Starts a run with the user's message.
     pub(crate) fn begin(&mut self, message: Message, ctx: &ToolContext) {
-        self.run = RunState::new(self.runs, ctx, self.durability.as_ref());
+        let budget = self.budget.as_ref();
+        self.run = RunState::new(self.runs, ctx, self.durability.as_ref(), budget);
         self.runs += 1;
         self.pending = None;
         self.refresh_request();
@@ -43,12 +45,17 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 
     /// Lets the run that waits go on with what was decided.
-    pub(crate) fn begin_again(&mut self, decisions: ApprovalDecisions) -> Result<(), LoopError> {
+    pub(crate) fn begin_again(
+        &mut self,
+        decisions: ApprovalDecisions,
+        ctx: &ToolContext,
+    ) -> Result<(), LoopError> {
         let pending = self.pending.as_ref().ok_or(ApprovalError::NothingPending)?;
         #[cfg(feature = "signed-approvals")]
         self.check_signatures(pending)?;
         approval::check(pending, &decisions, &self.tools)?;
         self.run.decisions = Some(decisions);
+        self.run.take_from(ctx, self.budget.as_ref());
         Ok(())
     }
 
@@ -291,23 +298,29 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let permits = others_run.and_then(|others_run| {
             let open = if others_run { results.open_calls() } else { Vec::new() };
-            if let (Some(decided), [_, ..]) = (&decided, &open[..]) {
-                return Ok(decided.permits(&calls, &rules, &mut results));
-            }
             if open.is_empty() {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), None));
             }
-            cancel::check(ctx)?;
-            limits::before_tools(&self.config, &self.run, open.len())?;
-            rules.of_answer(&calls, &open).map_err(|(index, error)| {
-                let error = LoopError::Tool(error);
-                results.fail(index, &error);
-                error
-            })
+            let permits = match &decided {
+                Some(decided) => decided.permits(&calls, &rules, &mut results),
+                None => {
+                    cancel::check(ctx)?;
+                    limits::before_tools(&self.config, &self.run, open.len())?;
+                    rules.of_answer(&calls, &open).map_err(|(index, error)| {
+                        let error = LoopError::Tool(error);
+                        results.fail(index, &error);
+                        error
+                    })?
+                }
+            };
+            let budget = self.run.budget.as_ref();
+            let reservation = budget.map(|budget| budget.reserve_tool_calls(open.len()));
+            Ok((permits, reservation.transpose()?))
         });
         let ran = match permits {
-            Ok(permits) if permits.is_empty() => Ok(()),
-            Ok(permits) => {
+            Ok((permits, _)) if permits.is_empty() => Ok(()),
+            Ok((permits, reservation)) => {
+                let started = StartedCalls::new(&mut self.run.tool_calls, reservation);
                 let batch = ToolBatch {
                     tools,
                     is_restricted: self.run.offered.is_some(),
@@ -315,11 +328,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                     durability: self.durability.as_ref(),
                     config: &self.config,
                     ctx,
+                    extensions: &self.run.extensions,
                     sink,
                     run_number: self.run.number,
                     permits: &permits,
                 };
-                batch.run(&mut results, &mut self.run.tool_calls).await
+                batch.run(&mut results, started.count).await
             }
             Err(error) => Err(error),
         };

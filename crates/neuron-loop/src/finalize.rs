@@ -18,7 +18,7 @@ pub enum OnLimit {
     /// limit it was.
     ///
     /// - The call is the only one beyond the limits, and counts. A run whose limit is zero makes none,
-    ///   and neither does one whose shared budget has no room for it.
+    ///   and neither does one whose [`Budget`](crate::Budget) has no room for it.
     /// - What the model is told is a system message at the end of the conversation, after the results
     ///   of the tools, so that what was sent before stays as it was. It stays in the conversation
     ///   together with the answer; without one it is taken back. A turn that the provider paused is

@@ -112,6 +112,7 @@ mod output_schema;
 mod output_text;
 mod typed;
 
+mod budget;
 mod cancel;
 mod hooks;
 mod limits;
@@ -124,6 +125,7 @@ mod stream;
 pub use agent::AgentLoop;
 #[cfg(feature = "signed-approvals")]
 pub use approval_key::ApprovalKey;
+pub use budget::{Budget, Reservation};
 pub use builder::AgentLoopBuilder;
 pub use cancel::CancelMode;
 pub use config::{LoopConfig, ToolErrorPolicy};

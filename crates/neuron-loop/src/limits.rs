@@ -40,7 +40,7 @@ fn tokens(limits: &UsageLimits, run: &RunState) -> Result<(), LoopError> {
     at_most("total token", run.usage.total_tokens(), limits.total_tokens_limit)
 }
 
-fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
+pub(crate) fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
     match limit {
         Some(limit) if count > limit => {
             Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))

@@ -18,45 +18,18 @@ use crate::wait::wait;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
-    /// Calls the model with the conversation and counts what that took. A stream that breaks is tried
-    /// again as often as the configuration says.
-    pub(crate) async fn call_model<S: Sink>(
-        &mut self,
-        ctx: &ToolContext,
-        sink: &S,
-    ) -> Result<CompletionResponse, LoopError> {
-        let mut attempt = 1;
-        let response = loop {
-            let mut broken = Broken::default();
-            match self.attempt(ctx, sink, &mut broken).await {
-                Ok(response) => break response,
-                Err(error) if broken.may_pass && attempt <= self.config.stream_retries => {
-                    attempt += 1;
-                    self.reset(error, attempt, ctx, sink).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        };
-        if S::DELTAS {
-            sink.emit(StreamEvent::MessageComplete(response.message.clone())).await;
-            sink.emit(StreamEvent::Usage(response.usage.clone())).await;
-        }
-        self.hooks().ask(HookEvent::PostLlmCall { response: &response }).await?;
-        Ok(response)
-    }
-
     /// Makes one call: one request for the limits, and one `PreLlmCall` for the hooks, which has its
     /// end here unless the call is answered.
-    async fn attempt<S: Sink>(
+    pub(crate) async fn attempt<S: Sink>(
         &mut self,
         ctx: &ToolContext,
         sink: &S,
         broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
         let before = HookEvent::PreLlmCall { request: &self.request };
-        let asked = self.hooks().ask(before).await;
+        let asked = self.hooks().ask(before).await.and_then(|_| cancel::check(ctx));
         let answered = match asked {
-            Ok(_) => {
+            Ok(()) => {
                 self.run.requests = self.run.requests.saturating_add(1);
                 self.ask_in_scope(ctx, sink, broken).await
             }
@@ -85,7 +58,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// # Errors
     ///
     /// What forbids another call; the error itself if the provider asks for too long a wait.
-    async fn reset<S: Sink>(
+    pub(crate) async fn reset<S: Sink>(
         &self,
         error: LoopError,
         attempt: usize,
@@ -108,6 +81,19 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             Ok(())
         })
         .await
+    }
+
+    /// Tells the reader and the hooks of an answer.
+    pub(crate) async fn tell_of_answer<S: Sink>(
+        &self,
+        response: &CompletionResponse,
+        sink: &S,
+    ) -> Result<(), LoopError> {
+        if S::DELTAS {
+            sink.emit(StreamEvent::MessageComplete(response.message.clone())).await;
+            sink.emit(StreamEvent::Usage(response.usage.clone())).await;
+        }
+        self.hooks().ask(HookEvent::PostLlmCall { response }).await.map(drop)
     }
 
     async fn ask_in_scope<S: Sink>(
@@ -191,11 +177,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 
 /// What is known of a call whose stream broke.
 #[derive(Debug, Default)]
-struct Broken {
+pub(crate) struct Broken {
     /// The tokens that it took, as far as the provider told.
     usage: TokenUsage,
     /// Whether the same call may succeed.
-    may_pass: bool,
+    pub(crate) may_pass: bool,
 }
 
 impl Broken {

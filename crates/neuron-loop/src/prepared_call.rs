@@ -5,12 +5,18 @@ use std::mem::swap;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionResponse, ContextStrategy, DurableContext, LoopError, Message, Provider,
-    SystemPrompt, ToolChoice, ToolContext, ToolDefinition,
+    ProviderError, SystemPrompt, TokenUsage, ToolChoice, ToolContext, ToolDefinition,
 };
 
+use crate::budget::{Amount, Reservation};
+use crate::compaction::KnownSize;
+use crate::model_call::Broken;
 use crate::prepare_turn::TurnSetup;
 use crate::sink::Sink;
 use crate::{AgentLoop, RequestSettings};
+
+/// The tokens that a run's first answer is estimated at.
+const FIRST_ANSWER: usize = 1_000;
 
 /// One call of the model. Dropping it undoes what was changed for it, so that after an answer, an
 /// error, a cancellation, a dropped future or a panic the request is as before.
@@ -20,6 +26,10 @@ pub(crate) struct PreparedCall<'a, P, C, D> {
     exchanged: Option<Exchanged>,
     /// Where the notice stands in the conversation, which is taken back if there is no answer.
     notice: Option<usize>,
+    /// What is reserved of the budget for it, and what the run had used before.
+    reserved: Option<(Reservation, (usize, Amount))>,
+    /// Whether the provider refused the call: then it took no tokens.
+    is_refused: bool,
 }
 
 struct Exchanged {
@@ -63,7 +73,7 @@ impl<'a, P, C, D> PreparedCall<'a, P, C, D> {
     fn unchanged(agent: &'a mut AgentLoop<P, C, D>) -> Self {
         agent.refresh_request();
         agent.run.offered = None;
-        Self { agent, exchanged: None, notice: None }
+        Self { agent, exchanged: None, notice: None, reserved: None, is_refused: false }
     }
 
     fn change(&mut self, changes: Exchanged) {
@@ -86,21 +96,73 @@ impl<'a, P, C, D> PreparedCall<'a, P, C, D> {
 }
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'_, P, C, D> {
-    /// Makes the call.
+    /// Makes the call, if there is room for it in the budget. A stream that breaks is tried again as
+    /// often as the configuration says.
     pub(crate) async fn make<S: Sink>(
         mut self,
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
-        let response = self.agent.call_model(ctx, sink).await?;
+        let mut attempt = 1;
+        let response = loop {
+            self.reserve()?;
+            let mut broken = Broken::default();
+            match self.agent.attempt(ctx, sink, &mut broken).await {
+                Ok(response) => break response,
+                Err(error) => {
+                    self.is_refused = is_refusal(&error);
+                    self.settle();
+                    if !broken.may_pass || attempt > self.agent.config.stream_retries {
+                        return Err(error);
+                    }
+                    attempt += 1;
+                    self.agent.reset(error, attempt, ctx, sink).await?;
+                }
+            }
+        };
+        self.agent.tell_of_answer(&response, sink).await?;
         // The answer follows it.
         self.notice = None;
         Ok(response)
+    }
+
+    fn reserve(&mut self) -> Result<(), LoopError> {
+        let Some(budget) = &self.agent.run.budget else {
+            return Ok(());
+        };
+        let (input_tokens, output_tokens) = self.agent.estimated_call();
+        let before = self.agent.spent();
+        match budget.reserve(input_tokens, output_tokens) {
+            Ok(reservation) => self.reserved = Some((reservation, before)),
+            Err(error) => {
+                // The turn was announced: should the run land softly, that is not done again.
+                self.agent.run.turn_open = true;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P, C, D> PreparedCall<'_, P, C, D> {
+    /// Exchanges what was reserved for what the call took, as far as that is known.
+    fn settle(&mut self) {
+        let Some((mut reservation, (turns, before))) = self.reserved.take() else {
+            return;
+        };
+        let (turns_now, now) = self.agent.spent();
+        let spent = now.minus(before);
+        let is_known = turns_now > turns || self.is_refused || spent.requests == 0;
+        reservation.close(match is_known {
+            true => spent,
+            false => Amount { requests: spent.requests, ..reservation.amount() },
+        });
     }
 }
 
 impl<P, C, D> Drop for PreparedCall<'_, P, C, D> {
     fn drop(&mut self) {
+        self.settle();
         self.exchange();
         if let Some(index) = self.notice {
             self.agent.request.messages.truncate(index);
@@ -108,7 +170,27 @@ impl<P, C, D> Drop for PreparedCall<'_, P, C, D> {
     }
 }
 
+impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
+    /// What the next call takes, as well as that is known: the tokens of the prompt and the answer.
+    fn estimated_call(&self) -> (usize, usize) {
+        let prompt = match self.context.counts_tokens() {
+            true => self.current_tokens(),
+            false => self.size.map(KnownSize::tokens).unwrap_or_default(),
+        };
+        let most = self.request.max_tokens.unwrap_or(usize::MAX);
+        let answer = self.run.usage.output_tokens.checked_div(self.run.turns);
+        (prompt, answer.unwrap_or(FIRST_ANSWER).min(most))
+    }
+}
+
 impl<P, C, D> AgentLoop<P, C, D> {
+    /// The answered calls of the run, and what it has taken of a budget for calls of the model.
+    fn spent(&self) -> (usize, Amount) {
+        let TokenUsage { input_tokens, output_tokens, .. } = self.run.usage;
+        let requests = self.run.requests;
+        (self.run.turns, Amount { input_tokens, output_tokens, requests, tool_calls: 0 })
+    }
+
     fn asked_to_change(&self) -> Exchanged {
         let (settings, prompt) = (self.config.request.clone(), self.config.system_prompt.clone());
         let mut turn = TurnSetup::new(self.view(), settings, prompt, &self.request.tools);
@@ -132,4 +214,21 @@ impl<P, C, D> AgentLoop<P, C, D> {
         }
         Some(offered)
     }
+}
+
+/// Whether the provider refused a call, so that it took no tokens.
+fn is_refusal(error: &LoopError) -> bool {
+    use ProviderError as E;
+    matches!(
+        error,
+        LoopError::Provider(
+            E::RateLimit { .. }
+                | E::ModelLoading(_)
+                | E::ServiceUnavailable(_)
+                | E::Authentication(_)
+                | E::InvalidRequest(_)
+                | E::ModelNotFound(_)
+                | E::InsufficientResources(_)
+        )
+    )
 }

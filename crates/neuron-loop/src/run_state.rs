@@ -3,12 +3,14 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use neuron_tool::ToolRegistry;
-use neuron_types::{ApprovalDecisions, DurableContext, StopReason, TokenUsage, ToolContext};
+use neuron_types::{
+    ApprovalDecisions, DurableContext, Extensions, ResumedApproval, StopReason, TokenUsage,
+    ToolContext,
+};
 
+use crate::Budget;
 use crate::failing_turns::FailingTurns;
-
 use crate::finalize::Limit;
-
 use crate::output::Output;
 
 /// What one run has used so far, and where it stands. Fresh for every run; readable after it.
@@ -30,6 +32,10 @@ pub(crate) struct RunState {
     pub(crate) failing: FailingTurns,
     /// What was decided on the calls that wait, until they run.
     pub(crate) decisions: Option<ApprovalDecisions>,
+    /// What it shares with other runs.
+    pub(crate) budget: Option<Budget>,
+    /// What its tools find in their context.
+    pub(crate) extensions: Extensions,
     /// The tools that the model was offered for its last answer, if these were not all.
     pub(crate) offered: Option<ToolRegistry>,
     /// Why the model stopped, when a stop condition ends the run with its last answer.
@@ -65,8 +71,27 @@ impl RunState {
         number: usize,
         ctx: &ToolContext,
         durability: Option<&impl DurableContext>,
+        own_budget: Option<&Budget>,
     ) -> Self {
-        Self { id: run_id(ctx, durability), number, ..Self::default() }
+        let mut run = Self { id: run_id(ctx, durability), number, ..Self::default() };
+        run.take_from(ctx, own_budget);
+        run
+    }
+
+    /// Takes from the context what the run shares with others, and what its tools are to find.
+    pub(crate) fn take_from(&mut self, ctx: &ToolContext, own_budget: Option<&Budget>) {
+        let mut extensions = ctx.extensions.clone();
+        // It is for the agent that finds it, and not for those within its calls.
+        extensions.remove::<ResumedApproval>();
+        let found = ctx.extensions.get::<Budget>();
+        let budget = match (own_budget, found) {
+            (Some(own), Some(found)) => Some(own.together_with(found)),
+            (own, found) => own.or(found).cloned(),
+        };
+        if let (Some(_), Some(budget)) = (own_budget, &budget) {
+            extensions.insert(budget.clone());
+        }
+        (self.budget, self.extensions) = (budget, extensions);
     }
 }
 

@@ -7,8 +7,8 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, HookEvent, LoopError, PendingCall, StreamEvent, ToolCall, ToolContext,
-    ToolError, ToolOutput,
+    DurableContext, Extensions, HookEvent, LoopError, PendingCall, StreamEvent, ToolCall,
+    ToolContext, ToolError, ToolOutput,
 };
 
 use crate::LoopConfig;
@@ -29,6 +29,8 @@ pub(crate) struct ToolBatch<'a, D, S> {
     pub(crate) durability: Option<&'a D>,
     pub(crate) config: &'a LoopConfig,
     pub(crate) ctx: &'a ToolContext,
+    /// What the tools find in their context.
+    pub(crate) extensions: &'a Extensions,
     pub(crate) sink: &'a S,
     /// Which of the agent's runs this is.
     pub(crate) run_number: usize,

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, DurableError, LoopError, OperationKind, Outcome, ResumedApproval, ToolCall,
-    ToolContext, ToolError, ToolInvocation, ToolOutput,
+    DurableContext, DurableError, LoopError, OperationKind, Outcome, ToolCall, ToolContext,
+    ToolError, ToolInvocation, ToolOutput,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -134,9 +134,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         // given the same run id. Writing to a string cannot fail.
         write!(idempotency_key, "{run_id}/{}/{turn}/{index}/{}", self.run_number, call.id).ok();
         let outer = self.ctx;
-        let mut extensions = outer.extensions.clone();
-        // It is for one call alone, and not for those of the agent that found it.
-        extensions.remove::<ResumedApproval>();
+        let mut extensions = self.extensions.clone();
         if let Some(Permit::Resume(resumed)) = self.permits.get(index) {
             extensions.insert(resumed.clone());
         }

@@ -154,7 +154,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         decisions: ApprovalDecisions,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + WasmCompatSend {
-        let begun = self.begin_again(decisions);
+        let begun = self.begin_again(decisions, ctx);
         let run = TypedRun::new(self);
         async move {
             begun?;

@@ -1,6 +1,7 @@
 //! The loop's behaviour, path by path. One binary, so that it links once.
 
 mod approval;
+mod budget;
 mod cancel_after_turn;
 mod cancellation;
 mod compaction;

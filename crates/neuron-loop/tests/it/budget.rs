@@ -1,0 +1,549 @@
+//! Budgets that several agents share: what is reserved, what is settled, and what is given back.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, Budget, LoopError, OnLimit, Reservation};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::{ToolRegistry, tool_middleware_fn};
+use neuron_types::{
+    ContextError, ContextStrategy, HookAction, Message, ProviderError, TokenUsage, ToolContext,
+    ToolError, ToolOutput, UsageLimits,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::support::*;
+use crate::waiting::*;
+
+fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens, ..Default::default() }
+}
+
+fn limits() -> UsageLimits {
+    UsageLimits::default()
+}
+
+fn context(budget: &Budget) -> ToolContext {
+    let mut ctx = ToolContext::default();
+    ctx.extensions.insert(budget.clone());
+    ctx
+}
+
+/// Tokens, requests and tool calls used, and tokens reserved.
+fn state(budget: &Budget) -> (usize, usize, usize, usize) {
+    let tokens = budget.usage().total_tokens();
+    (tokens, budget.requests(), budget.tool_calls(), budget.reserved_tokens())
+}
+
+#[test]
+fn a_reservation_is_settled_released_or_given_back() {
+    let budget = Budget::new(limits().with_request_limit(9));
+    budget.reserve(100, 10).unwrap().settle(&usage(70, 7));
+    assert_eq!(state(&budget), (77, 1, 0, 0));
+    drop(budget.reserve(100, 10).unwrap());
+    assert_eq!(state(&budget), (77, 1, 0, 0), "nothing was asked");
+    let held = budget.reserve(100, 10).unwrap();
+    assert_eq!(state(&budget), (77, 1, 0, 110));
+    held.release();
+    assert_eq!(state(&budget), (77, 1, 0, 0));
+    let mut refused = budget.reserve(100, 10).unwrap();
+    refused.start();
+    refused.release();
+    assert_eq!(state(&budget), (77, 2, 0, 0), "the request was made");
+    let mut lost = budget.reserve(100, 10).unwrap();
+    lost.start();
+    drop(lost);
+    assert_eq!(state(&budget), (187, 3, 0, 0), "nobody knows what it took");
+    budget.charge(&usage(1, 2));
+    assert_eq!(state(&budget), (190, 3, 0, 0));
+    assert_eq!(budget.usage(), usage(171, 19));
+}
+
+#[test]
+fn every_limit_refuses_what_does_not_fit_and_allows_what_does() {
+    for (limits, text) in [
+        (limits().with_request_limit(1), "request limit exceeded: 2 > 1"),
+        (limits().with_input_tokens_limit(150), "input token limit exceeded: 200 > 150"),
+        (limits().with_output_tokens_limit(15), "output token limit exceeded: 20 > 15"),
+        (limits().with_total_tokens_limit(219), "total token limit exceeded: 220 > 219"),
+    ] {
+        let budget = Budget::new(limits.clone());
+        assert_eq!(budget.limits(), limits);
+        let _held = budget.reserve(100, 10).unwrap();
+        let refused = budget.clone().reserve(100, 10).unwrap_err();
+        assert_eq!(refused.to_string(), format!("usage limit exceeded: budget: {text}"));
+        assert_eq!(budget.reserved_tokens(), 110, "nothing of it was reserved");
+    }
+    let budget = Budget::new(limits().with_total_tokens_limit(220).with_request_limit(2));
+    let _both = (budget.reserve(100, 10).unwrap(), budget.reserve(100, 10).unwrap());
+    let saturated = Budget::new(limits().with_total_tokens_limit(usize::MAX - 1));
+    saturated.charge(&usage(usize::MAX, usize::MAX));
+    saturated.charge(&usage(usize::MAX, usize::MAX));
+    assert!(saturated.reserve(usize::MAX, 1).is_err());
+}
+
+#[test]
+fn a_part_takes_of_the_whole_and_a_refusal_of_either_takes_nothing() {
+    let whole = Budget::new(limits().with_total_tokens_limit(300));
+    let part = whole.part(limits().with_request_limit(2));
+    part.reserve(100, 0).unwrap().settle(&usage(100, 0));
+    assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (100, 1, 0, 0)));
+    whole.reserve(150, 0).unwrap().settle(&usage(150, 0));
+    assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (250, 2, 0, 0)));
+    // The whole refuses, and the part has taken nothing; then the other way round.
+    assert!(part.reserve(100, 0).unwrap_err().to_string().contains("total token"));
+    assert_eq!((state(&part), state(&whole)), ((100, 1, 0, 0), (250, 2, 0, 0)));
+    part.reserve(1, 0).unwrap().settle(&usage(1, 0));
+    assert!(part.reserve(1, 0).unwrap_err().to_string().contains("request"));
+    assert_eq!((state(&part), state(&whole)), ((101, 2, 0, 0), (251, 3, 0, 0)));
+}
+
+/// What happens to a budget.
+#[derive(Debug, Clone)]
+enum Deed {
+    /// Reserves, of a part or of the whole.
+    Reserve {
+        part: bool,
+        input: usize,
+        output: usize,
+    },
+    /// Ends one of the open reservations; the start says whether the call was made.
+    End {
+        which: usize,
+        starts: bool,
+        how: End,
+    },
+    Charge(usize),
+}
+
+#[derive(Debug, Clone)]
+enum End {
+    /// With so many tokens more or fewer than estimated.
+    Settle(isize, isize),
+    Release,
+    Drop,
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+    let end = prop_oneof![
+        (-60_isize..60, -60_isize..60).prop_map(|(input, output)| End::Settle(input, output)),
+        Just(End::Release),
+        Just(End::Drop),
+    ];
+    let deed = prop_oneof![
+        4 => (any::<bool>(), 0_usize..200, 0_usize..50)
+            .prop_map(|(part, input, output)| Deed::Reserve { part, input, output }),
+        4 => (0_usize..8, any::<bool>(), end)
+            .prop_map(|(which, starts, how)| Deed::End { which, starts, how }),
+        1 => (0_usize..20).prop_map(Deed::Charge),
+    ];
+    prop::collection::vec(deed, 0..60)
+}
+
+proptest! {
+    /// It is never exceeded by more than estimates were too low, and nothing is lost.
+    #[test]
+    fn what_is_used_is_what_was_spent_and_the_limit_holds_but_for_errors_of_estimates(
+        deeds in deeds(),
+        limit in 0_usize..1_500,
+        requests in 0_usize..20,
+    ) {
+        let whole =
+            Budget::new(limits().with_total_tokens_limit(limit).with_request_limit(requests));
+        let part = whole.part(limits().with_input_tokens_limit(limit / 2));
+        let mut open: Vec<(Reservation, usize, usize)> = Vec::new();
+        // What must have been used, and by how much it may exceed the limit.
+        let (mut spent, mut made, mut excess) = (0_usize, 0_usize, 0_usize);
+        for deed in deeds {
+            let before = (state(&whole), state(&part));
+            match deed {
+                Deed::Reserve { part: of_part, input, output } => {
+                    let reserved: usize = open.iter().map(|(_, input, output)| input + output).sum();
+                    match if of_part { &part } else { &whole }.reserve(input, output) {
+                        Ok(reservation) => {
+                            prop_assert!(spent + reserved + input + output <= limit);
+                            prop_assert!(made + open.len() < requests);
+                            open.push((reservation, input, output));
+                        }
+                        Err(error) => {
+                            prop_assert!(matches!(error, LoopError::UsageLimitExceeded(_)));
+                            prop_assert_eq!((state(&whole), state(&part)), before);
+                        }
+                    }
+                }
+                Deed::End { which, starts, how } if !open.is_empty() => {
+                    let (mut reservation, input, output) = open.swap_remove(which % open.len());
+                    if starts {
+                        reservation.start();
+                    }
+                    match how {
+                        End::Settle(more_input, more_output) => {
+                            let used = usage(
+                                input.saturating_add_signed(more_input),
+                                output.saturating_add_signed(more_output),
+                            );
+                            reservation.settle(&used);
+                            spent += used.total_tokens();
+                            made += 1;
+                            excess += used.total_tokens().saturating_sub(input + output);
+                        }
+                        End::Release => {
+                            reservation.release();
+                            made += usize::from(starts);
+                        }
+                        End::Drop => {
+                            drop(reservation);
+                            made += usize::from(starts);
+                            spent += if starts { input + output } else { 0 };
+                        }
+                    }
+                }
+                Deed::End { .. } => {}
+                Deed::Charge(tokens) => {
+                    part.charge(&usage(tokens, 0));
+                    spent += tokens;
+                    excess += tokens;
+                }
+            }
+            let reserved: usize = open.iter().map(|(_, input, output)| input + output).sum();
+            prop_assert_eq!(state(&whole), (spent, made, 0, reserved));
+            prop_assert!(spent + reserved <= limit + excess);
+            prop_assert!(made + open.len() <= requests);
+        }
+        open.clear();
+        prop_assert_eq!((whole.reserved_tokens(), part.reserved_tokens()), (0, 0));
+    }
+
+    /// One call after another: the limit is exceeded by the error of one estimate at the most.
+    #[test]
+    fn calls_one_after_another_exceed_it_by_the_error_of_one_estimate(
+        calls in prop::collection::vec((0_usize..200, -100_isize..100), 0..40),
+        limit in 0_usize..2_000,
+    ) {
+        let budget = Budget::new(limits().with_total_tokens_limit(limit));
+        let mut worst = 0;
+        for (estimate, error) in calls {
+            let Ok(reservation) = budget.reserve(estimate, 0) else { continue };
+            let used = estimate.saturating_add_signed(error);
+            reservation.settle(&usage(used, 0));
+            worst = worst.max(used.saturating_sub(estimate));
+            prop_assert!(budget.usage().total_tokens() <= limit + worst);
+        }
+    }
+}
+
+#[test]
+fn threads_that_take_at_the_same_time_do_not_pass_the_limit_together() {
+    let budget = Budget::new(limits().with_total_tokens_limit(1_000).with_request_limit(95));
+    let granted: usize = std::thread::scope(|scope| {
+        let take = || {
+            let calls = (0..100).filter(|_| match budget.reserve(9, 1) {
+                Ok(reservation) => {
+                    std::thread::yield_now();
+                    reservation.settle(&usage(9, 1));
+                    true
+                }
+                Err(_) => false,
+            });
+            calls.count()
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(take)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!((granted, state(&budget)), (95, (950, 95, 0, 0)));
+}
+
+#[tokio::test]
+async fn many_agents_at_once_share_requests_tool_calls_and_tokens() {
+    for (limits, most) in [
+        (limits().with_request_limit(30), 30),
+        (limits().with_tool_calls_limit(12), usize::MAX),
+        (limits().with_total_tokens_limit(9_000), usize::MAX),
+    ] {
+        for way in WAYS {
+            let budget = Budget::new(limits.clone());
+            let agents = (0..40).map(|_| {
+                let budget = budget.clone();
+                async move {
+                    let act = || calls([json!({"delay": 10}), json!({})]).usage(usage(90, 10));
+                    let last = Reply::text("done").usage(usage(90, 10));
+                    let replies =
+                        [act(), act(), last].map(|reply| reply.delay(Duration::from_millis(5)));
+                    let setup = setup(replies);
+                    let mut agent = setup.builder.budget(budget).max_tokens(100).build();
+                    let ended = run(way, &mut agent, &ToolContext::default()).await;
+                    check_valid(agent.messages());
+                    (setup.provider.calls(), setup.log.count("start"), agent.usage().clone(), ended)
+                }
+            });
+            tokio::time::pause();
+            let all = futures_util::future::join_all(agents).await;
+            tokio::time::resume();
+            let made: usize = all.iter().map(|(calls, ..)| calls).sum();
+            let started: usize = all.iter().map(|(_, started, ..)| started).sum();
+            let tokens: usize = all.iter().map(|(.., usage, _)| usage.total_tokens()).sum();
+            assert_eq!(state(&budget), (tokens, made, started, 0), "nothing is lost");
+            assert!(made <= most && all.iter().any(|(.., ended)| ended.is_err()));
+            if let Some(limit) = limits.tool_calls_limit {
+                assert_eq!(started, limit);
+            }
+            if let Some(limit) = limits.request_limit {
+                assert_eq!(made, limit);
+            }
+            if let Some(limit) = limits.total_tokens_limit {
+                assert!(tokens <= limit && tokens > limit / 2, "{tokens}");
+            }
+            for error in all.into_iter().filter_map(|(.., ended)| ended.err()) {
+                assert!(error.starts_with("usage limit exceeded: budget: "), "{error}");
+            }
+        }
+    }
+}
+
+/// A registry whose tool runs an agent with the context that it is given.
+fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
+    let mut tools = registry(&Log::default());
+    tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {
+        let mut builder =
+            AgentLoop::builder(inner.clone(), window()).tools(registry(&Log::default()));
+        if let Some(own) = &own {
+            builder = builder.budget(own.clone());
+        }
+        let mut agent = builder.build();
+        Box::pin(async move {
+            match agent.run_text("go", ctx).await {
+                Ok(result) => Ok(ToolOutput::text(result.response)),
+                Err(error) => Err(ToolError::ModelRetry(error.to_string())),
+            }
+        })
+    }));
+    tools
+}
+
+#[tokio::test]
+async fn an_agent_within_a_tool_finds_the_budget_by_itself() {
+    for way in WAYS {
+        for on_builder in [true, false] {
+            let budget = Budget::new(limits().with_request_limit(4));
+            let inner = ScriptedProvider::new([
+                calls([json!({})]).usage(usage(10, 1)),
+                Reply::text("inner").usage(usage(10, 1)),
+                Reply::text("never").usage(usage(10, 1)),
+            ]);
+            let setup = setup([
+                calls([json!({})]).usage(usage(10, 1)),
+                calls([json!({})]).usage(usage(10, 1)),
+                Reply::text("done").usage(usage(10, 1)),
+            ]);
+            let mut builder = setup.builder.tools(delegating(inner.clone(), None));
+            let mut ctx = ToolContext::default();
+            match on_builder {
+                true => builder = builder.budget(budget.clone()),
+                false => ctx = context(&budget),
+            }
+            let mut agent = builder.build();
+            assert_eq!(agent.budget().is_some(), on_builder);
+            let error = run(way, &mut agent, &ctx).await.unwrap_err();
+            let refused = "usage limit exceeded: budget: request limit exceeded: 5 > 4";
+            assert_eq!(error, refused);
+            assert_eq!((inner.calls(), setup.provider.calls()), (2, 2));
+            // One tool call each of the outer agent's two answers, and one of the inner agent's.
+            assert_eq!(state(&budget), (44, 4, 3, 0));
+            assert_eq!(last_results(agent.messages()), [format!("c0: !{refused}")]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_with_a_budget_of_its_own_within_another_keeps_to_both_and_counts_once() {
+    for is_part in [true, false] {
+        let outer = Budget::new(limits().with_request_limit(100));
+        let limit = limits().with_request_limit(1);
+        let own = if is_part { outer.part(limit) } else { Budget::new(limit) };
+        let inner = ScriptedProvider::new([calls([json!({})]), Reply::text("never")]);
+        let setup = setup([calls([json!({})]), Reply::text("done")]);
+        let tools = delegating(inner.clone(), Some(own.clone()));
+        let mut agent = setup.builder.tools(tools).budget(outer.clone()).build();
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!((own.requests(), outer.requests()), (1, 3), "part: {is_part}");
+        assert!(
+            last_results(agent.messages())[0].contains("budget: request limit exceeded: 2 > 1")
+        );
+    }
+    // The same one, given and found.
+    let budget = Budget::new(limits());
+    let setup = setup([Reply::text("hi").usage(usage(10, 1))]);
+    let mut agent = setup.builder.budget(budget.clone()).build();
+    agent.run_text("go", &context(&budget)).await.unwrap();
+    assert_eq!(state(&budget), (11, 1, 0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_fails_gives_back_what_is_known_not_to_be_spent() {
+    let provider = |error: ProviderError| Reply::error(error);
+    for (reply, requests, is_spent) in [
+        (provider(ProviderError::RateLimit { retry_after: None }), 1, false),
+        (provider(ProviderError::InvalidRequest("no".into())), 1, false),
+        (provider(ProviderError::Timeout(Duration::from_secs(1))), 1, true),
+        (provider(ProviderError::Network("reset".into())), 1, true),
+        (provider(ProviderError::StreamError("cut".into())), 1, true),
+        (Reply::hang(), 1, true),
+        (Reply::text("half").hang_after(1), 1, true),
+    ] {
+        for way in WAYS {
+            for cancels in [false, true] {
+                let budget = Budget::new(limits().with_total_tokens_limit(5_000));
+                let setup = setup([reply.clone()]);
+                let mut agent = setup.builder.budget(budget.clone()).max_tokens(500).build();
+                let ctx = ToolContext::default();
+                let second = Duration::from_secs(1);
+                let token = ctx.cancellation_token.clone();
+                let whole = tokio::time::timeout(second * 2, run(way, &mut agent, &ctx));
+                let (ended, ()) = tokio::join!(whole, async {
+                    tokio::time::sleep(second).await;
+                    if cancels {
+                        token.cancel();
+                    }
+                });
+                assert!(!matches!(ended, Ok(Ok(_))));
+                let (tokens, made, _, reserved) = state(&budget);
+                assert_eq!((made, reserved), (requests, 0), "{reply:?}");
+                // The estimate: 500 for the answer, and some for the prompt.
+                assert_eq!(tokens > 500, is_spent, "{reply:?} {way:?}: {tokens}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_was_never_sent_costs_nothing_and_what_was_answered_costs_what_it_took() {
+    for (event, made, tokens) in [("PreLlm", 0, 0), ("PostLlm", 1, 110)] {
+        for way in WAYS {
+            let budget = Budget::new(limits());
+            let setup = setup([Reply::text("hi").usage(usage(100, 10))]);
+            let terminate = HookAction::Terminate { reason: "no".into() };
+            let mut agent = setup
+                .builder
+                .budget(budget.clone())
+                .hook(Recorder::answering(event, terminate))
+                .build();
+            run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+            assert_eq!(state(&budget), (tokens, made, 0, 0));
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_tool_of_a_batch_for_which_there_is_no_room_runs() {
+    for way in WAYS {
+        let budget = Budget::new(limits().with_tool_calls_limit(3));
+        let two = || calls([json!({}), json!({})]);
+        let setup = setup([two(), two(), Reply::text("landed")]);
+        let mut agent = setup.builder.budget(budget.clone()).on_limit(OnLimit::Finalize).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.response.as_str(), setup.log.count("start")), ("landed", 2));
+        let limit = "usage limit exceeded: budget: tool call limit exceeded: 4 > 3";
+        assert_eq!(result.limit_reached.as_deref(), Some(limit));
+        assert_eq!((budget.tool_calls(), budget.reserved_tokens()), (2, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_run_for_which_there_is_no_room_does_not_land_softly_beyond_the_budget() {
+    for way in WAYS {
+        let budget = Budget::new(limits().with_request_limit(1));
+        let setup = setup([calls([json!({})]), Reply::text("never")]);
+        let hook = Recorder::default();
+        let mut agent = setup
+            .builder
+            .budget(budget.clone())
+            .on_limit(OnLimit::Finalize)
+            .hook(hook.clone())
+            .build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "usage limit exceeded: budget: request limit exceeded: 2 > 1");
+        assert_eq!((setup.provider.calls(), agent.messages().len()), (1, 3));
+        assert_eq!(hook.log.count("Turn 1"), 1);
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn what_a_compaction_takes_counts() {
+    struct Costly;
+    impl ContextStrategy for Costly {
+        fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+            messages.len() > 2
+        }
+        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            Ok(messages[..1].to_vec())
+        }
+        fn token_estimate(&self, messages: &[Message]) -> usize {
+            messages.len()
+        }
+        async fn compact_with_usage(
+            &self,
+            messages: Vec<Message>,
+        ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+            Ok((self.compact(messages).await?, usage(700, 7)))
+        }
+    }
+    let budget = Budget::new(limits());
+    let replies =
+        [calls([json!({})]).usage(usage(100, 10)), Reply::text("done").usage(usage(50, 5))];
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Costly)
+        .tools(registry(&Log::default()))
+        .budget(budget.clone())
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.usage.total_tokens(), 872);
+    assert_eq!(state(&budget), (872, 2, 1, 0));
+}
+
+/// With everything waiting, so that the run can be left between any two things that it does.
+#[test]
+fn left_at_any_point_a_run_keeps_nothing_reserved_and_counts_the_tools_that_it_started() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            for cancels in [false, true] {
+                for polls in 0.. {
+                    let budget = Budget::new(limits());
+                    let tool = Waiting::default();
+                    let mut tools = ToolRegistry::new();
+                    tools.register_dyn(Arc::new(tool.clone()));
+                    let mut agent =
+                        AgentLoop::builder(Strict::new(replies(false)), SlowWindow::new())
+                            .tools(tools)
+                            .parallel_tool_execution(parallel)
+                            .budget(budget.clone())
+                            .hook(SlowRecorder { events: Recorder::default(), deed: None })
+                            .build();
+                    let ctx = ToolContext::default();
+                    let ended = {
+                        let mut run = pin!(run(way, &mut agent, &ctx));
+                        let ended = poll_times(run.as_mut(), polls).is_some();
+                        if !ended && cancels {
+                            ctx.cancellation_token.cancel();
+                            assert!(poll_times(run, 500).is_some(), "it ends soon");
+                        }
+                        ended
+                    };
+                    let (tokens, _, started, reserved) = state(&budget);
+                    let at = format!("{way:?}, parallel: {parallel}, left after {polls} polls");
+                    assert_eq!(reserved, 0, "{at}");
+                    // A call may have been started and not polled yet.
+                    assert!(started >= tool.keys.lines().len(), "{at}");
+                    assert!(tokens >= agent.usage().total_tokens(), "{at}");
+                    if ended {
+                        assert_eq!(tokens, agent.usage().total_tokens());
+                        assert_eq!(started, tool.keys.lines().len());
+                        assert!(polls > 20, "there was something to leave");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
