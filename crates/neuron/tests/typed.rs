@@ -1,0 +1,128 @@
+//! Typed runs over HTTP: every vendor's server takes what each mode sends, and the value comes back.
+
+#![cfg(all(feature = "anthropic", feature = "openai", feature = "ollama"))]
+
+use neuron::agent::OutputMode;
+use neuron::anthropic::Anthropic;
+use neuron::ollama::Ollama;
+use neuron::openai::OpenAi;
+use neuron::prelude::*;
+use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply};
+use serde_json::{Value, json};
+
+/// An order
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Order {
+    /// Who ordered
+    customer: String,
+    items: Vec<Item>,
+    note: Option<String>,
+    #[serde(default)]
+    urgent: bool,
+    payment: Option<Payment>,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Item {
+    /// At least one
+    count: u32,
+    price: f64,
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+enum Payment {
+    Cash,
+    Card { number: String },
+}
+
+fn output() -> Value {
+    json!({
+        "customer": "Ada",
+        "items": [{ "count": 2, "price": 1.5 }],
+        "note": null,
+        "urgent": true,
+        "payment": { "Card": { "number": "4" } },
+    })
+}
+
+fn order() -> Order {
+    Order {
+        customer: "Ada".into(),
+        items: vec![Item { count: 2, price: 1.5 }],
+        note: None,
+        urgent: true,
+        payment: Some(Payment::Card { number: "4".into() }),
+    }
+}
+
+/// First one that does not fit: also what goes back to the model must be taken.
+fn replies(mode: OutputMode) -> [Reply; 2] {
+    let wrong = json!({ "customer": "Ada" });
+    [("c1", wrong), ("c2", output())].map(|(id, output)| match mode {
+        OutputMode::Tool => Reply::tool_call(id, "final_output", output),
+        _ => Reply::text(output.to_string()),
+    })
+}
+
+const MODES: [OutputMode; 3] = [OutputMode::Tool, OutputMode::Native, OutputMode::Prompt];
+
+async fn check(mode: OutputMode, provider: impl Provider) {
+    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(50, 100_000))
+        .system_prompt("You take orders.")
+        .output_mode(mode)
+        .build();
+    let ctx = ToolContext::default();
+    let typed = agent.run_typed::<Order>(Message::user("Two, for Ada."), &ctx).await;
+    let typed = typed.unwrap_or_else(|error| panic!("{mode:?}: {error}"));
+    assert_eq!(typed.value, order(), "{mode:?}");
+    assert_eq!(typed.result.turns, 2);
+}
+
+#[tokio::test]
+async fn anthropic_takes_every_mode() {
+    for mode in MODES {
+        let server = AnthropicServer::start(replies(mode)).await.unwrap();
+        check(mode, Anthropic::new(AnthropicServer::API_KEY).base_url(server.url())).await;
+        let body = server.requests().remove(0).json.unwrap();
+        let format = &body["output_config"]["format"];
+        match mode {
+            OutputMode::Native => assert_eq!(format["schema"]["additionalProperties"], false),
+            _ => assert!(format.is_null()),
+        }
+    }
+}
+
+/// With `strict`, the server refuses a schema with an object that is open or a field that is optional.
+#[tokio::test]
+async fn both_apis_of_openai_take_every_mode_and_enforce_the_format() {
+    for mode in MODES {
+        for responses_api in [false, true] {
+            let server = OpenAiServer::start(replies(mode)).await.unwrap();
+            let provider = OpenAi::new(OpenAiServer::API_KEY).base_url(server.url());
+            let provider = if responses_api { provider.responses_api() } else { provider };
+            check(mode, provider).await;
+            let body = server.requests().remove(0).json.unwrap();
+            let format = match responses_api {
+                true => &body["text"]["format"],
+                false => &body["response_format"]["json_schema"],
+            };
+            match mode {
+                OutputMode::Native => {
+                    assert_eq!(
+                        (&format["strict"], &format["name"]),
+                        (&json!(true), &json!("Order"))
+                    );
+                }
+                _ => assert!(format.is_null()),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn ollama_takes_every_mode() {
+    for mode in MODES {
+        let server = OllamaServer::start(replies(mode)).await.unwrap();
+        check(mode, Ollama::new().base_url(server.url())).await;
+    }
+}
