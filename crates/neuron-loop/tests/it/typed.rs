@@ -420,6 +420,32 @@ async fn beside_an_output_that_does_not_fit_the_other_calls_run() {
 }
 
 #[tokio::test]
+async fn an_output_that_is_no_json_leaves_the_other_calls_to_run() {
+    let broken = ToolCall::invalid_json_input("{");
+    let setup =
+        setup([gives_beside(&[broken], &[json!({"text": "a"})]), gives(OutputMode::Tool, right())]);
+    let mut agent = setup.builder.build();
+    let result = typed::<City>(&mut agent).await.unwrap().result;
+    let results = last_results(&result.messages[..3]);
+    assert!(results[0].starts_with("out0: !the arguments are not JSON: EOF"), "{results:?}");
+    assert_eq!((results[1].as_str(), setup.log.count("start")), ("c0: a", 1));
+}
+
+#[tokio::test]
+async fn only_outputs_that_do_not_fit_use_up_the_retries() {
+    let act = |act| gives_beside(&[], &[act]);
+    let setup = setup([
+        act(json!({"text": "a"})),
+        act(json!({"retry": "again"})),
+        gives_beside(&[right()], &[json!({"retry": "again"})]),
+        gives_beside(&[wrong()], &[json!({"retry": "again"})]),
+        gives(OutputMode::Tool, right()),
+    ]);
+    let mut agent = setup.builder.output_retries(1).build();
+    assert_eq!(typed::<City>(&mut agent).await.unwrap().result.turns, 5);
+}
+
+#[tokio::test]
 async fn of_several_outputs_the_first_that_fits_counts() {
     let rome = json!({"name": "Rome", "people": 1});
     for (end, third) in [
