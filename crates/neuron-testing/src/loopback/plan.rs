@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 /// What a server does with one request.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// How long nothing happens.
     pub(crate) delay: Duration,
+    /// Nothing happens until it is open.
+    pub(crate) gate: Option<watch::Receiver<bool>>,
     pub(crate) answer: Answer,
 }
 
@@ -54,7 +57,11 @@ impl Plan {
         Self { delay, ..self }
     }
 
+    pub(crate) fn behind(self, gate: watch::Receiver<bool>) -> Self {
+        Self { gate: Some(gate), ..self }
+    }
+
     fn now(answer: Answer) -> Self {
-        Self { delay: Duration::ZERO, answer }
+        Self { delay: Duration::ZERO, gate: None, answer }
     }
 }

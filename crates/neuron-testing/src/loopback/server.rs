@@ -133,6 +133,10 @@ async fn answer(
     let request = RecordedRequest::new(&head, &received.to_bytes());
     let mut in_flight = InFlight::new(Arc::clone(&record));
     let plan = record.requested(request, |request| handler(request));
+    if let Some(mut gate) = plan.gate {
+        // Fails when nobody is left to open it: the server is gone.
+        let _ = gate.wait_for(|is_open| *is_open).await;
+    }
     if !plan.delay.is_zero() {
         tokio::time::sleep(plan.delay).await;
     }

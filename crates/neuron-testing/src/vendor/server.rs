@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neuron_types::ProviderError;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use super::plan::{Asking, plan_refusal, plan_reply};
 use super::{Rules, Vendor};
@@ -164,13 +165,15 @@ pub struct VendorServerBuilder<V> {
     pub(crate) vendor: V,
     rules: Rules,
     wire: Wire,
+    /// How many requests the first answer waits for.
+    gather: usize,
 }
 
 impl<V: Vendor> VendorServerBuilder<V> {
     /// Sets up a server that plays this vendor.
     pub fn new(vendor: V) -> Self {
         let api_key = V::NEEDS_KEY.then(|| VendorServer::<V>::API_KEY.to_owned());
-        Self { vendor, rules: Rules { api_key, models: None }, wire: Wire::default() }
+        Self { vendor, rules: Rules { api_key, models: None }, wire: Wire::default(), gather: 0 }
     }
 
     /// Sets the only key that is accepted.
@@ -191,6 +194,29 @@ impl<V: Vendor> VendorServerBuilder<V> {
         self
     }
 
+    /// Holds every answer back until there were so many requests: then all of them are under way at
+    /// the same time. Default: none is held back.
+    ///
+    /// Requests that are refused count, and wait as well.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_testing::AnthropicServer;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// // Whoever asks one after another waits for ever.
+    /// let server = AnthropicServer::builder().gather(2).start(["one", "two"]).await?;
+    /// # drop(server);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn gather(mut self, requests: usize) -> Self {
+        self.gather = requests;
+        self
+    }
+
     /// Starts the server with this script.
     ///
     /// # Errors
@@ -200,16 +226,22 @@ impl<V: Vendor> VendorServerBuilder<V> {
         self,
         replies: impl IntoIterator<Item = impl Into<ServerReply>>,
     ) -> io::Result<VendorServer<V>> {
-        let Self { vendor, rules, wire } = self;
+        let Self { vendor, rules, wire, gather } = self;
         let vendor = Arc::new(vendor);
         let script = Arc::new(Queue::new(replies.into_iter().map(Into::into)));
         let desk = Desk { vendor: Arc::clone(&vendor), script: Arc::clone(&script), rules, wire };
         let count = AtomicUsize::new(1);
+        let gate = watch::Sender::new(false);
         let server = LoopbackServer::start(move |request| {
-            let request_id = format!("req_{}", count.fetch_add(1, Ordering::Relaxed));
-            desk.answer(request, &request_id).unwrap_or_else(|error| {
+            let number = count.fetch_add(1, Ordering::Relaxed);
+            let request_id = format!("req_{number}");
+            let plan = desk.answer(request, &request_id).unwrap_or_else(|error| {
                 plan_refusal(&*desk.vendor, &error, Vec::new(), &request_id, &Wire::default())
-            })
+            });
+            if number == gather {
+                gate.send_replace(true);
+            }
+            if number < gather { plan.behind(gate.subscribe()) } else { plan }
         })
         .await?;
         Ok(VendorServer { server, script, vendor })
@@ -228,6 +260,7 @@ impl<V> fmt::Debug for VendorServerBuilder<V> {
         f.debug_struct("VendorServerBuilder")
             .field("rules", &self.rules)
             .field("wire", &self.wire)
+            .field("gather", &self.gather)
             .finish_non_exhaustive()
     }
 }

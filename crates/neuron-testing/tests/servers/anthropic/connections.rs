@@ -46,6 +46,42 @@ async fn events_come_when_they_are_due() {
     assert!(begin.elapsed() >= 7 * delay);
 }
 
+#[tokio::test]
+async fn answers_are_held_back_until_enough_have_asked() {
+    let server = AnthropicServer::builder().gather(3).start(["1", "2", "3", "4"]).await.unwrap();
+    let request = ask(false);
+    let mut first_two =
+        Box::pin(futures_util::future::join(post(&server, &request), post(&server, &request)));
+    // Long enough for answers to come, if any did.
+    let mut polls_left = 1_000;
+    while polls_left > 0 {
+        tokio::select! {
+            biased;
+            _ = &mut first_two => panic!("the third has not asked"),
+            () = tokio::task::yield_now() => {}
+        }
+        polls_left -= usize::from(server.requests().len() == 2);
+    }
+    // A third that is refused counts.
+    let nothing = serde_json::json!({});
+    let refused = post(&server, &nothing);
+    let ((first, second), third) = futures_util::future::join(first_two, refused).await;
+    assert_eq!((first.status, second.status, third.status), (200, 200, 400));
+    assert_eq!(post(&server, &request).await.status, 200, "none is held back any more");
+    assert_eq!(server.remaining(), 1);
+}
+
+#[tokio::test]
+async fn a_client_may_leave_while_its_answer_is_held_back() {
+    let server = AnthropicServer::builder().gather(2).start(["1", "2"]).await.unwrap();
+    let mut client = Client::connect(&server.url()).await.unwrap();
+    client.send(MESSAGES, HEADERS, ask(false).to_string().as_bytes()).await.unwrap();
+    server.wait_for_requests(1).await;
+    drop(client);
+    server.wait_for_disconnect().await;
+    assert_eq!(post(&server, &ask(false)).await.status, 200);
+}
+
 async fn many_requests_at_once() {
     let count = 16;
     let server = start((0..count).map(|n| n.to_string())).await;
