@@ -16,6 +16,7 @@ use neuron_types::{
 use crate::ApprovalKey;
 use crate::approval;
 use crate::compaction::KnownSize;
+use crate::context_budget::ContextBudget;
 use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::run_state::RunState;
@@ -53,6 +54,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) total_usage: TokenUsage,
     /// How large the conversation was when that was last known.
     pub(crate) size: Option<KnownSize>,
+    /// What came of the compactions so far.
+    pub(crate) context_budget: ContextBudget,
     /// What is said to the model in the middle of a conversation.
     pub(crate) reminders: Reminders,
     /// What it shares with other agents.
@@ -103,6 +106,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             runs: 0,
             total_usage: TokenUsage::default(),
             size: None,
+            context_budget: ContextBudget::default(),
             reminders: Reminders::default(),
             budget: None,
             prepare: Vec::new(),
@@ -240,20 +244,6 @@ impl<P, C, D> AgentLoop<P, C, D> {
     pub(crate) fn request_changed(&mut self) {
         self.tools_changed = true;
         self.settings_changed = true;
-    }
-
-    /// Brings what is sent beside the conversation up to date.
-    pub(crate) fn refresh_request(&mut self) {
-        if std::mem::take(&mut self.tools_changed) {
-            self.request.tools = self.tools.definitions();
-            let output = self.run.output.as_ref().and_then(|output| output.tool.clone());
-            self.request.tools.extend(output);
-        }
-        if std::mem::take(&mut self.settings_changed) {
-            let system = Some(self.config.system_prompt.clone());
-            self.request.system = system.filter(|prompt| !prompt.is_empty());
-            self.config.request.clone().swap_with(&mut self.request);
-        }
     }
 
     /// Replaces the conversation, for an agent that continues an earlier one.

@@ -9,14 +9,6 @@ use crate::AgentLoop;
 use crate::cancel::or_cancelled;
 use crate::engine::Step;
 
-/// How often in a row a compaction may change nothing before the run gives up on it until the
-/// conversation has doubled: each may cost a call of a model.
-const MAX_FUTILE_COMPACTIONS: usize = 2;
-
-/// When a compaction could not reach the budget: the conversation grows by one part in so many
-/// before the next is tried, so that the history is not rewritten on every turn for nothing.
-const GROWTH_BEFORE_RETRY: usize = 8;
-
 /// The size of the conversation, with all that is sent beside it, at some point.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KnownSize {
@@ -38,9 +30,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if usage.input_tokens > 0 {
             let (tokens, messages) = (size_after(usage), self.request.messages.len());
             self.size = Some(KnownSize { tokens, messages });
-            if std::mem::take(&mut self.run.compacted_in_vain) {
-                self.run.compact_above = Some(grown(tokens));
-            }
+            self.context_budget.note_size(tokens);
         }
     }
 
@@ -56,6 +46,34 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         known.unwrap_or_else(|| self.context.estimate_request(&self.request))
     }
 
+    /// Brings what is sent beside the conversation up to date. What the provider reported of the size
+    /// was with what was sent before.
+    pub(crate) fn refresh_request(&mut self) {
+        let tools_changed = std::mem::take(&mut self.tools_changed);
+        let settings_changed = std::mem::take(&mut self.settings_changed);
+        if !tools_changed && !settings_changed {
+            return;
+        }
+        let old_estimate = self.size.map(|_| self.context.estimate_request(&self.request));
+        if tools_changed {
+            self.request.tools = self.tools.definitions();
+            let output = self.run.output.as_ref().and_then(|output| output.tool.clone());
+            self.request.tools.extend(output);
+        }
+        if settings_changed {
+            let system = Some(self.config.system_prompt.clone());
+            self.request.system = system.filter(|prompt| !prompt.is_empty());
+            self.config.request.clone().swap_with(&mut self.request);
+        }
+        if let (Some(size), Some(old_estimate)) = (&mut self.size, old_estimate) {
+            let new_estimate = self.context.estimate_request(&self.request);
+            size.tokens = size.tokens.saturating_add(new_estimate).saturating_sub(old_estimate);
+            if new_estimate != old_estimate {
+                self.context_budget.put_off_no_more();
+            }
+        }
+    }
+
     /// Compacts the history if the strategy wants that, and reports whether it became shorter.
     pub(crate) async fn compact_if_needed(
         &mut self,
@@ -64,25 +82,22 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         // They are part of what is estimated.
         self.refresh_request();
         let old_tokens = self.current_tokens();
-        if self.run.compact_above.is_some_and(|tokens| old_tokens <= tokens)
+        if self.context_budget.puts_off(old_tokens)
             || !self.context.should_compact_request(&self.request, old_tokens)
         {
             return Ok(None);
         }
         let (messages, new_tokens) = self.compact(ctx, old_tokens).await?;
         let Some(messages) = messages else {
-            self.run.futile_compactions += 1;
-            if self.run.futile_compactions >= MAX_FUTILE_COMPACTIONS {
-                self.run.futile_compactions = 0;
-                self.run.compact_above = Some(old_tokens.saturating_mul(2));
-                self.report_budget(old_tokens);
-            }
+            self.context_budget.unchanged(old_tokens);
             return Ok(None);
         };
-        self.run.futile_compactions = 0;
         self.size = Some(KnownSize { tokens: new_tokens, messages: messages.len() });
         self.request.messages = messages;
-        self.note_budget(new_tokens);
+        match self.context.should_compact_request(&self.request, new_tokens) {
+            true => self.context_budget.not_reached(new_tokens),
+            false => self.context_budget.reached(),
+        }
         self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
         Ok(Some(Step::Compacted { old_tokens, new_tokens }))
     }
@@ -127,29 +142,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
         Ok((progress.then_some(messages), new_tokens))
     }
-
-    /// After a compaction that could not reach the budget, waits for the conversation to grow before
-    /// the next.
-    fn note_budget(&mut self, new_tokens: usize) {
-        if self.context.should_compact_request(&self.request, new_tokens) {
-            self.run.compact_above = Some(grown(new_tokens));
-            self.run.compacted_in_vain = true;
-            self.report_budget(new_tokens);
-        } else {
-            self.run.compact_above = None;
-        }
-    }
-
-    /// Reports a budget that cannot be reached, once a run.
-    fn report_budget(&mut self, tokens: usize) {
-        if !std::mem::replace(&mut self.run.told_of_budget, true) {
-            tracing::warn!(
-                tokens,
-                "the context strategy cannot bring the conversation inside its budget; the run goes \
-                 on with it"
-            );
-        }
-    }
 }
 
 /// The size of a conversation after a call of the model, as the provider reported it. Where the call
@@ -161,11 +153,6 @@ fn size_after(usage: &TokenUsage) -> usize {
         Some(pass) => pass.input_tokens.saturating_add(pass.output_tokens),
         None => usage.total_tokens(),
     }
-}
-
-/// The size up to which no compaction is tried after one that could not reach the budget.
-fn grown(tokens: usize) -> usize {
-    tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }
 
 /// What `tokens` become when their estimate goes from `old` to `new`.

@@ -41,6 +41,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.runs += 1;
         self.pending = None;
         self.refresh_request();
+        self.context_budget.begin_run();
         self.add_message(message);
     }
 

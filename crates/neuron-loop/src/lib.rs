@@ -94,6 +94,7 @@ mod approval;
 #[cfg(feature = "signed-approvals")]
 mod approval_key;
 mod compaction;
+mod context_budget;
 mod engine;
 mod failing_turns;
 mod finalize;

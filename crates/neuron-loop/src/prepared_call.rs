@@ -39,7 +39,7 @@ struct Exchanged {
     tools: Option<Vec<ToolDefinition>>,
 }
 
-impl<'a, P, C, D> PreparedCall<'a, P, C, D> {
+impl<'a, P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'a, P, C, D> {
     /// Asks the callbacks what to change.
     pub(crate) fn new(agent: &'a mut AgentLoop<P, C, D>) -> Self {
         let mut call = Self::unchanged(agent);
@@ -80,18 +80,6 @@ impl<'a, P, C, D> PreparedCall<'a, P, C, D> {
         self.agent.run.offered = self.agent.offered(&changes);
         self.exchanged = Some(changes);
         self.exchange();
-    }
-
-    fn exchange(&mut self) {
-        let Some(Exchanged { settings, system, tools }) = &mut self.exchanged else {
-            return;
-        };
-        let request = &mut self.agent.request;
-        settings.swap_with(request);
-        swap(system, &mut request.system);
-        if let Some(tools) = tools {
-            swap(tools, &mut request.tools);
-        }
     }
 }
 
@@ -145,6 +133,18 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'_, P, C, 
 }
 
 impl<P, C, D> PreparedCall<'_, P, C, D> {
+    fn exchange(&mut self) {
+        let Some(Exchanged { settings, system, tools }) = &mut self.exchanged else {
+            return;
+        };
+        let request = &mut self.agent.request;
+        settings.swap_with(request);
+        swap(system, &mut request.system);
+        if let Some(tools) = tools {
+            swap(tools, &mut request.tools);
+        }
+    }
+
     /// Exchanges what was reserved for what the call took, as far as that is known.
     fn settle(&mut self) {
         let Some((mut reservation, (turns, before))) = self.reserved.take() else {

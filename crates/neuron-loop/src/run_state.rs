@@ -55,15 +55,6 @@ pub(crate) struct RunState {
     /// Whether the current turn has been opened and only the model's call is left: so after a
     /// compaction that was reported in between.
     pub(crate) turn_open: bool,
-    /// How often in a row a compaction changed nothing.
-    pub(crate) futile_compactions: usize,
-    /// After a compaction that could not reach the budget: up to this size none is tried.
-    pub(crate) compact_above: Option<usize>,
-    /// Whether the last compaction could not reach the budget, and the provider has not said since
-    /// how large the conversation is.
-    pub(crate) compacted_in_vain: bool,
-    /// Whether a budget that cannot be reached was reported.
-    pub(crate) told_of_budget: bool,
 }
 
 impl RunState {

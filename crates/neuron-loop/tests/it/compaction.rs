@@ -170,6 +170,7 @@ async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
     let hook = Recorder::default();
     let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 0, how })
         .tools(registry(&log))
+        .messages(vec![Message::user("a long story"); 100])
         .hook(hook.clone())
         .build();
     let ctx = ToolContext::default();

@@ -2,11 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuron_context::{SlidingWindowStrategy, TokenCounter};
+use neuron_context::{
+    SlidingWindowStrategy, SummarizationStrategy, TokenCounter, ToolResultClearingStrategy,
+};
 use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CompletionRequest, ContextError, ContextStrategy, Message, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::json;
 use tracing::span::{Attributes, Id, Record};
@@ -248,7 +251,7 @@ async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every
 }
 
 #[tokio::test]
-async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_has_doubled() {
+async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_has_grown() {
     let strategy = Noting::new(50, |messages| match messages.len() {
         ..20 => messages.to_vec(),
         _ => halved(messages),
@@ -263,6 +266,128 @@ async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
+}
+
+/// Where it had to wait until the conversation doubled, that was longer than what the model takes.
+#[tokio::test]
+async fn what_there_was_nothing_to_clear_of_is_cleared_soon_after_there_is() {
+    let strategy = ToolResultClearingStrategy::new(2, 1_000);
+    let result = || calls([json!({ "text": "r".repeat(400) })]);
+    let replies = (0..12).map(|_| result()).chain([Reply::text("done")]);
+    let provider = ScriptedProvider::new(replies);
+    let mut agent = AgentLoop::builder(provider.clone(), strategy)
+        .tools(registry(&Log::default()))
+        .messages(vec![Message::user("x".repeat(4_000))])
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let whole = |message: &&Message| {
+        message.content.iter().any(|block| {
+            block.as_tool_result_id().is_some() && !block.to_string().contains("result cleared")
+        })
+    };
+    let requests = provider.requests();
+    let whole = requests.iter().map(|request| request.messages.iter().filter(whole).count());
+    let whole: Vec<usize> = whole.collect();
+    assert!(whole.iter().all(|whole| *whole < 5), "results that are whole: {whole:?}");
+}
+
+/// Each run began as if nothing were known: a chat about a document beyond the budget was summarised
+/// anew, and reported, for every message of the user.
+#[tokio::test]
+async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_run() {
+    for way in WAYS {
+        let warnings = Warnings::default();
+        let _guard = tracing::subscriber::set_default(warnings.clone());
+        let summaries = ScriptedProvider::new((0..100).map(|_| Reply::text("summary")));
+        let strategy = SummarizationStrategy::new(summaries.clone(), 2, 500);
+        let replies = (0..100).map(|_| Reply::text("an answer"));
+        let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+            .messages(vec![Message::user("x".repeat(4_000)).pinned()])
+            .build();
+        for _ in 0..100 {
+            run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        }
+        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
+        assert!((1..15).contains(&summaries.calls()), "{way:?}: {}", summaries.calls());
+        check_valid(agent.messages());
+    }
+}
+
+/// What one run could not drop, because it was its goal, the next can.
+#[tokio::test]
+async fn the_next_run_tries_again_at_once() {
+    let replies = ["1", "2", "3"];
+    let provider = ScriptedProvider::new(replies);
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(1, 500))
+        .messages(vec![Message::user("before"), Message::assistant("that")])
+        .build();
+    let ctx = ToolContext::default();
+    agent.run_text(&"x".repeat(4_000), &ctx).await.unwrap();
+    assert_eq!(agent.messages().len(), 2, "compacted in vain");
+    agent.run_text("and?", &ctx).await.unwrap();
+    assert_eq!(agent.messages().len(), 2, "compacted inside the budget");
+}
+
+#[tokio::test]
+async fn tools_that_come_and_go_change_the_size_that_is_known() {
+    #[derive(Clone)]
+    struct Large;
+    impl ToolDyn for Large {
+        fn name(&self) -> &str {
+            "large"
+        }
+        fn definition(&self) -> ToolDefinition {
+            ToolDefinition {
+                name: "large".into(),
+                title: None,
+                description: "x".repeat(40_000),
+                input_schema: json!({}),
+                output_schema: None,
+                annotations: None,
+                cache_control: None,
+            }
+        }
+        fn call_dyn<'a>(
+            &'a self,
+            _: serde_json::Value,
+            _: &'a ToolContext,
+        ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+            Box::pin(async { Ok(ToolOutput::text("never called")) })
+        }
+    }
+    #[derive(Clone)]
+    struct Counting(Log);
+    impl ContextStrategy for Counting {
+        fn should_compact(&self, _: &[Message], token_count: usize) -> bool {
+            self.0.push(token_count.to_string());
+            false
+        }
+        async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            Ok(messages)
+        }
+        fn token_estimate(&self, messages: &[Message]) -> usize {
+            messages.len()
+        }
+        fn estimate_request(&self, request: &CompletionRequest) -> usize {
+            request.messages.len() + TokenCounter::new().estimate_tools(&request.tools)
+        }
+        fn counts_tokens(&self) -> bool {
+            true
+        }
+    }
+    let log = Log::default();
+    let replies = [500, 20_500, 500].map(|tokens| Reply::text("done").usage(usage(tokens, 0)));
+    let mut agent =
+        AgentLoop::builder(ScriptedProvider::new(replies), Counting(log.clone())).build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap();
+    agent.tools_mut().register_dyn(Arc::new(Large));
+    agent.run_text("on", &ctx).await.unwrap();
+    agent.tools_mut().remove("large");
+    agent.run_text("and on", &ctx).await.unwrap();
+    let large = TokenCounter::new().estimate_tools(&[Large.definition()]);
+    let sizes = [1, 500 + large + 1, 20_500 - large + 1];
+    assert_eq!(log.lines(), sizes.map(|size| size.to_string()));
 }
 
 #[tokio::test]
