@@ -128,7 +128,8 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     // The results of the last message's calls, with which the next must begin.
     let mut results: Vec<ContentBlock> = Vec::new();
     // Noted first: results that move leave messages empty too.
-    let empty: Vec<bool> = messages.iter().map(|message| message.content.is_empty()).collect();
+    let is_empty = |message: &Message| message.content.iter().all(ContentBlock::is_pin);
+    let empty: Vec<bool> = messages.iter().map(is_empty).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
     while let Some((message, rest)) = std::mem::take(&mut following).split_first_mut() {
@@ -144,7 +145,8 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }
-        if content.is_empty() && !was_empty {
+        // A pin is no content.
+        if !was_empty && content.iter().all(ContentBlock::is_pin) {
             continue;
         }
         if !started && role == Role::Assistant {

@@ -266,3 +266,18 @@ proptest! {
         check_repaired(history);
     }
 }
+
+/// The pin of a result without its call was left alone in its message, which providers reject as
+/// empty.
+#[test]
+fn a_pin_does_not_keep_a_message_that_is_empty() {
+    let question = Message::user("go");
+    let orphan = Message { role: Role::User, content: vec![result("lost")] }.pinned();
+    let repaired = repair(vec![question.clone(), orphan]);
+    assert_eq!(repaired, [question.clone()]);
+    let double = |id| assistant(vec![call(id)]).pinned();
+    let repaired = repair(vec![question.clone(), double("")]);
+    assert_eq!(repaired, [question.clone()]);
+    let answered = vec![question, double("1"), user(vec![result("1")]).pinned()];
+    assert_eq!(repair(answered.clone()), answered);
+}
