@@ -40,8 +40,8 @@ answer it. Write nothing but the summary.";
 ///
 /// # Errors
 ///
-/// A compaction fails if the model cannot be asked, refuses, is cut off, or writes nothing. The history
-/// stays as it was.
+/// A compaction fails if the model cannot be asked, refuses, is cut off, calls a tool, or writes
+/// nothing. The history stays as it was.
 ///
 /// # Under a durable engine
 ///
@@ -259,6 +259,10 @@ fn summary_of(response: &CompletionResponse) -> Result<String, ContextError> {
             return failed("reached its limit");
         }
         _ => {}
+    }
+    // What stands beside a call announces it.
+    if response.message.tool_uses().next().is_some() {
+        return failed("called a tool");
     }
     let text = response.message.text();
     let summary = text.trim();

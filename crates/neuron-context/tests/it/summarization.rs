@@ -131,6 +131,7 @@ async fn a_failure_says_why() {
     let stopped = |reason| Reply::text("half a summary").stop_reason(reason);
     let refused = "compaction failed: the model refused instead of a whole summary";
     let limit = "compaction failed: the model reached its limit instead of a whole summary";
+    let tool = "compaction failed: the model called a tool instead of a whole summary";
     let nothing = "compaction failed: the model wrote nothing instead of a whole summary";
     let provider = "provider error during summarization: rate limited";
     for (reply, text) in [
@@ -140,7 +141,8 @@ async fn a_failure_says_why() {
         (stopped(StopReason::ContextWindowExceeded), limit),
         (Reply::text(" \n"), nothing),
         (Reply::text("[Summary of earlier conversation]\n"), nothing),
-        (Reply::tool_calls([("1", "look", json!({}))]), nothing),
+        (Reply::tool_calls([("1", "look", json!({}))]), tool),
+        (Reply::message(vec![ContentBlock::Text("Let me look.".into()), call("1", 0)]), tool),
         (Reply::error(ProviderError::RateLimit { retry_after: None }), provider),
     ] {
         let strategy = SummarizationStrategy::new(ScriptedProvider::new([reply]), 2, 0);
