@@ -30,7 +30,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if usage.input_tokens > 0 {
             let (tokens, messages) = (size_after(usage), self.request.messages.len());
             self.size = Some(KnownSize { tokens, messages });
-            self.context_budget.note_size(tokens);
+            // What a strategy counts that counts something else, no provider reports.
+            if self.context.counts_tokens() {
+                self.context_budget.note_size(tokens);
+            }
         }
     }
 

@@ -220,18 +220,29 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             for (index, call) in waiting.by_ref().take(most - running.len()) {
                 self.start(index, results, started);
                 let ctx = self.call_context(index, call, &cancellation);
-                running.push(async move { (index, self.execute(call, ctx).await) });
+                running.push(async move {
+                    // Nothing begins once a call beside it has failed.
+                    let begins = !ctx.cancellation_token.is_cancelled();
+                    (index, if begins { Some(self.execute(call, ctx).await) } else { None })
+                });
             }
             let (index, ran) = running.next().await?;
-            first_error = self.record(index, ran, results).await.err();
+            first_error = match ran {
+                Some(ran) => self.record(index, ran, results).await.err(),
+                None => {
+                    results.never_began(index);
+                    Some(LoopError::Cancelled)
+                }
+            };
         }
         cancellation.cancel();
         let mut grace = pin!(wait(self.config.tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
-                Either::Left((Some((index, ran)), _)) => {
+                Either::Left((Some((index, Some(ran))), _)) => {
                     self.record(index, ran, results).await.ok();
                 }
+                Either::Left((Some((index, None)), _)) => results.never_began(index),
                 _ => break,
             }
         }

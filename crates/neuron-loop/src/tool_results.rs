@@ -69,6 +69,11 @@ impl<'m> ToolResults<'m> {
         self.calls
     }
 
+    /// Takes back that a call started: it had not come to its turn.
+    pub(crate) fn never_began(&mut self, index: usize) {
+        self.set(index, State::NotStarted);
+    }
+
     pub(crate) fn start(&mut self, index: usize) {
         self.set(index, State::Started);
     }

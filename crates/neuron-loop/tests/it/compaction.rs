@@ -220,6 +220,34 @@ async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_n
     }
 }
 
+/// After a compaction that did not reach the budget, the tokens that the provider reported became the
+/// size to wait for, also for a strategy that counts something else: it was never asked again.
+#[tokio::test]
+async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_there_is_more_of_it()
+{
+    for way in WAYS {
+        let usage = TokenUsage { input_tokens: 5_000, output_tokens: 5, ..Default::default() };
+        let turn = || calls([json!({})]).usage(usage.clone());
+        let replies = (0..5).map(|_| turn()).chain([Reply::text("done").usage(usage.clone())]);
+        let how = |mut messages: Vec<Message>| {
+            messages.drain(1..messages.len() - 2);
+            Ok((messages, TokenUsage::default()))
+        };
+        let hook = Recorder::default();
+        let provider = ScriptedProvider::new(replies);
+        // Three messages are left where two are the budget.
+        let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 2, how })
+            .tools(registry(&Log::default()))
+            .hook(hook.clone())
+            .build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(hook.log.count("Compacted 50 30"), 4, "{way:?}: {:#?}", hook.log.lines());
+        let sent: Vec<usize> =
+            provider.requests().iter().map(|request| request.messages.len()).collect();
+        assert_eq!(sent, [1, 3, 3, 3, 3, 3], "{way:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
     let (provider, log) = script();

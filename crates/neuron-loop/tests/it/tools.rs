@@ -137,6 +137,38 @@ async fn beside_a_failure_running_calls_are_told_and_may_finish_within_the_grace
     assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
+/// A call that ended at its first poll left those beside it in the queue; they began while the batch
+/// was winding up, and did what they do although nothing could come of it.
+#[tokio::test(start_paused = true)]
+async fn beside_a_call_that_ends_the_run_at_once_no_other_begins() {
+    let failing = || [json!({"fail": "no"}), json!({"text": "b"}), json!({"delay": 5})];
+    let whole = || [json!({"text": "a"}), json!({"text": "b"}), json!({"delay": 5})];
+    let terminate = HookAction::Terminate { reason: "enough".into() };
+    let because_of_tool = "another tool call of the same answer failed";
+    let because_of_hook = "terminated by hook: enough";
+    for (inputs, first, why) in
+        [(failing(), "!execution failed: no", because_of_tool), (whole(), "a", because_of_hook)]
+    {
+        for way in WAYS {
+            let setup = setup([calls(inputs.clone())]);
+            let hook = Recorder::answering("PostTool act c0", terminate.clone());
+            let builder = setup.builder.parallel_tool_execution(true).hook(hook.clone());
+            let mut agent = builder.build();
+            run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+            assert_eq!(setup.log.lines(), ["start c0", "end c0"], "{way:?}");
+            assert_eq!(
+                last_results(agent.messages()),
+                [
+                    format!("c0: {first}"),
+                    format!("c1: ![not executed: {why}]"),
+                    format!("c2: ![not executed: {why}]"),
+                ]
+            );
+            check_pairs(&hook.log.lines());
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_tool_ends_the_run_and_names_itself() {
     let setup = setup([
