@@ -1,0 +1,382 @@
+//! What a case consists of: a script of the model's answers, a configuration and an interruption.
+//! Plain data; `generator` makes it, `parts` act it out, `reference` says what must come of it.
+
+use std::time::Duration;
+
+use neuron_types::{
+    CompletionResponse, ContentBlock, ContextError, DurableError, Message, ProviderError, Role,
+    StopReason, StreamEvent, TokenUsage, UsageLimits, message_events,
+};
+use serde_json::Value;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) config: Config,
+    pub(crate) script: Vec<Reply>,
+    /// What the user says: the first run's message and the next's.
+    pub(crate) messages: [Message; 2],
+    pub(crate) interruption: Interruption,
+}
+
+/// The three ways to run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    Run,
+    Stream,
+    Step,
+}
+
+pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    pub(crate) max_turns: Option<usize>,
+    pub(crate) limits: Option<UsageLimits>,
+    pub(crate) parallel: bool,
+    /// In milliseconds; never what a tool takes.
+    pub(crate) grace: u64,
+    pub(crate) hooks: Vec<Vec<Rule>>,
+    pub(crate) strategy: Strategy,
+    /// Injectors that speak every so many turns.
+    pub(crate) reminders: Vec<usize>,
+    pub(crate) engine: Option<Engine>,
+    /// An earlier conversation, not always a valid one.
+    pub(crate) history: Vec<Message>,
+    /// How often the reader of a stream waits before each event.
+    pub(crate) slow_reader: usize,
+    /// Whether hooks wait.
+    pub(crate) slow_hooks: bool,
+}
+
+/// What a hook does at the n-th event of a kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub(crate) event: &'static str,
+    pub(crate) nth: usize,
+    pub(crate) deed: Deed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Deed {
+    Skip,
+    Terminate,
+    Fail,
+}
+
+/// The kinds of events, which are the first words of their lines.
+pub(crate) const EVENTS: [&str; 13] = [
+    "SessionStart",
+    "RunStart",
+    "Turn",
+    "PreLlm",
+    "FirstChunk",
+    "PostLlm",
+    "LlmError",
+    "PreTool",
+    "PostTool",
+    "ToolError",
+    "Compacted",
+    "RunEnd",
+    "SessionEnd",
+];
+
+/// A strategy that counts ten tokens a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Strategy {
+    /// More messages than so many are compacted.
+    pub(crate) above: usize,
+    pub(crate) how: Compaction,
+    pub(crate) usage: TokenUsage,
+    /// Which of its calls fail, and how.
+    pub(crate) failure: Option<(usize, StrategyFault)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Compaction {
+    /// Keeps the first message and the last so many; often an invalid history.
+    Cut(usize),
+    /// Leaves the first two messages out: an invalid history, if there are calls.
+    Behead,
+    Nothing,
+    /// Leaves system messages alone.
+    OnlySystem,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum StrategyFault {
+    Compaction,
+    Provider,
+    Setting,
+    Durable,
+}
+
+impl StrategyFault {
+    pub(crate) fn error(self) -> ContextError {
+        match self {
+            Self::Compaction => ContextError::CompactionFailed("no room".into()),
+            Self::Provider => ProviderFault::Unavailable.error().into(),
+            Self::Setting => ContextError::InvalidSetting("a window of 0".into()),
+            Self::Durable => ProviderError::Other(Box::new(DurableError::SignalTimeout)).into(),
+        }
+    }
+}
+
+impl Strategy {
+    pub(crate) fn compacted(&self, mut messages: Vec<Message>) -> Vec<Message> {
+        let count = messages.len();
+        match self.how {
+            Compaction::Cut(keep) => drop(messages.drain(1..count.saturating_sub(keep).max(1))),
+            Compaction::Behead => drop(messages.drain(..2)),
+            Compaction::Nothing => {}
+            Compaction::OnlySystem => {
+                messages.retain(|message| message.role == Role::System);
+                messages.push(Message::system("all that is left"));
+            }
+        }
+        messages
+    }
+
+    pub(crate) fn estimate(messages: &[Message]) -> usize {
+        messages.len() * 10
+    }
+}
+
+/// A durable context in memory, and what goes wrong in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine {
+    /// Whether it runs a batch's calls together.
+    pub(crate) joins: bool,
+    /// Which call of the model fails in the engine itself.
+    pub(crate) failing_call: Option<(usize, EngineFault)>,
+    /// Which batch returns a result too few.
+    pub(crate) short_batch: Option<usize>,
+    /// Which time that it is asked it wants a new execution, and whether it says so by an error.
+    pub(crate) continues: Option<(usize, bool)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum EngineFault {
+    Activity,
+    Cancelled,
+    NonDeterminism,
+}
+
+impl EngineFault {
+    pub(crate) fn error(self) -> DurableError {
+        match self {
+            Self::Activity => DurableError::ActivityFailed("the worker is gone".into()),
+            Self::Cancelled => DurableError::Cancelled,
+            Self::NonDeterminism => {
+                DurableError::NonDeterminism { expected: "a".into(), got: "b".into() }
+            }
+        }
+    }
+}
+
+/// What the provider does when it is called.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Answers(Answer),
+    Fails { fault: ProviderFault, waits: usize },
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) message: Message,
+    pub(crate) stop_reason: StopReason,
+    pub(crate) usage: TokenUsage,
+    /// How often it waits: before it answers, and before each event of a stream.
+    pub(crate) waits: usize,
+    /// In milliseconds, before it begins.
+    pub(crate) sleeps: u64,
+    /// Whether its stream ends with the message, without the whole response.
+    pub(crate) without_response: bool,
+    /// After how many events it breaks.
+    pub(crate) breaks: Option<(usize, Break)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Break {
+    /// The stream just ends.
+    Ends,
+    Fault(ProviderFault),
+}
+
+impl Break {
+    pub(crate) fn error(self) -> ProviderError {
+        match self {
+            Self::Ends => {
+                ProviderError::StreamError("the stream ended before the answer was complete".into())
+            }
+            Self::Fault(fault) => fault.error(),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn response(&self) -> CompletionResponse {
+        CompletionResponse {
+            id: "r".into(),
+            model: "m".into(),
+            message: self.message.clone(),
+            usage: self.usage.clone(),
+            stop_reason: self.stop_reason.clone(),
+        }
+    }
+
+    /// The pieces in which it comes, up to where it breaks.
+    pub(crate) fn pieces(&self) -> Vec<StreamEvent> {
+        let mut pieces = Vec::new();
+        for event in message_events(&self.message) {
+            match event {
+                StreamEvent::TextDelta(text) if text.len() > 3 => {
+                    let (head, tail) = text.split_at(3);
+                    pieces.push(StreamEvent::TextDelta(head.into()));
+                    pieces.push(StreamEvent::TextDelta(tail.into()));
+                }
+                StreamEvent::ToolUse { id, name, input } => {
+                    pieces.push(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
+                    let delta = input.to_string();
+                    pieces.push(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
+                    pieces.push(StreamEvent::ToolUseEnd { id: id.clone() });
+                    pieces.push(StreamEvent::ToolUse { id, name, input });
+                }
+                event => pieces.push(event),
+            }
+        }
+        if let Some((after, _)) = self.breaks {
+            pieces.truncate(after);
+        }
+        pieces
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum ProviderFault {
+    Network,
+    RateLimit,
+    ModelLoading,
+    Timeout,
+    Unavailable,
+    Authentication,
+    InvalidRequest,
+    ModelNotFound,
+    Resources,
+    Stream,
+    Other,
+}
+
+pub(crate) const PROVIDER_FAULTS: [ProviderFault; 11] = [
+    ProviderFault::Network,
+    ProviderFault::RateLimit,
+    ProviderFault::ModelLoading,
+    ProviderFault::Timeout,
+    ProviderFault::Unavailable,
+    ProviderFault::Authentication,
+    ProviderFault::InvalidRequest,
+    ProviderFault::ModelNotFound,
+    ProviderFault::Resources,
+    ProviderFault::Stream,
+    ProviderFault::Other,
+];
+
+impl ProviderFault {
+    pub(crate) fn error(self) -> ProviderError {
+        match self {
+            Self::Network => ProviderError::Network("reset".into()),
+            Self::RateLimit => {
+                ProviderError::RateLimit { retry_after: Some(Duration::from_secs(3)) }
+            }
+            Self::ModelLoading => ProviderError::ModelLoading("soon".into()),
+            Self::Timeout => ProviderError::Timeout(Duration::from_secs(9)),
+            Self::Unavailable => ProviderError::ServiceUnavailable("529".into()),
+            Self::Authentication => ProviderError::Authentication("no key".into()),
+            Self::InvalidRequest => ProviderError::InvalidRequest("too long".into()),
+            Self::ModelNotFound => ProviderError::ModelNotFound("m".into()),
+            Self::Resources => ProviderError::InsufficientResources("memory".into()),
+            Self::Stream => ProviderError::StreamError("cut".into()),
+            Self::Other => ProviderError::Other("something".into()),
+        }
+    }
+}
+
+/// What a tool does, in the argument `does`.
+pub(crate) const TOOL_DEEDS: [&str; 12] = [
+    "ok",
+    "error",
+    "retry",
+    "panic",
+    "patient",
+    "empty",
+    "fail",
+    "invalid",
+    "denied",
+    "lost",
+    "cancelled",
+    "image",
+];
+
+/// The arguments of a call that the test's tools understand.
+#[derive(Debug, Clone)]
+pub(crate) struct Order {
+    /// Which call of the case it is.
+    pub(crate) number: u64,
+    /// How long it takes, in milliseconds.
+    pub(crate) delay: u64,
+    pub(crate) deed: String,
+}
+
+impl Order {
+    /// Reads arguments; those that are no order ask for nothing in particular.
+    pub(crate) fn read(input: &Value) -> Self {
+        Self {
+            number: input["number"].as_u64().unwrap_or(u64::MAX),
+            delay: input["delay"].as_u64().unwrap_or(0),
+            deed: input["does"].as_str().unwrap_or("ok").to_owned(),
+        }
+    }
+}
+
+/// What happens to one of the runs, in the middle.
+#[derive(Debug, Clone)]
+pub(crate) struct Interruption {
+    pub(crate) way: Way,
+    pub(crate) how: How,
+    /// At which of the places that the run comes to, and which time it comes there; both in
+    /// thousandths.
+    pub(crate) place: usize,
+    pub(crate) nth: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Somebody outside cancels while it waits.
+    Cancel,
+    /// The future or stream is dropped while it waits.
+    Drop,
+    /// A step's future is dropped while it waits, and the next step is asked for.
+    DropStep,
+    /// A part panics.
+    Panic,
+    /// A part cancels the run.
+    CancelWithin,
+    /// The run is cancelled before it begins.
+    CancelBefore,
+}
+
+/// Where a run waits, or something happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Provider,
+    Stream,
+    Tool,
+    Hook,
+    Strategy,
+    Engine,
+    Reader,
+}
+
+/// What a block says of a call, for tests: its id, name and arguments.
+pub(crate) fn tool_use(id: &str, name: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: name.into(), input }
+}

@@ -1,0 +1,228 @@
+//! Runs an agent in one of the three ways, and interrupts it where that is planned.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use neuron_loop::{LoopError, TurnResult};
+use neuron_types::{Message, StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
+
+use crate::case::{Case, Place, Way};
+use crate::parts::Agent;
+use crate::world::{PLANNED, World};
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ended {
+    With(String),
+    Dropped,
+    Panicked,
+}
+
+/// What is done to a run from outside.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Stop {
+    Never,
+    /// When it has waited so often.
+    Cancel(usize),
+    Drop(usize),
+    /// Of a step's future alone.
+    DropStep(usize),
+}
+
+/// Runs, and returns how it ended and where it waited. What it says on the way is in the world's
+/// journal.
+pub(crate) async fn run(
+    case: &Case,
+    way: Way,
+    agent: &mut Agent,
+    message: Message,
+    ctx: &ToolContext,
+    world: &World,
+    stop: Stop,
+) -> (Ended, Vec<Place>) {
+    let whole: Pin<Box<dyn Future<Output = String> + '_>> = match way {
+        Way::Run => Box::pin(async move {
+            match agent.run(message, ctx).await {
+                Ok(result) => answered(&result.stop_reason, result.turns, &result.response),
+                Err(error) => failed_with(&error),
+            }
+        }),
+        Way::Stream => Box::pin(stream(case, agent, message, ctx, world)),
+        Way::Step => Box::pin(steps(agent, message, ctx, world, stop)),
+    };
+    let (mut waited, world) = (Vec::new(), world.clone());
+    let ended = Watched { whole, waited: &mut waited, stop, world }.await;
+    (ended, waited)
+}
+
+async fn stream(
+    case: &Case,
+    agent: &mut Agent,
+    message: Message,
+    ctx: &ToolContext,
+    world: &World,
+) -> String {
+    let mut events = agent.run_stream(message, ctx).await;
+    let mut last = None;
+    loop {
+        world.wait(Place::Reader, case.config.slow_reader).await;
+        let Some(event) = events.recv().await else { break };
+        let line = line(&event);
+        world.note(|journal| {
+            if last.is_some() {
+                journal.faults.push(format!("an event after the last: {line}"));
+            }
+            journal.lines.push(line.clone());
+        });
+        if matches!(event, StreamEvent::RunComplete(_) | StreamEvent::Error(_)) {
+            last = Some(line);
+        }
+    }
+    last.unwrap_or_else(|| "no end".into())
+}
+
+async fn steps(
+    agent: &mut Agent,
+    message: Message,
+    ctx: &ToolContext,
+    world: &World,
+    stop: Stop,
+) -> String {
+    let max_turns = agent.config().max_turns.unwrap_or_default();
+    let waited = Cell::new(0);
+    let mut steps = agent.run_step(message, ctx);
+    let mut last = None;
+    loop {
+        let step = Box::pin(steps.next());
+        let turn = match (Abandoned { step, waited: &waited, stop }).await {
+            Some(Some(turn)) => turn,
+            Some(None) => break,
+            None => {
+                world.note(|journal| journal.dropped_in = journal.place);
+                continue;
+            }
+        };
+        let (line, is_end) = match turn {
+            TurnResult::ToolsExecuted { calls, results } => {
+                let call = |(id, name, input)| ToolCall { id, name, input };
+                let calls: Vec<ToolCall> = calls.into_iter().map(call).collect();
+                (executed(&calls, &results), false)
+            }
+            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
+                (compacted(old_tokens, new_tokens), false)
+            }
+            TurnResult::FinalResponse(result) => {
+                (answered(&result.stop_reason, result.turns, &result.response), true)
+            }
+            TurnResult::MaxTurnsReached => (failed_with(&LoopError::MaxTurns(max_turns)), true),
+            TurnResult::Error(error) => (failed_with(&error), true),
+        };
+        world.note(|journal| {
+            if last.is_some() {
+                journal.faults.push(format!("a turn after the last: {line}"));
+            }
+            journal.lines.push(line.clone());
+        });
+        if is_end {
+            last = Some(line);
+        }
+    }
+    last.unwrap_or_else(|| "no end".into())
+}
+
+/// A run that is watched from outside: where it waits is noted, and there it may be cancelled or
+/// dropped. A planned panic ends it; any other is a fault.
+struct Watched<'a> {
+    whole: Pin<Box<dyn Future<Output = String> + 'a>>,
+    waited: &'a mut Vec<Place>,
+    stop: Stop,
+    world: World,
+}
+
+impl Future for Watched<'_> {
+    type Output = Ended;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Ended> {
+        let whole = self.whole.as_mut();
+        let polled = match catch_unwind(AssertUnwindSafe(|| whole.poll(cx))) {
+            Ok(polled) => polled,
+            Err(panic) if panic.downcast_ref::<String>().is_some_and(|text| text == PLANNED) => {
+                return Poll::Ready(Ended::Panicked);
+            }
+            Err(panic) => resume_unwind(panic),
+        };
+        if let Poll::Ready(outcome) = polled {
+            return Poll::Ready(Ended::With(outcome));
+        }
+        let place = self.world.note(|journal| journal.place).expect("something waits");
+        self.waited.push(place);
+        match self.stop {
+            Stop::Cancel(at) if at == self.waited.len() => self.world.cancel(),
+            Stop::Drop(at) if at == self.waited.len() => return Poll::Ready(Ended::Dropped),
+            _ => {}
+        }
+        Poll::Pending
+    }
+}
+
+/// A step that may be dropped where it waits.
+struct Abandoned<'a, F> {
+    step: Pin<Box<F>>,
+    /// How often the steps have waited, this one and those before.
+    waited: &'a Cell<usize>,
+    stop: Stop,
+}
+
+impl<F: Future> Future for Abandoned<'_, F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if let Poll::Ready(turn) = self.step.as_mut().poll(cx) {
+            return Poll::Ready(Some(turn));
+        }
+        self.waited.set(self.waited.get() + 1);
+        if self.stop == Stop::DropStep(self.waited.get()) {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
+    }
+}
+
+// What is seen of a run, as lines. The reference writes the same.
+
+pub(crate) fn answered(stop: &StopReason, turns: usize, response: &str) -> String {
+    format!("answer {stop:?} in {turns}: {response}")
+}
+
+pub(crate) fn failed(kind: &str, text: &str) -> String {
+    format!("error {kind}: {text}")
+}
+
+pub(crate) fn failed_with(error: &LoopError) -> String {
+    failed(error.kind(), &error.to_string())
+}
+
+pub(crate) fn compacted(old: usize, new: usize) -> String {
+    format!("compacted {old} {new}")
+}
+
+pub(crate) fn executed(calls: &[ToolCall], results: &[ToolOutput]) -> String {
+    format!("executed {calls:?} {results:?}")
+}
+
+pub(crate) fn line(event: &StreamEvent) -> String {
+    match event {
+        StreamEvent::RunComplete(result) => {
+            answered(&result.stop_reason, result.turns, &result.response)
+        }
+        StreamEvent::Error(error) => match error.as_loop() {
+            Some(error) => failed_with(error),
+            None => format!("not an error of a run: {error:?}"),
+        },
+        event => format!("{event:?}"),
+    }
+}

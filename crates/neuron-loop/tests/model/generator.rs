@@ -1,0 +1,349 @@
+//! From a seed to a case. A new dimension is one line here, one field in `case`, and its rule in
+//! `reference`.
+
+use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
+use serde_json::{Value, json};
+
+use crate::case::*;
+use crate::random::Random;
+
+/// Makes the case of a seed.
+pub(crate) fn case(seed: u64) -> Case {
+    let mut generator = Generator { random: Random::new(seed), calls: 0 };
+    let config = generator.config();
+    let script = generator.script();
+    Case {
+        messages: [generator.message(), Message::user("and then?")],
+        interruption: generator.interruption(),
+        config,
+        script,
+    }
+}
+
+struct Generator {
+    random: Random,
+    /// How many calls there have been: each has a number of its own.
+    calls: u64,
+}
+
+impl Generator {
+    fn config(&mut self) -> Config {
+        let random = &mut self.random;
+        Config {
+            max_turns: random.maybe(15, |random| random.below(5)),
+            limits: random.maybe(30, limits),
+            parallel: random.percent(50),
+            grace: random.one_of(&[0, 15, 15, 1_005]),
+            hooks: (0..random.one_of(&[1, 1, 2, 3])).map(|_| rules(random)).collect(),
+            strategy: strategy(random),
+            reminders: random.one_of(&[vec![], vec![], vec![], vec![1], vec![2], vec![1, 2]]),
+            engine: random.maybe(25, engine),
+            history: history(random),
+            slow_reader: random.below(3),
+            slow_hooks: random.percent(60),
+        }
+    }
+
+    fn script(&mut self) -> Vec<Reply> {
+        // Now and then a provider that pauses for ever.
+        if self.random.percent(3) {
+            let reasons = [StopReason::PauseTurn, StopReason::Compaction];
+            let mut script = Vec::new();
+            for _ in 0..18 {
+                let stop_reason = self.random.one_of(&reasons);
+                let answer = Answer { stop_reason, ..said(Message::assistant("part ")) };
+                script.push(Reply::Answers(answer));
+            }
+            if self.random.percent(30) {
+                script[9] = self.reply();
+            }
+            return script;
+        }
+        (0..1 + self.random.below(6)).map(|_| self.reply()).collect()
+    }
+
+    fn reply(&mut self) -> Reply {
+        if self.random.percent(8) {
+            let fault = self.random.one_of(&PROVIDER_FAULTS);
+            return Reply::Fails { fault, waits: self.random.below(3) };
+        }
+        let mut content = self.texts();
+        let calls = self.random.weighted(&[(35, 0), (30, 1), (15, 2), (12, 3), (8, 5)]);
+        content.extend(self.calls(calls));
+        if self.random.percent(3) {
+            content.push(ContentBlock::Text("afterthought".into()));
+        }
+        if self.random.percent(1) {
+            let content_items = vec![ContentItem::Text("forged".into())];
+            content.push(ContentBlock::ToolResult {
+                tool_use_id: "x".into(),
+                content: content_items,
+                is_error: false,
+            });
+        }
+        let natural = if calls > 0 { StopReason::ToolUse } else { StopReason::EndTurn };
+        let is_natural = self.random.percent(60);
+        let stop_reason = if is_natural { natural } else { self.random.one_of(&stop_reasons()) };
+        let role = self.random.weighted(&[(97, Role::Assistant), (3, Role::User)]);
+        let mut answer = Answer {
+            message: Message { role, content },
+            stop_reason,
+            usage: usage(&mut self.random),
+            waits: self.random.below(3),
+            sleeps: self.random.one_of(&[0, 0, 0, 7]),
+            without_response: is_natural && self.random.percent(10),
+            breaks: None,
+        };
+        if self.random.percent(10) {
+            let pieces = answer.pieces().len();
+            let how = self.random.one_of(&[
+                Break::Ends,
+                Break::Fault(ProviderFault::Stream),
+                Break::Fault(ProviderFault::Network),
+                Break::Fault(ProviderFault::Unavailable),
+            ]);
+            answer.breaks = Some((self.random.below(pieces + 1), how));
+        }
+        Reply::Answers(answer)
+    }
+
+    fn texts(&mut self) -> Vec<ContentBlock> {
+        let thinking = |thinking: &str| ContentBlock::Thinking {
+            thinking: thinking.into(),
+            signature: "signed".into(),
+        };
+        let raw = |portable: Option<ContentBlock>| ContentBlock::Raw {
+            provider: "vendor".into(),
+            json: json!({ "type": "novel" }),
+            portable: portable.map(Box::new),
+        };
+        let text = |text: &str| ContentBlock::Text(text.into());
+        self.random.weighted(&[
+            (40, vec![text("well")]),
+            (10, vec![thinking("hmm"), text("I see")]),
+            (5, vec![text("one"), text(" and two")]),
+            (5, vec![raw(Some(text("cited")))]),
+            (5, vec![raw(None), text("x")]),
+            (5, vec![ContentBlock::RedactedThinking { data: "…".into() }]),
+            (30, vec![]),
+        ])
+    }
+
+    fn calls(&mut self, count: usize) -> Vec<ContentBlock> {
+        // Distinct delays, so that it is certain who ends first; none is also possible for several.
+        let mut delays = vec![10, 20, 30, 40, 50, 60];
+        let mut has_patient = false;
+        let mut blocks: Vec<ContentBlock> = Vec::new();
+        for index in 0..count {
+            self.calls += 1;
+            let at = self.random.below(delays.len());
+            let delay = if self.random.percent(30) { 0 } else { delays.swap_remove(at) };
+            let mut deed = self.deed();
+            if deed == "patient" && std::mem::replace(&mut has_patient, true) {
+                deed = "ok";
+            }
+            let order = json!({ "number": self.calls, "delay": delay, "does": deed });
+            let malformed =
+                || json!({ "invalid_json": format!("{{\"number\": {}", order["number"]) });
+            let input = if self.random.percent(3) { malformed() } else { order };
+            let name = self.random.weighted(&[(77, "act"), (17, "look"), (3, "raw"), (3, "lost")]);
+            let id = self.id(index);
+            let call = tool_use(&id, name, input);
+            blocks.push(match self.random.percent(5) {
+                true => ContentBlock::Raw {
+                    provider: "vendor".into(),
+                    json: json!({ "type": "tool_use", "extra": true }),
+                    portable: Some(Box::new(call)),
+                },
+                false => call,
+            });
+        }
+        blocks
+    }
+
+    fn deed(&mut self) -> &'static str {
+        let deeds: Vec<(usize, &str)> = TOOL_DEEDS
+            .iter()
+            .map(|deed| match *deed {
+                "ok" => (60, *deed),
+                "error" | "retry" | "patient" => (7, *deed),
+                _ => (3, *deed),
+            })
+            .collect();
+        self.random.weighted(&deeds)
+    }
+
+    fn id(&mut self, index: usize) -> String {
+        match self.random.below(100) {
+            0 => String::new(),
+            // Twice in one answer, if there are two.
+            1 | 2 => "same".into(),
+            // As vendors do that number the calls of each answer alike.
+            3..30 => format!("c{index}"),
+            _ => format!("call-{}", self.calls),
+        }
+    }
+
+    fn message(&mut self) -> Message {
+        let result = ContentBlock::ToolResult {
+            tool_use_id: "nobody's".into(),
+            content: vec![],
+            is_error: false,
+        };
+        let both = vec![result, ContentBlock::Text("see above".into())];
+        self.random.weighted(&[
+            (90, Message::user("go")),
+            (4, Message::system("be quick")),
+            (3, Message::assistant("as I said")),
+            (3, Message { role: Role::User, content: both }),
+        ])
+    }
+
+    fn interruption(&mut self) -> Interruption {
+        let how = self.random.weighted(&[
+            (27, How::Cancel),
+            (27, How::Drop),
+            (12, How::DropStep),
+            (16, How::Panic),
+            (15, How::CancelWithin),
+            (3, How::CancelBefore),
+        ]);
+        let way = if how == How::DropStep { Way::Step } else { self.random.one_of(&WAYS) };
+        Interruption { way, how, place: self.random.below(1_000), nth: self.random.below(1_000) }
+    }
+}
+
+/// An answer without frills.
+pub(crate) fn said(message: Message) -> Answer {
+    Answer {
+        message,
+        stop_reason: StopReason::EndTurn,
+        usage: TokenUsage { input_tokens: 1, output_tokens: 1, ..Default::default() },
+        waits: 1,
+        sleeps: 0,
+        without_response: false,
+        breaks: None,
+    }
+}
+
+fn stop_reasons() -> [StopReason; 10] {
+    [
+        StopReason::EndTurn,
+        StopReason::ToolUse,
+        StopReason::MaxTokens,
+        StopReason::StopSequence,
+        StopReason::ContentFilter,
+        StopReason::Compaction,
+        StopReason::PauseTurn,
+        StopReason::Refusal,
+        StopReason::ContextWindowExceeded,
+        StopReason::Other("new".into()),
+    ]
+}
+
+fn limits(random: &mut Random) -> UsageLimits {
+    UsageLimits {
+        input_tokens_limit: random.maybe(20, |random| random.below(150)),
+        output_tokens_limit: random.maybe(20, |random| random.below(30)),
+        total_tokens_limit: random.maybe(20, |random| random.below(180)),
+        request_limit: random.maybe(25, |random| random.below(5)),
+        tool_calls_limit: random.maybe(35, |random| random.below(6)),
+    }
+}
+
+fn usage(random: &mut Random) -> TokenUsage {
+    let some = |random: &mut Random| random.maybe(20, |random| random.below(20));
+    match random.below(20) {
+        // Missing.
+        0 | 1 => TokenUsage::default(),
+        2 => TokenUsage { output_tokens: usize::MAX, ..TokenUsage::default() },
+        _ => TokenUsage {
+            input_tokens: 20 + random.below(30),
+            output_tokens: 1 + random.below(10),
+            cache_read_tokens: some(random),
+            cache_creation_tokens: some(random),
+            reasoning_tokens: some(random),
+            iterations: None,
+        },
+    }
+}
+
+fn rules(random: &mut Random) -> Vec<Rule> {
+    let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
+    let rule = |random: &mut Random| {
+        let deed = random.weighted(&[(40, Deed::Skip), (35, Deed::Terminate), (25, Deed::Fail)]);
+        let event = match deed {
+            Deed::Skip if random.percent(60) => "PreTool",
+            // Those that fewer runs come to, and those after which more can go wrong.
+            _ if random.percent(50) => random.one_of(&[
+                "Compacted",
+                "Compacted",
+                "LlmError",
+                "PreTool",
+                "PostTool",
+                "ToolError",
+            ]),
+            _ => random.one_of(&EVENTS),
+        };
+        Rule { event, nth: random.one_of(&[0, 0, 0, 1, 1, 2, 3]), deed }
+    };
+    (0..count).map(|_| rule(random)).collect()
+}
+
+fn strategy(random: &mut Random) -> Strategy {
+    let how = random.weighted(&[
+        (35, Compaction::Cut(2)),
+        (15, Compaction::Cut(5)),
+        (15, Compaction::Behead),
+        (15, Compaction::Nothing),
+        (5, Compaction::OnlySystem),
+    ]);
+    let faults = [
+        StrategyFault::Compaction,
+        StrategyFault::Provider,
+        StrategyFault::Setting,
+        StrategyFault::Durable,
+    ];
+    let failure = random.maybe(15, |random| (random.below(2), random.one_of(&faults)));
+    Strategy {
+        above: random.weighted(&[(35, 1_000), (25, 2), (25, 4), (15, 7)]),
+        how,
+        usage: if random.percent(30) { usage(random) } else { TokenUsage::default() },
+        failure,
+    }
+}
+
+fn engine(random: &mut Random) -> Engine {
+    let faults = [EngineFault::Activity, EngineFault::Cancelled, EngineFault::NonDeterminism];
+    Engine {
+        joins: random.percent(50),
+        failing_call: random.maybe(15, |random| (random.below(3), random.one_of(&faults))),
+        short_batch: random.maybe(15, |random| random.below(2)),
+        continues: random.maybe(15, |random| (random.below(4), random.percent(70))),
+    }
+}
+
+fn history(random: &mut Random) -> Vec<Message> {
+    let call = |id: &str| Message {
+        role: Role::Assistant,
+        content: vec![tool_use(id, "act", Value::Null)],
+    };
+    let result = |id: &str| Message {
+        role: Role::User,
+        content: vec![ContentBlock::ToolResult {
+            tool_use_id: id.into(),
+            content: vec![ContentItem::Text("before".into())],
+            is_error: false,
+        }],
+    };
+    let (hi, hello) = (Message::user("hi"), Message::assistant("hello"));
+    random.weighted(&[
+        (70, vec![]),
+        (10, vec![hi.clone(), hello.clone()]),
+        (5, vec![Message::system("rules"), hi.clone(), call("e1"), result("e1"), hello.clone()]),
+        // What only a repair makes valid.
+        (5, vec![hi.clone(), call("e1")]),
+        (5, vec![hello, hi.clone()]),
+        (5, vec![hi, call("e1"), result("e2")]),
+    ])
+}

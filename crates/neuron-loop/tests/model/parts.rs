@@ -1,0 +1,506 @@
+//! The parts of an agent, acting a case out: provider, tools, hooks, strategy, injectors and durable
+//! context. Each tells the world what it does.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use futures_util::stream;
+use neuron_loop::{AgentLoop, LoopConfig};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, BoxedHook, CompletionRequest, CompletionResponse, ContentItem, ContextError,
+    ContextStrategy, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope,
+    ImageSource, InjectionPoint, Injector, Message, ObservabilityHook, Operation, OperationKind,
+    OperationScope, Outcome, Provider, ProviderError, StreamEvent, StreamHandle, StreamReceiver,
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolInvocation, ToolOutput,
+    WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::case::*;
+use crate::generator::said;
+use crate::world::World;
+
+pub(crate) type Agent = AgentLoop<Mock, Counting>;
+
+/// Puts an agent together.
+pub(crate) fn agent(case: &Case, world: &World) -> Agent {
+    let config = &case.config;
+    let provider = Mock { world: world.clone(), script: case.script.clone().into() };
+    let mut tools = ToolRegistry::new();
+    for name in ["act", "look", "raw"] {
+        tools.register_dyn(Arc::new(Obedient { name, world: world.clone() }));
+    }
+    let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
+    let mut builder = AgentLoop::builder(provider.clone(), strategy)
+        .tools(tools.clone())
+        .config(LoopConfig {
+            max_turns: config.max_turns,
+            usage_limits: config.limits.clone(),
+            parallel_tool_execution: config.parallel,
+            tool_grace: std::time::Duration::from_millis(config.grace),
+            ..Default::default()
+        })
+        .messages(config.history.clone());
+    for (index, rules) in config.hooks.iter().enumerate() {
+        let rules = rules.clone();
+        let (waits, world) = (usize::from(config.slow_hooks), world.clone());
+        builder = builder.hook(BoxedHook::new(Ruled { index, rules, waits, world }));
+    }
+    for every in &config.reminders {
+        builder = builder.injector(Every(*every));
+    }
+    let mut agent = builder.build();
+    if let Some(engine) = &config.engine {
+        let engine = engine.clone();
+        agent.set_durability(InMemory { engine, provider, tools, world: world.clone() });
+    }
+    agent
+}
+
+/// The reply to a call of the provider; after the script, a plain answer.
+pub(crate) fn reply(script: &[Reply], index: usize) -> Reply {
+    script.get(index).cloned().unwrap_or_else(|| Reply::Answers(said(Message::assistant("done"))))
+}
+
+#[derive(Clone)]
+pub(crate) struct Mock {
+    world: World,
+    script: Arc<[Reply]>,
+}
+
+impl Mock {
+    async fn next(&self, request: &CompletionRequest) -> Result<Answer, ProviderError> {
+        self.world.request(&request.messages);
+        let index = self.world.count(|counters| {
+            counters.replies += 1;
+            counters.replies - 1
+        });
+        self.world.pass(Place::Provider);
+        match reply(&self.script, index) {
+            Reply::Answers(answer) => {
+                self.world.sleep(Place::Provider, answer.sleeps).await;
+                self.world.wait(Place::Provider, answer.waits).await;
+                Ok(answer)
+            }
+            Reply::Fails { fault, waits } => {
+                self.world.wait(Place::Provider, waits).await;
+                Err(fault.error())
+            }
+        }
+    }
+}
+
+impl Provider for Mock {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let answer = self.next(&request).await?;
+        match answer.breaks {
+            Some((_, how)) => Err(how.error()),
+            None => Ok(answer.response()),
+        }
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        let answer = self.next(&request).await?;
+        let mut events = answer.pieces();
+        match answer.breaks {
+            Some((_, Break::Ends)) => {}
+            Some((_, Break::Fault(fault))) => events.push(StreamEvent::Error(fault.error().into())),
+            None => {
+                events.push(StreamEvent::Usage(answer.usage.clone()));
+                events.push(StreamEvent::MessageComplete(answer.message.clone()));
+                if !answer.without_response {
+                    events.push(StreamEvent::ResponseComplete(Box::new(answer.response())));
+                }
+            }
+        }
+        let (world, waits) = (self.world.clone(), answer.waits);
+        let events = stream::unfold(events.into_iter(), move |mut events| {
+            let world = world.clone();
+            async move {
+                world.wait(Place::Stream, waits).await;
+                world.pass(Place::Stream);
+                Some((events.next()?, events))
+            }
+        });
+        Ok(StreamReceiver::new(events).into())
+    }
+}
+
+/// A tool that does what its arguments say.
+struct Obedient {
+    name: &'static str,
+    world: World,
+}
+
+impl ToolDyn for Obedient {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let input_schema = match self.name {
+            "raw" => json!({ "type": "object", "properties": { "invalid_json": {} } }),
+            _ => json!({ "type": "object" }),
+        };
+        ToolDefinition {
+            name: self.name.into(),
+            title: None,
+            description: String::new(),
+            input_schema,
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let order = Order::read(&input);
+            self.world.note(|journal| {
+                journal.begun.push(order.number);
+                journal.keys.push(ctx.idempotency_key.clone());
+            });
+            self.world.pass(Place::Tool);
+            if order.deed == "patient" {
+                let slept = self.world.sleep(Place::Tool, order.delay);
+                if ctx.cancellation_token.run_until_cancelled(slept).await.is_none() {
+                    return Err(ToolError::Cancelled);
+                }
+            } else {
+                self.world.sleep(Place::Tool, order.delay).await;
+            }
+            // One that says that it was cancelled did not come to its end.
+            if order.deed != "cancelled" {
+                self.world.note(|journal| journal.finished.push(order.number));
+            }
+            done(&order)
+        })
+    }
+}
+
+/// What comes of a call that ends by itself.
+pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
+    let number = order.number;
+    match order.deed.as_str() {
+        "error" => Ok(ToolOutput::error(format!("bad {number}"))),
+        "retry" => Err(ToolError::ModelRetry(format!("hint {number}"))),
+        "panic" => panic!("{}", crate::world::PLANNED),
+        "empty" => Ok(ToolOutput::default()),
+        "image" => {
+            let source = ImageSource::Url { url: format!("https://example.com/{number}") };
+            Ok(ToolOutput { content: vec![ContentItem::Image { source }], ..Default::default() })
+        }
+        "fail" => Err(ToolError::ExecutionFailed(format!("broken {number}").into())),
+        "invalid" => Err(ToolError::InvalidInput(format!("wrong {number}"))),
+        "denied" => Err(ToolError::PermissionDenied(format!("no {number}"))),
+        "lost" => Err(ToolError::NotFound(format!("inner {number}"))),
+        "cancelled" => Err(ToolError::Cancelled),
+        _ => Ok(ToolOutput {
+            structured_content: Some(json!({ "number": number })),
+            ..ToolOutput::text(format!("out {number}"))
+        }),
+    }
+}
+
+/// A hook that writes every event down and follows rules.
+struct Ruled {
+    index: usize,
+    rules: Vec<Rule>,
+    waits: usize,
+    world: World,
+}
+
+impl ObservabilityHook for Ruled {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        let line = line(&event, scope);
+        let kind = kind(&line);
+        self.world.note(|journal| journal.events[self.index].push(line));
+        let nth = self.world.count(|counters| {
+            let count = counters.events[self.index].entry(kind).or_default();
+            *count += 1;
+            *count - 1
+        });
+        self.world.pass(Place::Hook);
+        self.world.wait(Place::Hook, self.waits).await;
+        match deed(&self.rules, kind, nth) {
+            Some(Deed::Skip) => Ok(HookAction::Skip { reason: reason(self.index, kind, nth) }),
+            Some(Deed::Terminate) => {
+                Ok(HookAction::Terminate { reason: reason(self.index, kind, nth) })
+            }
+            Some(Deed::Fail) => Err(HookError::Failed("no connection".into())),
+            None => Ok(HookAction::Continue),
+        }
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        // One hook's scopes are enough to see all.
+        if self.index > 0 {
+            return None;
+        }
+        let name = match operation.kind {
+            OperationKind::Run { session_id } => format!("run {session_id}"),
+            OperationKind::ModelCall { request, .. } => {
+                format!("model call {}", request.messages.len())
+            }
+            OperationKind::ToolCall { call } => format!("tool call {}", call.id),
+            OperationKind::Compaction { old_tokens } => format!("compaction {old_tokens}"),
+            _ => unreachable!("a new operation"),
+        };
+        self.world.note(|journal| journal.open_scopes += 1);
+        Some(Box::new(Watched { name, world: self.world.clone(), ended: false }))
+    }
+}
+
+/// What a hook's rules say about the n-th event of a kind.
+pub(crate) fn deed(rules: &[Rule], kind: &str, nth: usize) -> Option<Deed> {
+    rules.iter().find(|rule| (rule.event, rule.nth) == (kind, nth)).map(|rule| rule.deed)
+}
+
+pub(crate) fn reason(hook: usize, kind: &str, nth: usize) -> String {
+    format!("hook {hook} at {kind} {nth}")
+}
+
+/// The kind of an event: the first word of its line.
+pub(crate) fn kind(line: &str) -> &'static str {
+    let word = line.split(' ').next().unwrap_or_default();
+    EVENTS.into_iter().find(|event| *event == word).expect("every line begins with its event")
+}
+
+fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
+    let call = scope.call_id.unwrap_or("?");
+    match event {
+        HookEvent::SessionStart { session_id } => format!("SessionStart {session_id}"),
+        HookEvent::SessionEnd { session_id } => format!("SessionEnd {session_id}"),
+        HookEvent::RunStart { run_id } => format!("RunStart {}", *run_id == scope.run_id),
+        HookEvent::RunEnd { result: Ok(result) } => {
+            format!("RunEnd {:?} {}", result.stop_reason, result.turns)
+        }
+        HookEvent::RunEnd { result: Err(error) } => format!("RunEnd {error}"),
+        HookEvent::LoopIteration { turn } => format!("Turn {turn} {}", scope.turn),
+        HookEvent::PreLlmCall { request } => format!("PreLlm {}", request.messages.len()),
+        HookEvent::PostLlmCall { response } => format!("PostLlm {:?}", response.stop_reason),
+        HookEvent::LlmError { error } => format!("LlmError {error}"),
+        HookEvent::FirstChunk => "FirstChunk".into(),
+        HookEvent::PreToolExecution { tool_name, input } => {
+            format!("PreTool {call} {tool_name} {input}")
+        }
+        HookEvent::PostToolExecution { tool_name, output } => {
+            format!("PostTool {call} {tool_name} {}", brief(output))
+        }
+        HookEvent::ToolError { tool_name, error } => {
+            format!("ToolError {call} {tool_name} {error}")
+        }
+        HookEvent::ContextCompaction { old_tokens, new_tokens } => {
+            format!("Compacted {old_tokens} {new_tokens}")
+        }
+        _ => unreachable!("a new event"),
+    }
+}
+
+/// An output as a line shows it.
+pub(crate) fn brief(output: &ToolOutput) -> String {
+    let text: Vec<String> = output.content.iter().map(ToString::to_string).collect();
+    format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))
+}
+
+/// A scope that tells how it ended.
+struct Watched {
+    name: String,
+    world: World,
+    ended: bool,
+}
+
+impl OperationScope for Watched {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
+    fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
+        self.ended = true;
+        let how = match outcome {
+            Outcome::Run(result) => format!("answer {}", result.turns),
+            Outcome::Response(response) => format!("response {:?}", response.stop_reason),
+            Outcome::ToolOutput(output) => brief(output),
+            Outcome::Compacted { new_tokens } => format!("compacted {new_tokens}"),
+            Outcome::Error(error) => format!("failed {error}"),
+            _ => unreachable!("a new outcome"),
+        };
+        self.world.note(|journal| journal.scopes.push(format!("{}: {how}", self.name)));
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.world.note(|journal| {
+            journal.open_scopes -= 1;
+            if !self.ended {
+                journal.scopes.push(format!("{}: dropped", self.name));
+            }
+        });
+    }
+}
+
+/// A strategy that waits, and counts its calls.
+pub(crate) struct Counting {
+    strategy: Strategy,
+    world: World,
+}
+
+impl ContextStrategy for Counting {
+    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+        messages.len() > self.strategy.above
+    }
+
+    async fn compact(&self, _: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        unreachable!("the loop asks for the usage too")
+    }
+
+    async fn compact_with_usage(
+        &self,
+        messages: Vec<Message>,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        let nth = self.world.count(|counters| {
+            counters.compactions += 1;
+            counters.compactions - 1
+        });
+        self.world.pass(Place::Strategy);
+        self.world.wait(Place::Strategy, 2).await;
+        match self.strategy.failure {
+            Some((at, fault)) if at == nth => Err(fault.error()),
+            _ => Ok((self.strategy.compacted(messages), self.strategy.usage.clone())),
+        }
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        Strategy::estimate(messages)
+    }
+}
+
+/// Says something every so many turns.
+struct Every(usize);
+
+impl Injector for Every {
+    fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
+        reminders(self.0, point.turn)
+    }
+}
+
+/// What an injector says in a turn.
+pub(crate) fn reminders(every: usize, turn: usize) -> Vec<String> {
+    if turn.is_multiple_of(every) { vec![format!("every {every}")] } else { Vec::new() }
+}
+
+/// A durable context that keeps nothing: the engine's place in the loop is what is tried here.
+struct InMemory {
+    engine: Engine,
+    provider: Mock,
+    tools: ToolRegistry,
+    world: World,
+}
+
+impl DurableContext for InMemory {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        let nth = self.world.count(|counters| {
+            counters.engine_calls += 1;
+            counters.engine_calls - 1
+        });
+        self.world.pass(Place::Engine);
+        self.world.wait(Place::Engine, 1).await;
+        match self.engine.failing_call {
+            Some((at, fault)) if at == nth => Err(fault.error()),
+            _ => self.provider.complete(request).await.map_err(DurableError::Provider),
+        }
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        _: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        self.world.pass(Place::Engine);
+        self.world.wait(Place::Engine, 1).await;
+        self.tools.execute(tool_name, input, ctx).await.map_err(DurableError::Tool)
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let nth = self.world.count(|counters| {
+            counters.engine_batches += 1;
+            counters.engine_batches - 1
+        });
+        let run = |tool: ToolInvocation| {
+            let options = options.clone();
+            async move { self.execute_tool(&tool.call.name, tool.call.input, &tool.ctx, options).await }
+        };
+        let mut results = Vec::new();
+        if self.engine.joins {
+            results = join_all(batch.into_iter().map(run)).await;
+        } else {
+            for tool in batch {
+                results.push(run(tool).await);
+            }
+        }
+        if self.engine.short_batch == Some(nth) {
+            results.pop();
+        }
+        results
+    }
+
+    async fn wait_for_signal<T: serde::de::DeserializeOwned>(
+        &self,
+        _: &str,
+        _: std::time::Duration,
+    ) -> Result<Option<T>, DurableError> {
+        Ok(None)
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        let nth = self.world.count(|counters| {
+            counters.engine_asked += 1;
+            counters.engine_asked - 1
+        });
+        self.engine.continues.is_some_and(|(at, _)| at == nth)
+    }
+
+    async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
+        self.world.wait(Place::Engine, 1).await;
+        match self.engine.continues {
+            Some((_, true)) => Err(DurableError::ContinueAsNew("the journal is long".into())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn sleep(&self, _: std::time::Duration) {}
+
+    fn now(&self) -> chrono::DateTime<chrono::Utc> {
+        chrono::DateTime::UNIX_EPOCH
+    }
+}

@@ -1,0 +1,927 @@
+//! What must come of a run that nobody interrupts: written from the rules in the documentation, one
+//! after another and without waiting, not from the engine's source.
+//!
+//! Time is a number here. Only parallel tools need it: it says which of them ends first.
+
+use std::collections::VecDeque;
+
+use neuron_types::{
+    CompletionResponse, ContentBlock, ContentItem, LoopError, Message, ProviderError, Role,
+    StopReason, StreamEvent, TokenUsage, ToolCall, ToolError, ToolOutput, message_events,
+    transcript,
+};
+use serde_json::Value;
+
+use crate::case::*;
+use crate::drive;
+use crate::parts::{brief, deed, done, kind, reason, reminders, reply};
+use crate::world::Counters;
+
+/// How often in a row a paused turn is continued.
+const MAX_PAUSES: usize = 16;
+
+/// What an agent keeps between two runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Memory {
+    pub(crate) history: Vec<Message>,
+    /// Answered calls of the model, over all runs.
+    pub(crate) turns: usize,
+    pub(crate) counters: Counters,
+}
+
+impl Memory {
+    pub(crate) fn new(case: &Case) -> Self {
+        let hooks = case.config.hooks.len();
+        let counters = Counters { events: vec![Default::default(); hooks], ..Default::default() };
+        let history = transcript::repair(case.config.history.clone());
+        Self { history, turns: 0, counters }
+    }
+}
+
+/// What must be seen of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    pub(crate) outcome: String,
+    pub(crate) usage: TokenUsage,
+    pub(crate) turns: usize,
+    pub(crate) events: Vec<String>,
+    /// Sorted: parallel tools end in an order that the events tell already.
+    pub(crate) scopes: Vec<String>,
+    pub(crate) requests: Vec<Vec<Message>>,
+    pub(crate) begun: Vec<u64>,
+    pub(crate) finished: Vec<u64>,
+    pub(crate) lines: Vec<String>,
+    /// The history as it was before each compaction, and at the end. In between it only grows.
+    pub(crate) histories: Vec<Vec<Message>>,
+    /// The turns and the usage, after each change.
+    pub(crate) counts: Vec<(usize, TokenUsage)>,
+    /// What the case was an example of.
+    pub(crate) seen: Vec<String>,
+}
+
+/// Why a run ends without an answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    kind: &'static str,
+    detail: String,
+    text: String,
+}
+
+impl Failure {
+    fn of(error: LoopError) -> Self {
+        let detail = match &error {
+            LoopError::Provider(error) => error.kind().to_owned(),
+            LoopError::Tool(error) => error.kind().to_owned(),
+            LoopError::Durable(error) => error.kind().to_owned(),
+            LoopError::Context(error) => {
+                let text = error.to_string();
+                text.split(':').next().unwrap_or_default().to_owned()
+            }
+            LoopError::UsageLimitExceeded(text) => {
+                text.split(" exceeded").next().unwrap_or_default().to_owned()
+            }
+            _ => String::new(),
+        };
+        Self { kind: error.kind(), detail, text: error.to_string() }
+    }
+
+    /// Why the calls that were not executed were not.
+    fn reason(&self) -> String {
+        match self.kind {
+            "Tool" => "another tool call of the same answer failed".into(),
+            _ => self.text.clone(),
+        }
+    }
+}
+
+impl From<LoopError> for Failure {
+    fn from(error: LoopError) -> Self {
+        Self::of(error)
+    }
+}
+
+/// What became of a call.
+#[derive(Debug, Clone)]
+enum Fate {
+    NotBegun,
+    Begun,
+    Output(ToolOutput),
+    Failed(String),
+}
+
+type Ran = Result<ToolOutput, Failure>;
+
+/// Says what must come of a run, and changes the memory as the agent must change its own.
+pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Message) -> Expected {
+    let mut run = Run {
+        config: &case.config,
+        script: &case.script,
+        way,
+        memory,
+        seen: Expected::default(),
+        requests: 0,
+        tool_calls: 0,
+        turn: 0,
+        pauses: 0,
+        announced: false,
+        futile: 0,
+        compact_above: None,
+    };
+    run.memory.history.push(message);
+    if transcript::validate(&run.memory.history).is_err() {
+        run.memory.history = transcript::repair(std::mem::take(&mut run.memory.history));
+    }
+    run.count();
+    run.whole();
+    run.finish()
+}
+
+struct Run<'a> {
+    config: &'a Config,
+    script: &'a [Reply],
+    way: Way,
+    memory: &'a mut Memory,
+    seen: Expected,
+    requests: usize,
+    tool_calls: usize,
+    turn: usize,
+    pauses: usize,
+    announced: bool,
+    futile: usize,
+    compact_above: Option<usize>,
+}
+
+impl Run<'_> {
+    fn finish(mut self) -> Expected {
+        self.seen.histories.push(self.memory.history.clone());
+        self.seen.scopes.sort();
+        self.seen.begun.sort_unstable();
+        self.seen.finished.sort_unstable();
+        self.seen
+    }
+
+    fn whole(&mut self) {
+        let result = self.turns();
+        if self.announced {
+            self.tell(match &result {
+                Ok((stop, _)) => format!("RunEnd {stop:?} {}", self.seen.turns),
+                Err(failure) => format!("RunEnd {}", failure.text),
+            });
+        }
+        self.tell("SessionEnd s".into());
+        self.scope(
+            "run s",
+            match &result {
+                Ok(_) => format!("answer {}", self.seen.turns),
+                Err(failure) => format!("failed {}", failure.text),
+            },
+        );
+        self.seen.outcome = match &result {
+            Ok((stop, response)) => drive::answered(stop, self.seen.turns, response),
+            Err(failure) => drive::failed(failure.kind, &failure.text),
+        };
+        self.note(match &result {
+            Ok((stop, _)) => format!("answer: {stop:?}"),
+            Err(failure) => format!("error: {} {}", failure.kind, failure.detail),
+        });
+        if self.way != Way::Run {
+            let line = self.seen.outcome.clone();
+            self.line(line);
+        }
+    }
+
+    fn turns(&mut self) -> Result<(StopReason, String), Failure> {
+        self.ask("SessionStart s".into())?;
+        self.announced = true;
+        self.ask("RunStart true".into())?;
+        loop {
+            if let Some(stop) = self.one_turn()? {
+                return Ok((stop, self.response()));
+            }
+        }
+    }
+
+    fn one_turn(&mut self) -> Result<Option<StopReason>, Failure> {
+        if self.memory.history.iter().all(|message| message.role == Role::System) {
+            let text = "the conversation has only system messages: there is nothing to answer";
+            return Err(LoopError::from(ProviderError::InvalidRequest(text.into())).into());
+        }
+        self.continue_as_new()?;
+        self.limits_before_call()?;
+        self.turn = self.seen.turns;
+        self.ask(format!("Turn {0} {0}", self.turn))?;
+        self.compact()?;
+        self.limits_before_call()?;
+        self.remind();
+        let response = self.call_model()?;
+        self.take(response)
+    }
+
+    fn continue_as_new(&mut self) -> Result<(), Failure> {
+        let Some(engine) = &self.config.engine else { return Ok(()) };
+        let nth = next(&mut self.memory.counters.engine_asked);
+        match engine.continues {
+            Some((at, is_error)) if at == nth => {
+                self.note(format!("engine: continue as new {is_error}"));
+                let text = "the journal is long".into();
+                let error = neuron_types::DurableError::ContinueAsNew(text);
+                if is_error { Err(LoopError::Durable(error).into()) } else { Ok(()) }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    // Limits: n allows exactly n.
+
+    fn limits_before_call(&mut self) -> Result<(), Failure> {
+        if let Some(max) = self.config.max_turns
+            && self.seen.turns >= max
+        {
+            return Err(LoopError::MaxTurns(max).into());
+        }
+        let limit = self.config.limits.as_ref().and_then(|limits| limits.request_limit);
+        limited("request", self.requests + 1, limit)?;
+        self.limits_on_tokens()
+    }
+
+    fn limits_on_tokens(&self) -> Result<(), Failure> {
+        let Some(limits) = &self.config.limits else { return Ok(()) };
+        let usage = &self.seen.usage;
+        let total = usage.input_tokens.saturating_add(usage.output_tokens);
+        limited("input token", usage.input_tokens, limits.input_tokens_limit)?;
+        limited("output token", usage.output_tokens, limits.output_tokens_limit)?;
+        limited("total token", total, limits.total_tokens_limit)
+    }
+
+    fn limits_before_tools(&self, batch: usize) -> Result<(), Failure> {
+        self.limits_on_tokens()?;
+        let limit = self.config.limits.as_ref().and_then(|limits| limits.tool_calls_limit);
+        limited("tool call", self.tool_calls + batch, limit)
+    }
+
+    // Compaction.
+
+    fn compact(&mut self) -> Result<(), Failure> {
+        let strategy = &self.config.strategy;
+        let old = Strategy::estimate(&self.memory.history);
+        let is_due = |messages: &[Message]| messages.len() > strategy.above;
+        if self.compact_above.is_some_and(|above| old <= above) || !is_due(&self.memory.history) {
+            return Ok(());
+        }
+        let scope = format!("compaction {old}");
+        let nth = next(&mut self.memory.counters.compactions);
+        if let Some((at, fault)) = strategy.failure
+            && at == nth
+        {
+            let failure = Failure::of(match fault {
+                // What the durable engine met within the strategy's own call of a model.
+                StrategyFault::Durable => {
+                    LoopError::Durable(neuron_types::DurableError::SignalTimeout)
+                }
+                fault => LoopError::Context(fault.error()),
+            });
+            self.scope(&scope, format!("failed {}", failure.text));
+            return Err(failure);
+        }
+        let compacted = strategy.compacted(self.memory.history.clone());
+        self.spend(&strategy.usage);
+        let mut compacted = self.newest_reminders(compacted);
+        if transcript::validate(&compacted).is_err() {
+            self.note("compaction: repaired".into());
+            compacted = transcript::repair(compacted);
+        }
+        if compacted.iter().all(|message| message.role == Role::System) {
+            let text = "the context strategy left no message; the history is unchanged".into();
+            let error = neuron_types::ContextError::CompactionFailed(text);
+            let failure = Failure::of(LoopError::Context(error));
+            self.scope(&scope, format!("failed {}", failure.text));
+            return Err(failure);
+        }
+        let new = Strategy::estimate(&compacted);
+        self.scope(&scope, format!("compacted {new}"));
+        if new >= old {
+            self.note("compaction: in vain".into());
+            self.futile += 1;
+            // Given up until the conversation has doubled.
+            if self.futile == 2 {
+                self.futile = 0;
+                self.compact_above = Some(old * 2);
+            }
+            return Ok(());
+        }
+        self.note("compaction: shorter".into());
+        self.futile = 0;
+        // Where the budget cannot be reached, the conversation grows by an eighth before the next.
+        self.compact_above = is_due(&compacted).then_some(new + new / 8);
+        self.seen.histories.push(std::mem::replace(&mut self.memory.history, compacted));
+        self.ask(format!("Compacted {old} {new}"))?;
+        if self.way == Way::Step {
+            self.line(drive::compacted(old, new));
+        }
+        Ok(())
+    }
+
+    /// Of equal reminders the newest stays.
+    fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
+        for every in &self.config.reminders {
+            let is_it = |message: &Message| {
+                message.role == Role::System && message.text() == format!("every {every}")
+            };
+            let last = messages.iter().rposition(is_it);
+            let mut index = 0;
+            messages.retain(|message| {
+                index += 1;
+                !is_it(message) || last == Some(index - 1)
+            });
+        }
+        messages
+    }
+
+    fn remind(&mut self) {
+        // A turn that the provider paused goes on where it stopped.
+        if self.memory.history.last().is_some_and(|last| last.role == Role::Assistant) {
+            return;
+        }
+        let turn = self.memory.turns;
+        let texts = self.config.reminders.iter().flat_map(|every| reminders(*every, turn));
+        for text in texts {
+            let unanswered = self.memory.history.iter().rev();
+            let mut unanswered = unanswered.take_while(|message| message.role != Role::Assistant);
+            let message = Message::system(text);
+            if !unanswered.any(|other| *other == message) {
+                self.memory.history.push(message);
+                self.note("reminder".into());
+            }
+        }
+    }
+
+    // The model.
+
+    fn call_model(&mut self) -> Result<CompletionResponse, Failure> {
+        let asked = self.ask(format!("PreLlm {}", self.memory.history.len()));
+        let answered = asked.and_then(|()| {
+            self.requests += 1;
+            let scope = format!("model call {}", self.memory.history.len());
+            let answered = self.ask_provider();
+            self.scope(
+                &scope,
+                match &answered {
+                    Ok(response) => format!("response {:?}", response.stop_reason),
+                    Err(failure) => format!("failed {}", failure.text),
+                },
+            );
+            answered
+        });
+        let checked = answered.and_then(|response| {
+            self.seen.turns += 1;
+            self.memory.turns += 1;
+            self.spend(&response.usage);
+            check_answer(&response.message)?;
+            Ok(response)
+        });
+        let response = checked.inspect_err(|failure| {
+            let text = failure.text.clone();
+            self.tell(format!("LlmError {text}"));
+        })?;
+        self.emit(StreamEvent::MessageComplete(response.message.clone()));
+        self.emit(StreamEvent::Usage(response.usage.clone()));
+        self.ask(format!("PostLlm {:?}", response.stop_reason))?;
+        let kind = format!("{:?}", response.stop_reason);
+        let calls = response.message.tool_uses().count().min(2);
+        self.note(format!("answered: {kind} with {calls} calls"));
+        Ok(response)
+    }
+
+    fn ask_provider(&mut self) -> Result<CompletionResponse, Failure> {
+        if let Some(engine) = &self.config.engine {
+            let nth = next(&mut self.memory.counters.engine_calls);
+            if let Some((at, fault)) = engine.failing_call
+                && at == nth
+            {
+                self.note(format!("engine: {fault:?}"));
+                return Err(LoopError::from(fault.error()).into());
+            }
+        }
+        self.seen.requests.push(self.memory.history.clone());
+        let nth = next(&mut self.memory.counters.replies);
+        let answer = match reply(self.script, nth) {
+            Reply::Answers(answer) => answer,
+            Reply::Fails { fault, .. } => {
+                self.note(format!("provider: {fault:?}"));
+                return Err(LoopError::Provider(fault.error()).into());
+            }
+        };
+        let streams = self.way == Way::Stream && self.config.engine.is_none();
+        if !streams {
+            if let Some((_, how)) = answer.breaks {
+                self.note(format!("broken: {how:?}"));
+                return Err(LoopError::Provider(how.error()).into());
+            }
+            if self.way == Way::Stream {
+                message_events(&answer.message).for_each(|event| self.emit(event));
+            }
+            self.ask("FirstChunk".into())?;
+            return Ok(answer.response());
+        }
+        let pieces = answer.pieces();
+        if !pieces.is_empty() || answer.breaks.is_none() {
+            self.ask("FirstChunk".into())?;
+        }
+        let count = pieces.len();
+        pieces.into_iter().for_each(|event| self.emit(event));
+        match answer.breaks {
+            Some((_, how)) => {
+                self.note(format!("broken: {how:?} in a stream after {}", count.min(2)));
+                Err(LoopError::Provider(how.error()).into())
+            }
+            None => Ok(answer.response()),
+        }
+    }
+
+    // What an answer means.
+
+    fn take(&mut self, response: CompletionResponse) -> Result<Option<StopReason>, Failure> {
+        let CompletionResponse { mut message, stop_reason, .. } = response;
+        message.role = Role::Assistant;
+        let call = |call: neuron_types::ToolUseRef<'_>| ToolCall {
+            id: call.id.into(),
+            name: call.name.into(),
+            input: call.input.clone(),
+        };
+        let calls: Vec<ToolCall> = message.tool_uses().map(call).collect();
+        if !message.content.is_empty() {
+            self.memory.history.push(message);
+        }
+        if calls.is_empty() {
+            let paused = matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction);
+            if paused && self.pauses < MAX_PAUSES {
+                self.pauses += 1;
+                return Ok(None);
+            }
+            if paused {
+                self.note("paused too often".into());
+            }
+            return Ok(Some(stop_reason));
+        }
+        self.pauses = 0;
+        let mut fates = vec![Fate::NotBegun; calls.len()];
+        let invalid = calls.iter().position(|call| {
+            // A tool that takes an argument of that name is not meant.
+            ToolCall::invalid_json(&call.input).is_some() && call.name != "raw"
+        });
+        let is_cut = matches!(
+            stop_reason,
+            StopReason::MaxTokens | StopReason::ContentFilter | StopReason::ContextWindowExceeded
+        );
+        let must_not = match &stop_reason {
+            StopReason::Refusal => Some("the model refused to go on"),
+            _ if is_cut && invalid.is_some() => {
+                Some("the model's answer was cut off within the arguments of a tool call")
+            }
+            _ => None,
+        };
+        if let Some(why) = must_not {
+            self.note("calls that must not run".into());
+            self.add_results(&calls, fates, why);
+            return Ok(Some(stop_reason));
+        }
+        let ran = self.limits_before_tools(calls.len()).and_then(|()| match invalid {
+            Some(index) => {
+                let failure = malformed_arguments(&calls[index]);
+                fates[index] = Fate::Failed(failure_text(&failure));
+                Err(failure)
+            }
+            None => self.run_tools(&calls, &mut fates),
+        });
+        let why = ran.as_ref().err().map(Failure::reason).unwrap_or_default();
+        let results = self.add_results(&calls, fates, &why);
+        ran?;
+        if self.way == Way::Step {
+            self.line(drive::executed(&calls, &results));
+        }
+        Ok(None)
+    }
+
+    /// One result for each call, in the order of the calls, in one message.
+    fn add_results(&mut self, calls: &[ToolCall], fates: Vec<Fate>, why: &str) -> Vec<ToolOutput> {
+        let outputs: Vec<ToolOutput> = fates
+            .into_iter()
+            .map(|fate| match fate {
+                Fate::Output(output) => output,
+                Fate::Failed(text) => ToolOutput::error(text),
+                Fate::NotBegun => ToolOutput::error(format!("[not executed: {why}]")),
+                Fate::Begun => ToolOutput::error(format!(
+                    "[interrupted: {why}; whether the call took effect is unknown]"
+                )),
+            })
+            .collect();
+        let result = |(call, output): (&ToolCall, &ToolOutput)| ContentBlock::ToolResult {
+            tool_use_id: call.id.clone(),
+            content: output.content.clone(),
+            is_error: output.is_error,
+        };
+        let content = calls.iter().zip(&outputs).map(result).collect();
+        self.memory.history.push(Message { role: Role::User, content });
+        outputs
+    }
+
+    /// The text of all assistant messages since the last of the user's, results of calls that were
+    /// cut off aside.
+    fn response(&self) -> String {
+        let mut messages = &self.memory.history[..];
+        if let Some((last, rest)) = messages.split_last()
+            && last.content.iter().any(|block| block.as_tool_result_id().is_some())
+        {
+            messages = rest;
+        }
+        let since = messages.iter().rposition(|message| message.role == Role::User);
+        let messages = &messages[since.map_or(0, |index| index + 1)..];
+        let answers = messages.iter().filter(|message| message.role == Role::Assistant);
+        answers.map(Message::text).collect()
+    }
+
+    // Tools.
+
+    fn run_tools(&mut self, calls: &[ToolCall], fates: &mut [Fate]) -> Result<(), Failure> {
+        if self.config.parallel && calls.len() > 1 {
+            return self.run_together(calls, (0..calls.len()).collect(), fates);
+        }
+        for index in 0..calls.len() {
+            if self.config.engine.is_some() {
+                self.run_together(calls, vec![index], fates)?;
+            } else {
+                self.run_alone(calls, index, fates)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_alone(
+        &mut self,
+        calls: &[ToolCall],
+        index: usize,
+        fates: &mut [Fate],
+    ) -> Result<(), Failure> {
+        let call = &calls[index];
+        match self.ask_before(call) {
+            Err(failure) => {
+                self.tell_failed(call, &failure);
+                return Err(failure);
+            }
+            Ok(Some(skip)) => {
+                fates[index] = Fate::Output(ToolOutput::text(skip));
+                return self.tell_after(call, &fates[index]);
+            }
+            Ok(None) => {}
+        }
+        self.tool_calls += 1;
+        let ran = self.run_one(call);
+        self.record(call, ran, &mut fates[index])
+    }
+
+    /// Asks about all, tells of those that are skipped, and runs the others: at the same time, or in
+    /// the durable engine.
+    fn run_together(
+        &mut self,
+        calls: &[ToolCall],
+        group: Vec<usize>,
+        fates: &mut [Fate],
+    ) -> Result<(), Failure> {
+        let (mut run, mut skipped) = (Vec::new(), Vec::new());
+        for (asked, &index) in group.iter().enumerate() {
+            match self.ask_before(&calls[index]) {
+                Ok(None) => run.push(index),
+                Ok(Some(skip)) => skipped.push((index, skip)),
+                Err(failure) => {
+                    for &index in &group[..=asked] {
+                        self.tell_failed(&calls[index], &failure);
+                    }
+                    return Err(failure);
+                }
+            }
+        }
+        let mut first = None;
+        for (index, skip) in skipped {
+            fates[index] = Fate::Output(ToolOutput::text(skip));
+            let told = self.tell_after(&calls[index], &fates[index]);
+            first = first.or(told.err());
+        }
+        if first.is_none() && !run.is_empty() {
+            self.tool_calls += run.len();
+            first = match &self.config.engine {
+                Some(engine) => self.run_durably(engine, calls, &run, fates),
+                None => self.run_here(calls, &run, fates),
+            };
+        }
+        let Some(failure) = first else { return Ok(()) };
+        for index in run {
+            if matches!(fates[index], Fate::NotBegun | Fate::Begun) {
+                self.tell_failed(&calls[index], &failure);
+            }
+        }
+        Err(failure)
+    }
+
+    /// Runs calls at the same time. After an error none begins, patient ones stop, and the others
+    /// have until the grace period ends.
+    fn run_here(
+        &mut self,
+        calls: &[ToolCall],
+        run: &[usize],
+        fates: &mut [Fate],
+    ) -> Option<Failure> {
+        let mut fresh: VecDeque<usize> = run.iter().copied().collect();
+        let mut running: Vec<(u64, usize)> = Vec::new();
+        let (now, failure) = loop {
+            let (now, index) = match fresh.pop_front() {
+                Some(index) => {
+                    fates[index] = Fate::Begun;
+                    let delay = self.begin(&calls[index]);
+                    if delay > 0 {
+                        running.push((delay, index));
+                        continue;
+                    }
+                    (0, index)
+                }
+                None => earliest(&mut running)?,
+            };
+            let ran = self.end(&calls[index]);
+            if let Err(failure) = self.record(&calls[index], ran, &mut fates[index]) {
+                break (now, failure);
+            }
+        };
+        if let Some(at) = running.iter().position(|(_, index)| is_patient(&calls[*index])) {
+            let (_, index) = running.remove(at);
+            let stopped = Failure::of(LoopError::Tool(ToolError::Cancelled));
+            self.scope_of_call(&calls[index], &Err(stopped.clone()));
+            self.record(&calls[index], Err(stopped), &mut fates[index]).ok();
+        }
+        while let Some((then, index)) = earliest(&mut running) {
+            if then < now + self.config.grace {
+                let ran = self.end(&calls[index]);
+                self.record(&calls[index], ran, &mut fates[index]).ok();
+            } else {
+                self.note("a call that outlived the grace period".into());
+                self.scope(&format!("tool call {}", calls[index].id), "dropped".into());
+            }
+        }
+        if !fresh.is_empty() {
+            self.note("a call that never began".into());
+        }
+        Some(failure)
+    }
+
+    /// All are handed to the engine at once and told of in the order of the calls.
+    fn run_durably(
+        &mut self,
+        engine: &Engine,
+        calls: &[ToolCall],
+        run: &[usize],
+        fates: &mut [Fate],
+    ) -> Option<Failure> {
+        let nth = next(&mut self.memory.counters.engine_batches);
+        let lost = if engine.short_batch == Some(nth) { run.last() } else { None };
+        let mut first = None;
+        for &index in run {
+            let call = &calls[index];
+            fates[index] = Fate::Begun;
+            self.begin(call);
+            let mut ran = self.outcome(call);
+            if lost == Some(&index) {
+                self.note("engine: a result too few".into());
+                let text = "the durable context returned fewer results than there were calls";
+                let error = neuron_types::DurableError::ActivityFailed(text.into());
+                ran = Err(Failure::of(LoopError::Durable(error)));
+            }
+            self.scope_of_call(call, &ran);
+            let recorded = self.record(call, ran, &mut fates[index]);
+            first = first.or(recorded.err());
+        }
+        first
+    }
+
+    fn run_one(&mut self, call: &ToolCall) -> Ran {
+        self.begin(call);
+        self.end(call)
+    }
+
+    /// A call begins; returns how long it takes.
+    fn begin(&mut self, call: &ToolCall) -> u64 {
+        if call.name == "lost" {
+            return 0;
+        }
+        let order = Order::read(&call.input);
+        self.seen.begun.push(order.number);
+        order.delay
+    }
+
+    fn end(&mut self, call: &ToolCall) -> Ran {
+        let ran = self.outcome(call);
+        self.scope_of_call(call, &ran);
+        ran
+    }
+
+    fn outcome(&mut self, call: &ToolCall) -> Ran {
+        if call.name == "lost" {
+            self.note("tool: unknown".into());
+            return Err(LoopError::Tool(ToolError::NotFound("lost".into())).into());
+        }
+        let order = Order::read(&call.input);
+        self.note(format!("tool: {}", order.deed));
+        if order.deed != "cancelled" {
+            self.seen.finished.push(order.number);
+        }
+        if order.deed == "panic" {
+            let name = &call.name;
+            return Ok(ToolOutput::error(format!(
+                "`{name}` failed unexpectedly; whether the call took effect is unknown"
+            )));
+        }
+        match done(&order) {
+            // A hint for the model is a result.
+            Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
+            ran => ran.map_err(|error| LoopError::Tool(error).into()),
+        }
+    }
+
+    fn record(&mut self, call: &ToolCall, ran: Ran, fate: &mut Fate) -> Result<(), Failure> {
+        match ran {
+            Ok(output) => {
+                *fate = Fate::Output(output);
+                self.tell_after(call, fate)
+            }
+            Err(failure) => {
+                *fate = Fate::Failed(failure_text(&failure));
+                self.tell_failed(call, &failure);
+                Err(failure)
+            }
+        }
+    }
+
+    fn ask_before(&mut self, call: &ToolCall) -> Result<Option<String>, Failure> {
+        self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))
+    }
+
+    fn tell_after(&mut self, call: &ToolCall, fate: &Fate) -> Result<(), Failure> {
+        let Fate::Output(output) = fate else { unreachable!("it has one") };
+        let (id, name) = (call.id.clone(), call.name.clone());
+        self.emit(StreamEvent::ToolResult { id, name, output: output.clone() });
+        self.ask(format!("PostTool {} {} {}", call.id, call.name, brief(output)))
+    }
+
+    fn tell_failed(&mut self, call: &ToolCall, failure: &Failure) {
+        self.tell(format!("ToolError {} {} {}", call.id, call.name, failure.text));
+    }
+
+    // Hooks, scopes and readers.
+
+    /// All hooks see an event. Terminate wins over skip, and of equal wishes the first.
+    fn wishes(&mut self, line: String) -> Result<Option<String>, Failure> {
+        let kind = kind(&line);
+        self.seen.events.push(line);
+        let (mut skip, mut terminate) = (None, None);
+        for (index, rules) in self.config.hooks.iter().enumerate() {
+            let nth = next(self.memory.counters.events[index].entry(kind).or_default());
+            let Some(deed) = deed(rules, kind, nth) else { continue };
+            self.seen.seen.push(format!("hook: {deed:?} at {kind}"));
+            match deed {
+                Deed::Skip => skip = skip.or(Some(reason(index, kind, nth))),
+                Deed::Terminate => terminate = terminate.or(Some(reason(index, kind, nth))),
+                Deed::Fail => {}
+            }
+        }
+        match terminate {
+            Some(reason) => Err(LoopError::HookTerminated(reason).into()),
+            None => Ok(skip),
+        }
+    }
+
+    fn ask(&mut self, line: String) -> Result<(), Failure> {
+        self.wishes(line).map(drop)
+    }
+
+    /// An event that tells of an end: nobody can change it.
+    fn tell(&mut self, line: String) {
+        self.wishes(line).ok();
+    }
+
+    fn scope(&mut self, name: &str, how: String) {
+        self.seen.scopes.push(format!("{name}: {how}"));
+    }
+
+    fn scope_of_call(&mut self, call: &ToolCall, ran: &Ran) {
+        self.scope(
+            &format!("tool call {}", call.id),
+            match ran {
+                Ok(output) => brief(output),
+                Err(failure) => format!("failed {}", failure.text),
+            },
+        );
+    }
+
+    fn emit(&mut self, event: StreamEvent) {
+        if self.way == Way::Stream {
+            self.line(drive::line(&event));
+        }
+    }
+
+    fn line(&mut self, line: String) {
+        self.seen.lines.push(line);
+    }
+
+    fn note(&mut self, example: String) {
+        self.seen.seen.push(example);
+    }
+
+    fn spend(&mut self, usage: &TokenUsage) {
+        let sum = &mut self.seen.usage;
+        let add = |a: Option<usize>, b: Option<usize>| match (a, b) {
+            (Some(a), Some(b)) => Some(a.saturating_add(b)),
+            (a, b) => a.or(b),
+        };
+        sum.input_tokens = sum.input_tokens.saturating_add(usage.input_tokens);
+        sum.output_tokens = sum.output_tokens.saturating_add(usage.output_tokens);
+        sum.cache_read_tokens = add(sum.cache_read_tokens, usage.cache_read_tokens);
+        sum.cache_creation_tokens = add(sum.cache_creation_tokens, usage.cache_creation_tokens);
+        sum.reasoning_tokens = add(sum.reasoning_tokens, usage.reasoning_tokens);
+        self.count();
+    }
+
+    fn count(&mut self) {
+        self.seen.counts.push((self.seen.turns, self.seen.usage.clone()));
+    }
+}
+
+/// Counts on, and returns what there was before.
+fn next(count: &mut usize) -> usize {
+    *count += 1;
+    *count - 1
+}
+
+fn limited(what: &str, count: usize, limit: Option<usize>) -> Result<(), Failure> {
+    match limit {
+        Some(limit) if count > limit => {
+            let text = format!("{what} limit exceeded: {count} > {limit}");
+            Err(LoopError::UsageLimitExceeded(text).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn earliest(running: &mut Vec<(u64, usize)>) -> Option<(u64, usize)> {
+    let at = (0..running.len()).min_by_key(|at| running[*at].0)?;
+    Some(running.remove(at))
+}
+
+fn is_patient(call: &ToolCall) -> bool {
+    call.name != "lost" && Order::read(&call.input).deed == "patient"
+}
+
+/// What the model is told of a failure of a call: without the words for the caller of the loop.
+fn failure_text(failure: &Failure) -> String {
+    failure.text.strip_prefix("tool error: ").unwrap_or(&failure.text).to_owned()
+}
+
+fn malformed_arguments(call: &ToolCall) -> Failure {
+    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
+    let error = serde_json::from_str::<Value>(raw).expect_err("it is malformed");
+    let text = format!("the arguments of `{}` are not JSON ({error}): {raw}", call.name);
+    LoopError::Tool(ToolError::InvalidInput(text)).into()
+}
+
+/// An answer with which no history would be valid is none.
+fn check_answer(message: &Message) -> Result<(), Failure> {
+    let malformed = |fault: String| {
+        let text = format!("the model's answer is malformed: {fault}; no tool was run");
+        Failure::of(LoopError::Provider(ProviderError::Other(text.into())))
+    };
+    if message.content.iter().any(|block| matches!(block, ContentBlock::ToolResult { .. })) {
+        return Err(malformed("it holds a tool result".into()));
+    }
+    let calls: Vec<_> = message.tool_uses().collect();
+    if let Some(call) = calls.iter().find(|call| call.id.is_empty()) {
+        return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
+    }
+    let is_twice = |id: &str| calls.iter().filter(|call| call.id == id).count() > 1;
+    let mut twice: Vec<&str> = calls.iter().map(|call| call.id).filter(|id| is_twice(id)).collect();
+    twice.sort_unstable();
+    match twice.first() {
+        Some(id) => Err(malformed(format!("two tool calls have the id `{id}`"))),
+        None => Ok(()),
+    }
+}
+
+/// The text of a result, if it is one that the loop wrote itself.
+pub(crate) fn written_by_loop(block: &ContentBlock) -> Option<&str> {
+    match block {
+        ContentBlock::ToolResult { content, is_error: true, .. } => match &content[..] {
+            [ContentItem::Text(text)]
+                if text.starts_with("[not executed: ") || text.starts_with("[interrupted: ") =>
+            {
+                Some(text)
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}

@@ -1,0 +1,198 @@
+//! What the parts of an agent share: what happened so far, and what is planned to happen.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use neuron_types::{Message, transcript};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::case::Place;
+
+/// What a planned panic says.
+pub(crate) const PLANNED: &str = "a planned panic";
+
+/// How often the parts of an agent were used. The reference counts the same way.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Counters {
+    /// Calls of the provider.
+    pub(crate) replies: usize,
+    pub(crate) compactions: usize,
+    /// Events that each hook saw, by kind.
+    pub(crate) events: Vec<BTreeMap<&'static str, usize>>,
+    pub(crate) engine_calls: usize,
+    pub(crate) engine_batches: usize,
+    pub(crate) engine_asked: usize,
+}
+
+/// What happened during one run.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    /// What each hook saw.
+    pub(crate) events: Vec<Vec<String>>,
+    /// How each scope ended.
+    pub(crate) scopes: Vec<String>,
+    /// How many scopes are open.
+    pub(crate) open_scopes: usize,
+    /// The conversation with each request.
+    pub(crate) requests: Vec<Vec<Message>>,
+    /// The calls that began, and those that ended by themselves, by number.
+    pub(crate) begun: Vec<u64>,
+    pub(crate) finished: Vec<u64>,
+    /// The idempotency keys of those that began.
+    pub(crate) keys: Vec<String>,
+    /// What the reader of the stream, or the caller of the steps, got.
+    pub(crate) lines: Vec<String>,
+    /// What must never be.
+    pub(crate) faults: Vec<String>,
+    /// Where the run waited last.
+    pub(crate) place: Option<Place>,
+    /// Where a step was dropped.
+    pub(crate) dropped_in: Option<Place>,
+    /// How often each place was passed.
+    pub(crate) passed: BTreeMap<Place, usize>,
+    pub(crate) when_cancelled: Option<Cancelled>,
+}
+
+/// How things stood when the run was cancelled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cancelled {
+    pub(crate) at: Instant,
+    pub(crate) place: Option<Place>,
+    /// How many requests there had been, and how many calls had begun.
+    pub(crate) requests: usize,
+    pub(crate) begun: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Plan {
+    Panic,
+    Cancel,
+}
+
+#[derive(Default)]
+struct State {
+    journal: Journal,
+    counters: Counters,
+    plan: Option<(Place, usize, Plan)>,
+    token: CancellationToken,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct World(Arc<Mutex<State>>);
+
+impl World {
+    pub(crate) fn new(hooks: usize) -> Self {
+        let world = Self::default();
+        world.state().counters.events = vec![BTreeMap::new(); hooks];
+        world.begin(CancellationToken::new(), None);
+        world
+    }
+
+    /// Starts the journal of a run.
+    pub(crate) fn begin(&self, token: CancellationToken, plan: Option<(Place, usize, Plan)>) {
+        let mut state = self.state();
+        let events = vec![Vec::new(); state.counters.events.len()];
+        state.journal = Journal { events, ..Journal::default() };
+        state.token = token;
+        state.plan = plan;
+    }
+
+    pub(crate) fn note<T>(&self, note: impl FnOnce(&mut Journal) -> T) -> T {
+        note(&mut self.state().journal)
+    }
+
+    pub(crate) fn count<T>(&self, count: impl FnOnce(&mut Counters) -> T) -> T {
+        count(&mut self.state().counters)
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.state().counters.clone()
+    }
+
+    pub(crate) fn cancel(&self) {
+        let token = {
+            let mut state = self.state();
+            let journal = &mut state.journal;
+            journal.when_cancelled.get_or_insert(Cancelled {
+                at: Instant::now(),
+                place: journal.place,
+                requests: journal.requests.len(),
+                begun: journal.begun.len(),
+            });
+            state.token.clone()
+        };
+        token.cancel();
+    }
+
+    /// Something happens here: what is planned for it happens too.
+    pub(crate) fn pass(&self, place: Place) {
+        let plan = {
+            let mut state = self.state();
+            state.journal.place = Some(place);
+            let passed = state.journal.passed.entry(place).or_default();
+            let nth = *passed;
+            *passed += 1;
+            state.plan.filter(|plan| (plan.0, plan.1) == (place, nth)).map(|plan| plan.2)
+        };
+        match plan {
+            Some(Plan::Panic) => panic!("{PLANNED}"),
+            Some(Plan::Cancel) => self.cancel(),
+            None => {}
+        }
+    }
+
+    /// Takes a request: no provider would accept one whose conversation is not valid.
+    pub(crate) fn request(&self, messages: &[Message]) {
+        self.note(|journal| {
+            if let Err(violation) = transcript::validate(messages) {
+                journal.faults.push(format!("a request was not valid: {violation}"));
+            }
+            if messages.iter().any(|message| message.content.is_empty()) {
+                journal.faults.push("a request had an empty message".into());
+            }
+            journal.requests.push(messages.to_vec());
+        });
+    }
+
+    /// Waits so often, at a place.
+    pub(crate) fn wait(&self, place: Place, times: usize) -> Wait {
+        Wait { world: self.clone(), place, times }
+    }
+
+    /// Waits so many milliseconds, at a place.
+    pub(crate) async fn sleep(&self, place: Place, milliseconds: u64) {
+        if milliseconds > 0 {
+            self.note(|journal| journal.place = Some(place));
+            tokio::time::sleep(std::time::Duration::from_millis(milliseconds)).await;
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pending so often.
+pub(crate) struct Wait {
+    world: World,
+    place: Place,
+    times: usize,
+}
+
+impl Future for Wait {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.times == 0 {
+            return Poll::Ready(());
+        }
+        self.times -= 1;
+        self.world.note(|journal| journal.place = Some(self.place));
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
