@@ -4,6 +4,7 @@
 
 mod api;
 mod examples;
+mod faults;
 #[cfg(test)]
 mod house;
 mod means;
@@ -22,8 +23,11 @@ const USAGE: &str = "\
 usage: cargo xtask <command>
 
 commands:
-  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, sdks, tests
+  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, sdks, tests,
+         faults
   e2e    the step sdks alone: the vendors' official clients judge our servers and requests
+  faults the step faults alone: deliberate faults in the loop, which its model has to find;
+         `cargo xtask faults limit` tries those with `limit` in their names
   api    rewrites crates/*/api.txt, the listings of the public surface
   help   prints this text";
 
@@ -33,6 +37,8 @@ fn main() -> ExitCode {
     match args.as_slice() {
         ["test"] => suite::run(),
         ["e2e"] => exit_code(sdks::check(&mut Tally::default())),
+        ["faults"] => exit_code(faults::check(None)),
+        ["faults", text] => exit_code(faults::check(Some(text))),
         ["api"] => exit_code(api::rewrite()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -1,11 +1,11 @@
 //! `cargo xtask test`: the steps in their order, the table of durations and the closing line. What
-//! the longer steps do is in `wasm`, `examples`, `sdks` and `tally`.
+//! the longer steps do is in `wasm`, `examples`, `sdks`, `tally` and `faults`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::tally::Tally;
-use crate::{examples, process, sdks, tally, wasm};
+use crate::{examples, faults, process, sdks, tally, wasm};
 
 /// Runs the steps up to the first that fails. The last line on standard output is always the sum
 /// of the tests, which scripts may read.
@@ -47,6 +47,7 @@ const STEPS: &[Step] = &[
     Step { name: "examples", run: |_| examples::run() },
     Step { name: "sdks", run: sdks::check },
     Step { name: "tests", run: tally::run_tests },
+    Step { name: "faults", run: |_| faults::check(None) },
 ];
 
 fn clippy() -> Result<(), String> {

@@ -34,7 +34,7 @@ impl Generator {
             limits: random.maybe(30, limits),
             parallel: random.percent(50),
             grace: random.one_of(&[0, 15, 15, 1_005]),
-            hooks: (0..random.one_of(&[1, 1, 2, 3])).map(|_| rules(random)).collect(),
+            hooks: hooks(random),
             strategy: strategy(random),
             reminders: random.one_of(&[vec![], vec![], vec![], vec![1], vec![2], vec![1, 2]]),
             engine: random.maybe(25, engine),
@@ -94,7 +94,7 @@ impl Generator {
             without_response: is_natural && self.random.percent(10),
             breaks: None,
         };
-        if self.random.percent(10) {
+        if self.random.percent(14) {
             let pieces = answer.pieces().len();
             let how = self.random.one_of(&[
                 Break::Ends,
@@ -268,12 +268,22 @@ fn usage(random: &mut Random) -> TokenUsage {
     }
 }
 
+fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
+    let mut hooks: Vec<Vec<Rule>> =
+        (0..random.one_of(&[1, 1, 2, 3])).map(|_| rules(random)).collect();
+    // Of one mind, but not with the same reasons.
+    if random.percent(30) {
+        hooks.push(hooks[0].clone());
+    }
+    hooks
+}
+
 fn rules(random: &mut Random) -> Vec<Rule> {
     let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
     let rule = |random: &mut Random| {
         let deed = random.weighted(&[(40, Deed::Skip), (35, Deed::Terminate), (25, Deed::Fail)]);
         let event = match deed {
-            Deed::Skip if random.percent(60) => "PreTool",
+            Deed::Skip if random.percent(50) => "PreTool",
             // Those that fewer runs come to, and those after which more can go wrong.
             _ if random.percent(50) => random.one_of(&[
                 "Compacted",

@@ -1,0 +1,292 @@
+//! The faults: each a change of the engine that someone might make by mistake.
+//!
+//! What is looked for must occur exactly once in its file (a test sees to it), so that a change of the
+//! engine there asks for a look at the fault too.
+
+/// A mistake in a file of `crates/neuron-loop/src`.
+pub(crate) struct Fault {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    pub(crate) find: &'static str,
+    pub(crate) replace: &'static str,
+}
+
+const fn fault(
+    name: &'static str,
+    file: &'static str,
+    find: &'static str,
+    replace: &'static str,
+) -> Fault {
+    Fault { name, file, find, replace }
+}
+
+pub(crate) const FAULTS: &[Fault] = &[
+    // Results.
+    fault(
+        "a forgotten result",
+        "tool_results.rs",
+        "content: content.collect() }",
+        "content: content.skip(1).collect() }",
+    ),
+    fault(
+        "results in another order",
+        "tool_results.rs",
+        "content: content.collect() }",
+        "content: content.rev().collect() }",
+    ),
+    fault(
+        "results in the assistant's message",
+        "tool_results.rs",
+        "Message { role: Role::User, content: content.collect() }",
+        "Message { role: Role::Assistant, content: content.collect() }",
+    ),
+    fault(
+        "a result for a call that never began says that it failed",
+        "tool_results.rs",
+        "State::NotStarted => error(format!(\"[not executed: {}]\", self.why))",
+        "State::NotStarted => error(format!(\"[interrupted: {}]\", self.why))",
+    ),
+    fault(
+        "a failure that is no error for the model",
+        "tool_results.rs",
+        "let error = |text: String| (vec![ContentItem::Text(text)], true);",
+        "let error = |text: String| (vec![ContentItem::Text(text)], false);",
+    ),
+    fault(
+        "a finished result is lost when the run is dropped",
+        "tool_results.rs",
+        "State::Finished { output, .. } => (output.content, output.is_error),",
+        "State::Finished { .. } => error(format!(\"[not executed: {}]\", self.why)),",
+    ),
+    // Tools.
+    fault(
+        "a second execution",
+        "tool_batch.rs",
+        "let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };",
+        "let work = async { self.tools.execute_call(call, &ctx).await.ok(); \
+         Ok(self.tools.execute_call(call, &ctx).await?) };",
+    ),
+    fault(
+        "a skipped call runs",
+        "tool_batch.rs",
+        "(Some(reason), _) => Some(ToolOutput::text(reason)),",
+        "(Some(_), _) => None,",
+    ),
+    fault(
+        "a call begins beside one that failed",
+        "tool_batch.rs",
+        "let begins = !ctx.cancellation_token.is_cancelled();",
+        "let begins = true;",
+    ),
+    fault(
+        "a tool runs after a hook ended the run",
+        "tool_batch.rs",
+        "results.finish(index, output);\n                return self.tell_after(index, results).await;",
+        "results.finish(index, output);\n                self.tell_after(index, results).await.ok();\n                return Ok(());",
+    ),
+    fault(
+        "the tools beside a failed one are not told",
+        "tool_batch.rs",
+        "        cancellation.cancel();\n",
+        "",
+    ),
+    fault(
+        "no grace beside a failed call",
+        "tool_batch.rs",
+        "pin!(grace(self.config.tool_grace))",
+        "pin!(grace(Duration::ZERO))",
+    ),
+    fault(
+        "a hint for the model ends the run",
+        "tool_batch.rs",
+        "LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),",
+        "",
+    ),
+    fault(
+        "equal idempotency keys",
+        "tool_batch.rs",
+        "{run_id}/{}/{turn}/{index}/{}\", self.run_number, call.id",
+        "{run_id}/{}/{turn}/{}\", self.run_number, call.name",
+    ),
+    fault(
+        "a batch of an engine goes on after a failure",
+        "tool_batch.rs",
+        "first_error = first_error.or(recorded.err());",
+        "first_error = first_error.and(recorded.err());",
+    ),
+    fault(
+        "parallel although one after another was asked for",
+        "tool_batch.rs",
+        "!self.config.parallel_tool_execution || tool",
+        "tool",
+    ),
+    // Hooks, scopes and readers.
+    fault(
+        "a lost event after a tool",
+        "tool_batch.rs",
+        "self.hooks.in_call(&call.id).ask(event).await.map(drop)",
+        "let _ = event;\n        Ok(())",
+    ),
+    fault(
+        "a lost event of a failed tool",
+        "tool_batch.rs",
+        "        for index in run.into_iter().filter(|&index| results.is_open(index)) {",
+        "        for index in run.into_iter().filter(|_| false) {",
+    ),
+    fault(
+        "a scope that is not ended",
+        "tool_batch.rs",
+        "        scopes.end(outcome(&ran));\n        guard.disarm();",
+        "        guard.disarm();",
+    ),
+    fault(
+        "the run's scope is not ended",
+        "engine.rs",
+        "        scopes.end(run_outcome(result.as_ref()));\n        result",
+        "        result",
+    ),
+    fault(
+        "the end of a run is not told",
+        "engine.rs",
+        "            self.hooks().tell(HookEvent::RunEnd { result }).await;",
+        "            let _ = result;",
+    ),
+    fault(
+        "the first chunk is not told",
+        "model_call.rs",
+        "if std::mem::take(&mut first) {",
+        "if false && std::mem::take(&mut first) {",
+    ),
+    fault(
+        "an error of the model is not told",
+        "model_call.rs",
+        "                self.hooks().tell(HookEvent::LlmError { error: &error }).await;\n",
+        "",
+    ),
+    fault(
+        "the last hook's wish wins",
+        "hooks.rs",
+        "terminate = terminate.or(Some(reason))",
+        "terminate = Some(reason)",
+    ),
+    fault(
+        "a hook's failure ends the run",
+        "hooks.rs",
+        "Err(error) => tracing::warn!(%error, \"a hook failed; the run goes on\"),",
+        "Err(error) => return Err(LoopError::HookTerminated(error.to_string())),",
+    ),
+    fault(
+        "the reader of a stream misses results",
+        "sink.rs",
+        "    const DELTAS: bool = true;\n    const RESULTS: bool = true;",
+        "    const DELTAS: bool = true;\n    const RESULTS: bool = false;",
+    ),
+    // Limits and usage.
+    fault("a limit that is off by one", "limits.rs", "count > limit =>", "count >= limit =>"),
+    fault("a turn too many", "limits.rs", "run.turns >= *max", "run.turns > *max"),
+    fault(
+        "tokens are not checked before tools",
+        "limits.rs",
+        "    tokens(limits, run)?;\n    at_most(\"tool call\"",
+        "    at_most(\"tool call\"",
+    ),
+    fault(
+        "usage that is not added",
+        "model_call.rs",
+        "            self.add_usage(&response.usage);\n",
+        "",
+    ),
+    fault(
+        "a turn is counted before its answer is there",
+        "model_call.rs",
+        "                self.run.requests += 1;\n",
+        "                self.run.requests += 1;\n                self.run.turns += 1;\n",
+    ),
+    fault(
+        "the usage of a compaction is not added",
+        "compaction.rs",
+        "            self.add_usage(&usage);\n",
+        "            let _ = usage;\n",
+    ),
+    // Answers and histories.
+    fault(
+        "two calls with one id are accepted",
+        "model_call.rs",
+        "            check_answer(&response.message)?;\n",
+        "",
+    ),
+    fault(
+        "calls of a refused answer run",
+        "engine.rs",
+        "        StopReason::Refusal => Some(\"the model refused to go on\"),\n",
+        "",
+    ),
+    fault(
+        "a paused turn is the end",
+        "engine.rs",
+        "self.run.pauses < MAX_PAUSES",
+        "self.run.pauses < 1",
+    ),
+    fault(
+        "pauses are counted over the whole run",
+        "engine.rs",
+        "        self.run.pauses = 0;\n",
+        "",
+    ),
+    fault(
+        "an empty message stays in the history",
+        "engine.rs",
+        "if !message.content.is_empty() {",
+        "if true {",
+    ),
+    fault(
+        "a compaction is not checked",
+        "compaction.rs",
+        "        messages = transcript::repair(messages);\n",
+        "",
+    ),
+    fault(
+        "a compaction may leave nothing to answer",
+        "compaction.rs",
+        "if messages.iter().all(|message| message.role == Role::System) {",
+        "if false {",
+    ),
+    fault(
+        "a compaction without effect is tried for ever",
+        "compaction.rs",
+        "            self.run.futile_compactions += 1;\n",
+        "",
+    ),
+    fault(
+        "an earlier conversation is not repaired",
+        "agent.rs",
+        "            self.request.messages = transcript::repair(messages);\n",
+        "            self.request.messages = messages;\n",
+    ),
+    fault(
+        "reminders pile up",
+        "reminders.rs",
+        ".any(|other| *other == message)",
+        ".any(|_| false)",
+    ),
+    // Cancellation.
+    fault(
+        "a cancellation waits for the work",
+        "cancel.rs",
+        "match select(pin!(work), pin!(ctx.cancellation_token.cancelled())).await {",
+        "match select(pin!(work), std::future::pending::<()>()).await {",
+    ),
+    fault("cancellation is not looked at before work", "cancel.rs", "    check(ctx)?;\n", ""),
+    fault(
+        "a run that is cancelled before is announced",
+        "engine.rs",
+        "        cancel::check(ctx)?;\n        self.run.announced = true;",
+        "        self.run.announced = true;",
+    ),
+    fault(
+        "a step goes on with the turn before",
+        "engine.rs",
+        "                    self.run.turn_open = true;\n",
+        "",
+    ),
+];
