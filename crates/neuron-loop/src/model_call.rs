@@ -135,6 +135,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 or_cancelled(ctx, async { Ok(call.await?) }).await?
             }
         };
+        // Paid for, whatever the hooks say.
+        broken.usage.clone_from(&response.usage);
         self.hooks().ask(HookEvent::FirstChunk).await?;
         Ok(response)
     }

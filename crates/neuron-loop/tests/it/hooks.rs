@@ -2,7 +2,7 @@
 
 use neuron_loop::LoopError;
 use neuron_testing::Reply;
-use neuron_types::{HookAction, HookError, HookEvent, ObservabilityHook, ToolContext};
+use neuron_types::{HookAction, HookError, HookEvent, ObservabilityHook, TokenUsage, ToolContext};
 use serde_json::json;
 
 use crate::support::*;
@@ -203,5 +203,20 @@ async fn a_hook_that_sees_the_first_chunk_is_not_cut_off_and_may_end_the_run() {
         };
         let (_, ()) = tokio::join!(run(way, &mut agent, &ctx), cancel);
         assert_eq!(log.lines(), ["begun", "ended"], "{way:?}");
+    }
+}
+
+/// The answer was there and paid for, and a hook that rejected it at its first part made it cost
+/// nothing: neither usage nor limits knew of it.
+#[tokio::test]
+async fn an_answer_that_a_hook_rejects_when_it_comes_has_cost_its_tokens() {
+    for way in [Way::Run, Way::Step] {
+        let usage = TokenUsage { input_tokens: 70, output_tokens: 7, ..Default::default() };
+        let setup = setup([Reply::text("whole").usage(usage.clone())]);
+        let hook = Recorder::answering("FirstChunk", terminate("not like this"));
+        let mut agent = setup.builder.hook(hook).build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!((agent.usage(), agent.turns()), (&usage, 0), "{way:?}");
+        assert_eq!(agent.total_usage(), &usage, "{way:?}");
     }
 }
