@@ -61,7 +61,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     // Tools.
     fault(
         "a second execution",
-        "tool_batch.rs",
+        "tool_execution.rs",
         "let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };",
         "let work = async { self.tools.execute_call(call, &ctx).await.ok(); \
          Ok(self.tools.execute_call(call, &ctx).await?) };",
@@ -93,24 +93,24 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "no grace beside a failed call",
         "tool_batch.rs",
-        "pin!(grace(self.config.tool_grace))",
-        "pin!(grace(Duration::ZERO))",
+        "pin!(wait(self.config.tool_grace))",
+        "pin!(wait(std::time::Duration::ZERO))",
     ),
     fault(
         "a hint for the model ends the run",
-        "tool_batch.rs",
+        "tool_execution.rs",
         "LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),",
         "",
     ),
     fault(
         "equal idempotency keys",
-        "tool_batch.rs",
+        "tool_execution.rs",
         "{run_id}/{}/{turn}/{index}/{}\", self.run_number, call.id",
         "{run_id}/{}/{turn}/{}\", self.run_number, call.name",
     ),
     fault(
         "a batch of an engine goes on after a failure",
-        "tool_batch.rs",
+        "tool_execution.rs",
         "first_error = first_error.or(recorded.err());",
         "first_error = first_error.and(recorded.err());",
     ),
@@ -135,7 +135,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a scope that is not ended",
-        "tool_batch.rs",
+        "tool_execution.rs",
         "        scopes.end(outcome(&ran));\n        guard.disarm();",
         "        guard.disarm();",
     ),
@@ -160,8 +160,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "an error of the model is not told",
         "model_call.rs",
-        "                self.hooks().tell(HookEvent::LlmError { error: &error }).await;\n",
-        "",
+        "            self.hooks().tell(HookEvent::LlmError { error }).await;\n",
+        "            let _ = error;\n",
     ),
     fault(
         "the last hook's wish wins",
@@ -193,13 +193,13 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "usage that is not added",
         "model_call.rs",
-        "            self.add_usage(&response.usage);\n",
+        "                self.count_usage(&response);\n",
         "",
     ),
     fault(
         "a turn is counted before its answer is there",
         "model_call.rs",
-        "                self.run.requests += 1;\n",
+        "                self.run.requests = self.run.requests.saturating_add(1);\n",
         "                self.run.requests += 1;\n                self.run.turns += 1;\n",
     ),
     fault(
@@ -212,8 +212,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "two calls with one id are accepted",
         "model_call.rs",
-        "            check_answer(&response.message)?;\n",
-        "",
+        "check_answer(&response.message).map(|()| response)",
+        "Ok(response)",
     ),
     fault(
         "calls of a refused answer run",
@@ -288,5 +288,91 @@ pub(crate) const FAULTS: &[Fault] = &[
         "engine.rs",
         "                    self.run.turn_open = true;\n",
         "",
+    ),
+    // What is new with the settings of the loop.
+    fault(
+        "an answer without usage counts nothing",
+        "usage.rs",
+        "        self.add_usage(&usage);\n    }",
+        "    }",
+    ),
+    fault(
+        "the usage of an answer that a hook rejects is lost",
+        "model_call.rs",
+        "        broken.usage.clone_from(&response.usage);\n",
+        "",
+    ),
+    fault(
+        "more tools at once than may be",
+        "tool_batch.rs",
+        "waiting.by_ref().take(most - running.len())",
+        "waiting.by_ref().take(most)",
+    ),
+    fault(
+        "a tool that must run alone does not",
+        "tool_batch.rs",
+        "tool.is_some_and(|tool| tool.runs_alone())",
+        "tool.is_some_and(|_| false)",
+    ),
+    fault(
+        "failures that the model should see end the run",
+        "tool_execution.rs",
+        "ToolErrorPolicy::ReturnToModel => returned(error, self.tools),",
+        "ToolErrorPolicy::ReturnToModel => Err(error.into()),",
+    ),
+    fault("a retry too many", "failing_turns.rs", "*turns > retries", "*turns > retries + 1"),
+    fault(
+        "a policy that panics lets the call run",
+        "permits.rs",
+        "PermissionDecision::Deny(\"the permission policy failed\".into())",
+        "PermissionDecision::Allow",
+    ),
+    fault(
+        "a call about which a person should be asked runs",
+        "permits.rs",
+        "PermissionDecision::Ask(reason) => denied(&reason),",
+        "PermissionDecision::Ask(_) => Permit::Run,",
+    ),
+    fault(
+        "a limit is landed on again and again",
+        "finalize.rs",
+        "self.run.limit = Some(limit);",
+        "let _ = limit;",
+    ),
+    fault(
+        "what the last call was told stays without an answer",
+        "prepared_call.rs",
+        "            self.agent.request.messages.truncate(index);\n",
+        "            let _ = index;\n",
+    ),
+    fault(
+        "a tool that is not offered runs",
+        "prepared_call.rs",
+        "                offered.remove(name);\n",
+        "",
+    ),
+    fault(
+        "a condition to stop is not asked",
+        "stop_when.rs",
+        "            self.run.stopped = Some(stop_reason);\n",
+        "            let _ = stop_reason;\n",
+    ),
+    fault(
+        "a stream is tried once too often",
+        "model_call.rs",
+        "attempt <= self.config.stream_retries",
+        "attempt <= self.config.stream_retries + 1",
+    ),
+    fault(
+        "another attempt does not mind the limits",
+        "model_call.rs",
+        "        limits::before_call(&self.config, &self.run)?;\n",
+        "",
+    ),
+    fault(
+        "a run that should finish its turn does not",
+        "cancel.rs",
+        "let cancellation_token = CancellationToken::new();",
+        "let cancellation_token = ctx.cancellation_token.clone();",
     ),
 ];

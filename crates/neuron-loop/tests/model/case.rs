@@ -33,6 +33,22 @@ pub(crate) struct Config {
     pub(crate) max_turns: Option<usize>,
     pub(crate) limits: Option<UsageLimits>,
     pub(crate) parallel: bool,
+    /// How many tools run at the same time.
+    pub(crate) most_at_once: Option<usize>,
+    /// Whether the model sees failures of tools, instead of ending the run.
+    pub(crate) returns_errors: bool,
+    pub(crate) retry_limit: Option<usize>,
+    /// Whether a policy decides on calls: some it denies, some it would have a person asked.
+    pub(crate) has_policy: bool,
+    /// After so many tool calls the run stops.
+    pub(crate) stops_after: Option<usize>,
+    /// In every turn of so many the tool `look` is not offered.
+    pub(crate) hides_every: Option<usize>,
+    /// Whether a run that reached a limit makes one last call.
+    pub(crate) finalizes: bool,
+    /// Whether a run that is cancelled finishes its turn.
+    pub(crate) cancels_after_turn: bool,
+    pub(crate) stream_retries: usize,
     /// In milliseconds; never what a tool takes.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,

@@ -236,6 +236,10 @@ impl Interrupted<'_> {
             seen.insert("error: Cancelled before".into());
         }
         let Some(when) = self.journal.when_cancelled else { return Ok(()) };
+        if self.case.config.cancels_after_turn && self.how != How::CancelBefore {
+            seen.insert("cancelled after the turn".into());
+            return Ok(());
+        }
         // An engine runs its batch as it must; everything else stops.
         if self.case.config.engine.is_none()
             && (self.journal.requests.len(), self.journal.begun.len())
@@ -260,11 +264,17 @@ impl Interrupted<'_> {
     /// The history is one that the run had, but for results of calls that did not come to their end.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
+        // A run that finishes its turn interrupts no call.
+        let cancels = matches!(self.how, How::Cancel | How::CancelWithin);
+        let is_whole = cancels && self.case.config.cancels_after_turn;
         let is_like = |expected: &Vec<Message>| {
             let Some((last, rest)) = history.split_last() else { return true };
             expected.len() >= history.len()
                 && rest == &expected[..rest.len()]
-                && is_like(last, &expected[rest.len()])
+                && match is_whole {
+                    true => *last == expected[rest.len()],
+                    false => is_like(last, &expected[rest.len()]),
+                }
         };
         match self.expected.histories.iter().any(is_like) {
             true => Ok(()),

@@ -52,6 +52,9 @@ fn required() -> Vec<String> {
     add("hook: ", &HOOKS);
     add("compaction: ", &["shorter", "in vain", "repaired"]);
     add("engine: ", &ENGINE);
+    add("returned to the model: ", &RETURNED);
+    add("permission denied: ", &["not this one", "really?", "the permission policy failed"]);
+    add("last call: ", &["MaxTurns", "UsageLimitExceeded"]);
     add("", &OTHERS);
     add("cancelled in ", &PLACES);
     add("dropped in ", &PLACES);
@@ -167,7 +170,14 @@ const ENGINE: [&str; 6] = [
     "a result too few",
 ];
 
-const OTHERS: [&str; 7] = [
+const RETURNED: [&str; 5] =
+    ["NotFound", "InvalidInput", "ExecutionFailed", "PermissionDenied", "Cancelled"];
+
+const OTHERS: [&str; 11] = [
+    "stream: tried again",
+    "no retry is left",
+    "stopped by a condition",
+    "cancelled after the turn",
     "reminder",
     "paused too often",
     "calls that must not run",

@@ -206,6 +206,10 @@ pub(crate) fn failed_with(error: &LoopError) -> String {
     failed(error.kind(), &error.to_string())
 }
 
+pub(crate) fn reset(attempt: usize, error: &str) -> String {
+    format!("reset {attempt} after {error}")
+}
+
 pub(crate) fn compacted(old: usize, new: usize) -> String {
     format!("compacted {old} {new}")
 }
@@ -216,6 +220,7 @@ pub(crate) fn executed(calls: &[ToolCall], results: &[ToolOutput]) -> String {
 
 pub(crate) fn line(event: &StreamEvent) -> String {
     match event {
+        StreamEvent::Reset { attempt, error } => reset(*attempt, &error.to_string()),
         StreamEvent::RunComplete(result) => {
             answered(&result.stop_reason, result.turns, &result.response)
         }

@@ -33,6 +33,15 @@ impl Generator {
             max_turns: random.maybe(15, |random| random.below(5)),
             limits: random.maybe(30, limits),
             parallel: random.percent(50),
+            most_at_once: random.maybe(25, |random| random.below(4)),
+            returns_errors: random.percent(30),
+            retry_limit: random.maybe(20, |random| random.below(3)),
+            has_policy: random.percent(20),
+            stops_after: random.maybe(15, |random| random.below(5)),
+            hides_every: random.maybe(15, |random| 1 + random.below(3)),
+            finalizes: random.percent(40),
+            cancels_after_turn: random.percent(15),
+            stream_retries: random.one_of(&[0, 0, 0, 1, 2]),
             grace: random.one_of(&[0, 15, 15, 1_005]),
             hooks: hooks(random),
             strategy: strategy(random),
@@ -130,8 +139,9 @@ impl Generator {
     }
 
     fn calls(&mut self, count: usize) -> Vec<ContentBlock> {
-        // Distinct delays, so that it is certain who ends first; none is also possible for several.
-        let mut delays = vec![10, 20, 30, 40, 50, 60];
+        // Delays whose sums differ, so that it is certain who ends first, also of those that begin
+        // later. None is possible for several.
+        let mut delays = vec![10, 20, 40, 80, 160, 320];
         let mut has_patient = false;
         let mut blocks: Vec<ContentBlock> = Vec::new();
         for index in 0..count {
@@ -146,7 +156,13 @@ impl Generator {
             let malformed =
                 || json!({ "invalid_json": format!("{{\"number\": {}", order["number"]) });
             let input = if self.random.percent(3) { malformed() } else { order };
-            let name = self.random.weighted(&[(77, "act"), (17, "look"), (3, "raw"), (3, "lost")]);
+            let name = self.random.weighted(&[
+                (67, "act"),
+                (17, "look"),
+                (10, "solo"),
+                (3, "raw"),
+                (3, "lost"),
+            ]);
             let id = self.id(index);
             let call = tool_use(&id, name, input);
             blocks.push(match self.random.percent(5) {
@@ -291,6 +307,7 @@ fn rules(random: &mut Random) -> Vec<Rule> {
                 "LlmError",
                 "PreTool",
                 "PostTool",
+                "ToolError",
                 "ToolError",
             ]),
             _ => random.one_of(&EVENTS),

@@ -5,21 +5,24 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::stream;
-use neuron_loop::{AgentLoop, LoopConfig};
+use neuron_loop::{AgentLoop, CancelMode, LoopConfig, OnLimit, ToolErrorPolicy};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, BoxedHook, CompletionRequest, CompletionResponse, ContentItem, ContextError,
     ContextStrategy, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope,
     ImageSource, InjectionPoint, Injector, Message, ObservabilityHook, Operation, OperationKind,
-    OperationScope, Outcome, Provider, ProviderError, StreamEvent, StreamHandle, StreamReceiver,
-    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolInvocation, ToolOutput,
-    WasmBoxedFuture,
+    OperationScope, Outcome, PermissionDecision, PermissionPolicy, Provider, ProviderError,
+    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolCall, ToolContext, ToolDefinition,
+    ToolDyn, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
 use crate::case::*;
 use crate::generator::said;
 use crate::world::World;
+
+/// The tools that there are.
+pub(crate) const TOOLS: [&str; 4] = ["act", "look", "raw", "solo"];
 
 pub(crate) type Agent = AgentLoop<Mock, Counting>;
 
@@ -28,7 +31,7 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
     let mut tools = ToolRegistry::new();
-    for name in ["act", "look", "raw"] {
+    for name in TOOLS {
         tools.register_dyn(Arc::new(Obedient { name, world: world.clone() }));
     }
     let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
@@ -39,6 +42,18 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
             usage_limits: config.limits.clone(),
             parallel_tool_execution: config.parallel,
             tool_grace: std::time::Duration::from_millis(config.grace),
+            max_parallel_tools: config.most_at_once,
+            tool_errors: match config.returns_errors {
+                true => ToolErrorPolicy::ReturnToModel,
+                false => ToolErrorPolicy::EndRun,
+            },
+            tool_retry_limit: config.retry_limit,
+            on_limit: if config.finalizes { OnLimit::Finalize } else { OnLimit::Fail },
+            cancel_mode: match config.cancels_after_turn {
+                true => CancelMode::AfterTurn,
+                false => CancelMode::Now,
+            },
+            stream_retries: config.stream_retries,
             ..Default::default()
         })
         .messages(config.history.clone());
@@ -50,12 +65,55 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     for every in &config.reminders {
         builder = builder.injector(Every(*every));
     }
+    if config.has_policy {
+        builder = builder.permission_policy(Choosy);
+    }
+    if let Some(most) = config.stops_after {
+        builder = builder.stop_when(move |run| run.tool_calls >= most);
+    }
+    if let Some(every) = config.hides_every {
+        builder = builder.prepare_turn(move |turn| {
+            if hides(every, turn.run.turns) {
+                turn.retain_tools(|tool| tool.name != "look");
+            }
+        });
+    }
     let mut agent = builder.build();
     if let Some(engine) = &config.engine {
         let engine = engine.clone();
         agent.set_durability(InMemory { engine, provider, tools, world: world.clone() });
     }
     agent
+}
+
+/// Whether the tool `look` is not offered in a turn.
+pub(crate) fn hides(every: usize, turn: usize) -> bool {
+    turn % every == every - 1
+}
+
+/// A policy that decides by the number of the call.
+struct Choosy;
+
+impl PermissionPolicy for Choosy {
+    fn check(&self, _: &str, input: &Value) -> PermissionDecision {
+        match Order::read(input).number % 11 {
+            3 => PermissionDecision::Deny("not this one".into()),
+            1 => PermissionDecision::Ask("really?".into()),
+            2 => panic!("{}", crate::world::PLANNED),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// Why a call is denied, if it is.
+pub(crate) fn denial(call: &ToolCall) -> Option<String> {
+    let why = match Order::read(&call.input).number % 11 {
+        3 => "not this one",
+        1 => "really?",
+        2 => "the permission policy failed",
+        _ => return None,
+    };
+    Some(format!("permission denied: {why}"))
 }
 
 /// The reply to a call of the provider; after the script, a plain answer.
@@ -158,6 +216,10 @@ impl ToolDyn for Obedient {
             annotations: None,
             cache_control: None,
         }
+    }
+
+    fn runs_alone(&self) -> bool {
+        self.name == "solo"
     }
 
     fn call_dyn<'a>(

@@ -3,7 +3,7 @@
 //!
 //! Time is a number here. Only parallel tools need it: it says which of them ends first.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use neuron_types::{
     CompletionResponse, ContentBlock, ContentItem, LoopError, Message, ProviderError, Role,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::case::*;
 use crate::drive;
-use crate::parts::{brief, deed, done, kind, reason, reminders, reply};
+use crate::parts::{TOOLS, brief, deed, denial, done, hides, kind, reason, reminders, reply};
 use crate::world::Counters;
 
 /// How often in a row a paused turn is continued.
@@ -105,7 +105,10 @@ impl From<LoopError> for Failure {
 enum Fate {
     NotBegun,
     Begun,
+    /// It ran to a result.
     Output(ToolOutput),
+    /// It has a result without having run.
+    Answered(ToolOutput),
     Failed(String),
 }
 
@@ -126,6 +129,10 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Messag
         announced: false,
         futile: 0,
         compact_above: None,
+        failing: BTreeMap::new(),
+        limit: None,
+        is_turn_open: false,
+        hides_look: false,
     };
     run.memory.history.push(message);
     if transcript::validate(&run.memory.history).is_err() {
@@ -149,6 +156,14 @@ struct Run<'a> {
     announced: bool,
     futile: usize,
     compact_above: Option<usize>,
+    /// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
+    failing: BTreeMap<String, usize>,
+    /// The limit that the run has reached, where one last call follows.
+    limit: Option<Failure>,
+    /// Whether a turn was announced and its call not made.
+    is_turn_open: bool,
+    /// Whether the tool `look` is offered in this turn.
+    hides_look: bool,
 }
 
 impl Run<'_> {
@@ -195,7 +210,11 @@ impl Run<'_> {
         self.announced = true;
         self.ask("RunStart true".into())?;
         loop {
-            if let Some(stop) = self.one_turn()? {
+            let stop = match self.one_turn() {
+                Err(failure) if self.lands_on(&failure) => Some(self.last_call(failure)?),
+                turn => turn?,
+            };
+            if let Some(stop) = stop {
                 return Ok((stop, self.response()));
             }
         }
@@ -211,10 +230,48 @@ impl Run<'_> {
         self.turn = self.seen.turns;
         self.ask(format!("Turn {0} {0}", self.turn))?;
         self.compact()?;
-        self.limits_before_call()?;
+        self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
         self.remind();
         let response = self.call_model()?;
         self.take(response)
+    }
+
+    /// Whether one last call follows a failure: a limit, the first, which is not zero.
+    fn lands_on(&self, failure: &Failure) -> bool {
+        let requests = self.config.limits.as_ref().and_then(|limits| limits.request_limit);
+        let allows_calls = self.config.max_turns != Some(0) && requests != Some(0);
+        let is_limit = matches!(failure.kind, "MaxTurns" | "UsageLimitExceeded");
+        self.config.finalizes && is_limit && allows_calls && self.limit.is_none()
+    }
+
+    /// The last call: the model is told why, and no tool runs. What it was told is taken back if it
+    /// does not answer.
+    fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
+        self.note(format!("last call: {}", limit.kind));
+        let notice = format!(
+            "This run has reached a limit ({}). Give your final answer now, from what is known so \
+             far, and say what is left open. No tool can be called in this answer.",
+            limit.text
+        );
+        self.limit = Some(limit);
+        if !self.is_turn_open {
+            self.turn = self.seen.turns;
+            self.ask(format!("Turn {0} {0}", self.turn))?;
+        }
+        self.remind();
+        let before = self.memory.history.len();
+        // A turn that the provider paused is continued.
+        if self.memory.history.last().is_none_or(|last| last.role != Role::Assistant) {
+            self.memory.history.push(Message::system(notice));
+        }
+        let response = self.call_model();
+        if response.is_err() {
+            self.seen.histories.push(self.memory.history.clone());
+            self.memory.history.truncate(before);
+        }
+        let response = response?;
+        let stop_reason = response.stop_reason.clone();
+        Ok(self.take(response)?.unwrap_or(stop_reason))
     }
 
     fn continue_as_new(&mut self) -> Result<(), Failure> {
@@ -254,6 +311,9 @@ impl Run<'_> {
     }
 
     fn limits_before_tools(&self, batch: usize) -> Result<(), Failure> {
+        if let Some(limit) = &self.limit {
+            return Err(limit.clone());
+        }
         self.limits_on_tokens()?;
         let limit = self.config.limits.as_ref().and_then(|limits| limits.tool_calls_limit);
         limited("tool call", self.tool_calls + batch, limit)
@@ -285,7 +345,7 @@ impl Run<'_> {
         }
         let compacted = strategy.compacted(self.memory.history.clone());
         self.spend(&strategy.usage);
-        let mut compacted = self.newest_reminders(compacted);
+        let mut compacted = Self::newest_reminders(compacted);
         if transcript::validate(&compacted).is_err() {
             self.note("compaction: repaired".into());
             compacted = transcript::repair(compacted);
@@ -322,19 +382,20 @@ impl Run<'_> {
     }
 
     /// Of equal reminders the newest stays.
-    fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
-        for every in &self.config.reminders {
-            let is_it = |message: &Message| {
-                message.role == Role::System && message.text() == format!("every {every}")
-            };
-            let last = messages.iter().rposition(is_it);
-            let mut index = 0;
-            messages.retain(|message| {
-                index += 1;
-                !is_it(message) || last == Some(index - 1)
-            });
+    fn newest_reminders(mut messages: Vec<Message>) -> Vec<Message> {
+        let is_one = |message: &Message| {
+            let text = message.text();
+            let starts = ["every ", "This run has reached a limit"];
+            message.role == Role::System && starts.iter().any(|start| text.starts_with(start))
+        };
+        let mut later: Vec<Message> = Vec::new();
+        while let Some(message) = messages.pop() {
+            if !is_one(&message) || !later.contains(&message) {
+                later.push(message);
+            }
         }
-        messages
+        later.reverse();
+        later
     }
 
     fn remind(&mut self) {
@@ -357,7 +418,48 @@ impl Run<'_> {
 
     // The model.
 
+    /// A stream that breaks with what may pass is tried again, so often.
     fn call_model(&mut self) -> Result<CompletionResponse, Failure> {
+        self.hides_look =
+            self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
+        let mut attempt = 1;
+        let response = loop {
+            match self.attempt() {
+                Ok(response) => break response,
+                Err(failure)
+                    if self.may_pass(&failure) && attempt <= self.config.stream_retries =>
+                {
+                    attempt += 1;
+                    self.limits_before_call()?;
+                    self.note("stream: tried again".into());
+                    self.line(drive::reset(attempt, &failure.text));
+                }
+                Err(failure) => return Err(failure),
+            }
+        };
+        self.emit(StreamEvent::MessageComplete(response.message.clone()));
+        self.emit(StreamEvent::Usage(response.usage.clone()));
+        self.ask(format!("PostLlm {:?}", response.stop_reason))?;
+        let kind = format!("{:?}", response.stop_reason);
+        let calls = response.message.tool_uses().count().min(2);
+        self.note(format!("answered: {kind} with {calls} calls"));
+        Ok(response)
+    }
+
+    fn may_pass(&self, failure: &Failure) -> bool {
+        let passes = [
+            "Network",
+            "RateLimit",
+            "ModelLoading",
+            "Timeout",
+            "ServiceUnavailable",
+            "StreamError",
+        ];
+        let streams = self.way == Way::Stream && self.config.engine.is_none();
+        streams && failure.kind == "Provider" && passes.contains(&&*failure.detail)
+    }
+
+    fn attempt(&mut self) -> Result<CompletionResponse, Failure> {
         let asked = self.ask(format!("PreLlm {}", self.memory.history.len()));
         let answered = asked.and_then(|()| {
             self.requests += 1;
@@ -375,21 +477,27 @@ impl Run<'_> {
         let checked = answered.and_then(|response| {
             self.seen.turns += 1;
             self.memory.turns += 1;
-            self.spend(&response.usage);
+            self.spend(&self.taken(&response));
             check_answer(&response.message)?;
             Ok(response)
         });
-        let response = checked.inspect_err(|failure| {
+        checked.inspect_err(|failure| {
             let text = failure.text.clone();
             self.tell(format!("LlmError {text}"));
-        })?;
-        self.emit(StreamEvent::MessageComplete(response.message.clone()));
-        self.emit(StreamEvent::Usage(response.usage.clone()));
-        self.ask(format!("PostLlm {:?}", response.stop_reason))?;
-        let kind = format!("{:?}", response.stop_reason);
-        let calls = response.message.tool_uses().count().min(2);
-        self.note(format!("answered: {kind} with {calls} calls"));
-        Ok(response)
+        })
+    }
+
+    /// What an answer took: as the provider says, or an estimate if it says nothing.
+    fn taken(&self, response: &CompletionResponse) -> TokenUsage {
+        let reported = &response.usage;
+        if reported.input_tokens > 0 || reported.output_tokens > 0 {
+            return reported.clone();
+        }
+        TokenUsage {
+            input_tokens: Strategy::estimate(&self.memory.history),
+            output_tokens: Strategy::estimate(std::slice::from_ref(&response.message)),
+            ..TokenUsage::default()
+        }
     }
 
     fn ask_provider(&mut self) -> Result<CompletionResponse, Failure> {
@@ -420,12 +528,15 @@ impl Run<'_> {
             if self.way == Way::Stream {
                 message_events(&answer.message).for_each(|event| self.emit(event));
             }
-            self.ask("FirstChunk".into())?;
+            // What was paid for counts, also if a hook rejects it.
+            self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
             return Ok(answer.response());
         }
         let pieces = answer.pieces();
-        if !pieces.is_empty() || answer.breaks.is_none() {
+        if !pieces.is_empty() {
             self.ask("FirstChunk".into())?;
+        } else if answer.breaks.is_none() {
+            self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
         }
         let count = pieces.len();
         pieces.into_iter().for_each(|event| self.emit(event));
@@ -434,7 +545,13 @@ impl Run<'_> {
                 self.note(format!("broken: {how:?} in a stream after {}", count.min(2)));
                 Err(LoopError::Provider(how.error()).into())
             }
-            None => Ok(answer.response()),
+            None => {
+                // A cancellation may come between what it took and its end.
+                let mut usage = self.seen.usage.clone();
+                usage += &answer.usage;
+                self.seen.counts.push((self.seen.turns, usage));
+                Ok(answer.response())
+            }
         }
     }
 
@@ -486,20 +603,57 @@ impl Run<'_> {
             return Ok(Some(stop_reason));
         }
         let ran = self.limits_before_tools(calls.len()).and_then(|()| match invalid {
-            Some(index) => {
+            Some(index) if !self.config.returns_errors => {
                 let failure = malformed_arguments(&calls[index]);
                 fates[index] = Fate::Failed(failure_text(&failure));
                 Err(failure)
             }
-            None => self.run_tools(&calls, &mut fates),
+            _ => self.run_tools(&calls, &mut fates),
         });
+        let ran = ran.and_then(|()| self.count_failing(&calls, &fates));
         let why = ran.as_ref().err().map(Failure::reason).unwrap_or_default();
         let results = self.add_results(&calls, fates, &why);
         ran?;
         if self.way == Way::Step {
             self.line(drive::executed(&calls, &results));
         }
+        if self.config.stops_after.is_some_and(|most| self.tool_calls >= most) {
+            self.note("stopped by a condition".into());
+            return Ok(Some(stop_reason));
+        }
         Ok(None)
+    }
+
+    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew.
+    fn count_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) -> Result<(), Failure> {
+        let (mut failed, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
+        for (call, fate) in calls.iter().zip(fates) {
+            let name = if self.is_known(call) { &*call.name } else { "" };
+            match fate {
+                Fate::Output(output) if output.is_error => failed.insert(name),
+                Fate::Output(_) => succeeded.insert(name),
+                _ => false,
+            };
+        }
+        self.failing.retain(|name, _| !succeeded.contains(&**name));
+        for name in failed.difference(&succeeded) {
+            let turns = next(self.failing.entry((*name).to_owned()).or_default()) + 1;
+            if self.config.retry_limit.is_some_and(|limit| turns > limit) {
+                self.note("no retry is left".into());
+                let what = match *name {
+                    "" => "the model called tools that do not exist".to_owned(),
+                    name => format!("the calls of `{name}` failed"),
+                };
+                let text = format!("{what} in {turns} turns in a row: no retry is left");
+                return Err(LoopError::Tool(ToolError::InvalidInput(text)).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is such a tool, in this turn.
+    fn is_known(&self, call: &ToolCall) -> bool {
+        TOOLS.contains(&&*call.name) && !(self.hides_look && call.name == "look")
     }
 
     /// One result for each call, in the order of the calls, in one message.
@@ -507,7 +661,7 @@ impl Run<'_> {
         let outputs: Vec<ToolOutput> = fates
             .into_iter()
             .map(|fate| match fate {
-                Fate::Output(output) => output,
+                Fate::Output(output) | Fate::Answered(output) => output,
                 Fate::Failed(text) => ToolOutput::error(text),
                 Fate::NotBegun => ToolOutput::error(format!("[not executed: {why}]")),
                 Fate::Begun => ToolOutput::error(format!(
@@ -543,17 +697,33 @@ impl Run<'_> {
     // Tools.
 
     fn run_tools(&mut self, calls: &[ToolCall], fates: &mut [Fate]) -> Result<(), Failure> {
-        if self.config.parallel && calls.len() > 1 {
-            return self.run_together(calls, (0..calls.len()).collect(), fates);
-        }
-        for index in 0..calls.len() {
-            if self.config.engine.is_some() {
-                self.run_together(calls, vec![index], fates)?;
-            } else {
-                self.run_alone(calls, index, fates)?;
+        for group in self.groups(calls) {
+            match group[..] {
+                [index] if self.config.engine.is_none() => self.run_alone(calls, index, fates)?,
+                _ => self.run_together(calls, group, fates)?,
             }
         }
         Ok(())
+    }
+
+    /// The calls in groups that may run at the same time. An engine gets no more than may.
+    fn groups(&self, calls: &[ToolCall]) -> Vec<Vec<usize>> {
+        let is_alone =
+            |call: &ToolCall| !self.config.parallel || (call.name == "solo" && self.is_known(call));
+        let most = self.config.engine.as_ref().map_or(usize::MAX, |_| self.most_at_once());
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (index, call) in calls.iter().enumerate() {
+            let joins = index > 0 && !is_alone(call) && !is_alone(&calls[index - 1]);
+            match groups.last_mut() {
+                Some(group) if joins && group.len() < most => group.push(index),
+                _ => groups.push(vec![index]),
+            }
+        }
+        groups
+    }
+
+    fn most_at_once(&self) -> usize {
+        self.config.most_at_once.map_or(usize::MAX, |most| most.max(1))
     }
 
     fn run_alone(
@@ -568,8 +738,8 @@ impl Run<'_> {
                 self.tell_failed(call, &failure);
                 return Err(failure);
             }
-            Ok(Some(skip)) => {
-                fates[index] = Fate::Output(ToolOutput::text(skip));
+            Ok(Some(output)) => {
+                fates[index] = Fate::Answered(output);
                 return self.tell_after(call, &fates[index]);
             }
             Ok(None) => {}
@@ -591,7 +761,7 @@ impl Run<'_> {
         for (asked, &index) in group.iter().enumerate() {
             match self.ask_before(&calls[index]) {
                 Ok(None) => run.push(index),
-                Ok(Some(skip)) => skipped.push((index, skip)),
+                Ok(Some(output)) => skipped.push((index, output)),
                 Err(failure) => {
                     for &index in &group[..=asked] {
                         self.tell_failed(&calls[index], &failure);
@@ -601,15 +771,17 @@ impl Run<'_> {
             }
         }
         let mut first = None;
-        for (index, skip) in skipped {
-            fates[index] = Fate::Output(ToolOutput::text(skip));
+        for (index, output) in skipped {
+            fates[index] = Fate::Answered(output);
             let told = self.tell_after(&calls[index], &fates[index]);
             first = first.or(told.err());
         }
         if first.is_none() && !run.is_empty() {
-            self.tool_calls += run.len();
             first = match &self.config.engine {
-                Some(engine) => self.run_durably(engine, calls, &run, fates),
+                Some(engine) => {
+                    self.tool_calls += run.len();
+                    self.run_durably(engine, calls, &run, fates)
+                }
                 None => self.run_here(calls, &run, fates),
             };
         }
@@ -632,29 +804,36 @@ impl Run<'_> {
     ) -> Option<Failure> {
         let mut fresh: VecDeque<usize> = run.iter().copied().collect();
         let mut running: Vec<(u64, usize)> = Vec::new();
-        let (now, failure) = loop {
-            let (now, index) = match fresh.pop_front() {
+        let mut now = 0;
+        let failure = loop {
+            let is_free = running.len() < self.most_at_once();
+            let index = match if is_free { fresh.pop_front() } else { None } {
                 Some(index) => {
+                    self.tool_calls += 1;
                     fates[index] = Fate::Begun;
                     let delay = self.begin(&calls[index]);
                     if delay > 0 {
-                        running.push((delay, index));
+                        running.push((now + delay, index));
                         continue;
                     }
-                    (0, index)
+                    index
                 }
-                None => earliest(&mut running)?,
+                None => {
+                    let (then, index) = earliest(&mut running)?;
+                    now = then;
+                    index
+                }
             };
             let ran = self.end(&calls[index]);
             if let Err(failure) = self.record(&calls[index], ran, &mut fates[index]) {
-                break (now, failure);
+                break failure;
             }
         };
         if let Some(at) = running.iter().position(|(_, index)| is_patient(&calls[*index])) {
             let (_, index) = running.remove(at);
-            let stopped = Failure::of(LoopError::Tool(ToolError::Cancelled));
-            self.scope_of_call(&calls[index], &Err(stopped.clone()));
-            self.record(&calls[index], Err(stopped), &mut fates[index]).ok();
+            let stopped = self.settled(Err(ToolError::Cancelled));
+            self.scope_of_call(&calls[index], &stopped);
+            self.record(&calls[index], stopped, &mut fates[index]).ok();
         }
         while let Some((then, index)) = earliest(&mut running) {
             if then < now + self.config.grace {
@@ -679,8 +858,16 @@ impl Run<'_> {
         run: &[usize],
         fates: &mut [Fate],
     ) -> Option<Failure> {
-        let nth = next(&mut self.memory.counters.engine_batches);
-        let lost = if engine.short_batch == Some(nth) { run.last() } else { None };
+        // A tool that is not offered is none, whatever the engine has.
+        let is_given =
+            |run: &Self, index: &&usize| !run.hides_look || run.is_known(&calls[**index]);
+        let mut lost = None;
+        if run.iter().any(|index| is_given(self, &index)) {
+            let nth = next(&mut self.memory.counters.engine_batches);
+            if engine.short_batch == Some(nth) {
+                lost = run.iter().rfind(|index| is_given(self, index));
+            }
+        }
         let mut first = None;
         for &index in run {
             let call = &calls[index];
@@ -707,7 +894,7 @@ impl Run<'_> {
 
     /// A call begins; returns how long it takes.
     fn begin(&mut self, call: &ToolCall) -> u64 {
-        if call.name == "lost" {
+        if !self.is_known(call) {
             return 0;
         }
         let order = Order::read(&call.input);
@@ -722,9 +909,9 @@ impl Run<'_> {
     }
 
     fn outcome(&mut self, call: &ToolCall) -> Ran {
-        if call.name == "lost" {
+        if !self.is_known(call) {
             self.note("tool: unknown".into());
-            return Err(LoopError::Tool(ToolError::NotFound("lost".into())).into());
+            return self.settled(Err(ToolError::NotFound(call.name.clone())));
         }
         let order = Order::read(&call.input);
         self.note(format!("tool: {}", order.deed));
@@ -737,9 +924,23 @@ impl Run<'_> {
                 "`{name}` failed unexpectedly; whether the call took effect is unknown"
             )));
         }
-        match done(&order) {
-            // A hint for the model is a result.
+        self.settled(done(&order))
+    }
+
+    /// A hint for the model is a result, and so is every failure if the model is to see them.
+    fn settled(&mut self, ran: Result<ToolOutput, ToolError>) -> Ran {
+        match ran {
             Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
+            Err(error) if self.config.returns_errors => {
+                self.note(format!("returned to the model: {}", error.kind()));
+                let mut text = error.to_string();
+                if let ToolError::NotFound(_) = &error {
+                    let is_offered = |name: &&&str| !(self.hides_look && **name == "look");
+                    let names: Vec<&str> = TOOLS.iter().filter(is_offered).copied().collect();
+                    text = format!("{text}; the tools are: {}", names.join(", "));
+                }
+                Ok(ToolOutput::error(text))
+            }
             ran => ran.map_err(|error| LoopError::Tool(error).into()),
         }
     }
@@ -758,12 +959,28 @@ impl Run<'_> {
         }
     }
 
-    fn ask_before(&mut self, call: &ToolCall) -> Result<Option<String>, Failure> {
-        self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))
+    /// Asks the hooks; a call that a hook skips, or that may not run, has its result at once.
+    fn ask_before(&mut self, call: &ToolCall) -> Result<Option<ToolOutput>, Failure> {
+        let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
+        if let Some(reason) = skip {
+            return Ok(Some(ToolOutput::text(reason)));
+        }
+        if ToolCall::invalid_json(&call.input).is_some() && call.name != "raw" {
+            let text = failure_text(&malformed_arguments(call));
+            return Ok(Some(ToolOutput::error(text)));
+        }
+        let is_asked = self.config.has_policy && self.is_known(call);
+        let denied = if is_asked { denial(call) } else { None };
+        if let Some(denied) = &denied {
+            self.note(denied.clone());
+        }
+        Ok(denied.map(ToolOutput::error))
     }
 
     fn tell_after(&mut self, call: &ToolCall, fate: &Fate) -> Result<(), Failure> {
-        let Fate::Output(output) = fate else { unreachable!("it has one") };
+        let (Fate::Output(output) | Fate::Answered(output)) = fate else {
+            unreachable!("it has one")
+        };
         let (id, name) = (call.id.clone(), call.name.clone());
         self.emit(StreamEvent::ToolResult { id, name, output: output.clone() });
         self.ask(format!("PostTool {} {} {}", call.id, call.name, brief(output)))
