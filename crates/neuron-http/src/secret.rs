@@ -96,6 +96,7 @@ impl Secret {
             E::ServiceUnavailable(text) => E::ServiceUnavailable(self.show(text)),
             E::Authentication(text) => E::Authentication(self.show(text)),
             E::InvalidRequest(text) => E::InvalidRequest(self.show(text)),
+            E::ContextWindowExceeded(text) => E::ContextWindowExceeded(self.show(text)),
             E::ModelNotFound(text) => E::ModelNotFound(self.show(text)),
             E::InsufficientResources(text) => E::InsufficientResources(self.show(text)),
             E::StreamError(text) => E::StreamError(self.show(text)),
@@ -178,6 +179,7 @@ mod tests {
                 format!("{}{}é{}", "é".repeat(padding), secret.expose(), "x".repeat(padding));
             for error in [
                 ProviderError::StreamError(text.clone()),
+                ProviderError::ContextWindowExceeded(text.clone()),
                 ProviderError::Other(text.clone().into()),
             ] {
                 let shown = secret.redact_error(error).to_string();

@@ -90,11 +90,45 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         {
             return Ok(None);
         }
-        let (messages, new_tokens) = self.compact(ctx, old_tokens).await?;
+        let (messages, new_tokens) = self.compact(ctx, old_tokens, old_tokens).await?;
         let Some(messages) = messages else {
             self.context_budget.unchanged(old_tokens);
             return Ok(None);
         };
+        self.adopt(messages, old_tokens, new_tokens).await.map(Some)
+    }
+
+    /// Compacts although the strategy may not think that it is time: the provider says that the
+    /// conversation is too long, so that it is larger than the strategy takes it to be. The strategy is
+    /// told a size at which it would compact by itself, if there is one.
+    pub(crate) async fn compact_now(
+        &mut self,
+        ctx: &ToolContext,
+    ) -> Result<Option<Step>, LoopError> {
+        self.refresh_request();
+        let old_tokens = self.current_tokens();
+        let mut told_tokens = old_tokens.max(1);
+        while !self.context.should_compact_request(&self.request, told_tokens) {
+            let Some(double) = told_tokens.checked_mul(2) else {
+                told_tokens = old_tokens;
+                break;
+            };
+            told_tokens = double;
+        }
+        let (messages, new_tokens) = self.compact(ctx, old_tokens, told_tokens).await?;
+        match messages {
+            Some(messages) => self.adopt(messages, old_tokens, new_tokens).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Goes on with the compacted history.
+    async fn adopt(
+        &mut self,
+        messages: Vec<Message>,
+        old_tokens: usize,
+        new_tokens: usize,
+    ) -> Result<Step, LoopError> {
         self.size = Some(KnownSize { tokens: new_tokens, messages: messages.len() });
         self.request.messages = messages;
         match self.context.should_compact_request(&self.request, new_tokens) {
@@ -102,19 +136,21 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             false => self.context_budget.reached(),
         }
         self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
-        Ok(Some(Step::Compacted { old_tokens, new_tokens }))
+        Ok(Step::Compacted { old_tokens, new_tokens })
     }
 
     /// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it
-    /// was. Returns its history, if that is progress, and the new size.
+    /// was. Returns its history, if that is progress, and the new size. `told_tokens` is what the
+    /// strategy is told of the size.
     async fn compact(
         &mut self,
         ctx: &ToolContext,
         old_tokens: usize,
+        told_tokens: usize,
     ) -> Result<(Option<Vec<Message>>, usize), LoopError> {
         let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
         let work = async {
-            self.context.compact_request(&self.request, old_tokens).await.map_err(failure)
+            self.context.compact_request(&self.request, told_tokens).await.map_err(failure)
         };
         let compacted = scopes.run(or_cancelled(ctx, work)).await;
         let compacted = compacted.and_then(|(messages, usage)| {

@@ -3,7 +3,8 @@
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
     ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
-    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, ToolCall, ToolContext,
+    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, StreamEvent, ToolCall,
+    ToolContext,
 };
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use crate::budget::StartedCalls;
 use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
+use crate::overflow::{cut_off_by_the_window, is_overflow};
 use crate::permits::{Permits, has_invalid_arguments};
 use crate::prepared_call::PreparedCall;
 use crate::run_state::RunState;
@@ -165,7 +167,21 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             limits::before_call(&self.config, &self.run)
                 .inspect_err(|_| self.run.turn_open = true)?;
             self.remind(within);
-            let response = PreparedCall::new(self).make(within, sink).await?;
+            let answered = PreparedCall::new(self).make(within, sink).await;
+            if is_overflow(&answered) {
+                if let Some(compacted) = self.make_room(within).await? {
+                    // An answer that was cut off was a turn; a call that was refused was none.
+                    self.run.turn_open = answered.is_err();
+                    if S::DELTAS {
+                        let error = answered.err().unwrap_or_else(cut_off_by_the_window).into();
+                        sink.emit(StreamEvent::Reset { attempt: 2, error }).await;
+                    }
+                    return Ok(compacted);
+                }
+            } else {
+                self.run.overflowed = false;
+            }
+            let response = answered?;
             let stop_reason = response.stop_reason.clone();
             if let Some(step) = self.take_answer(response, within, sink).await? {
                 self.stop_if_asked(&step, stop_reason);

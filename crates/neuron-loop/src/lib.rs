@@ -99,6 +99,7 @@ mod engine;
 mod failing_turns;
 mod finalize;
 mod model_call;
+mod overflow;
 mod permits;
 mod prepared_call;
 mod reminders;

@@ -227,6 +227,7 @@ fn is_refusal(error: &LoopError) -> bool {
                 | E::ServiceUnavailable(_)
                 | E::Authentication(_)
                 | E::InvalidRequest(_)
+                | E::ContextWindowExceeded(_)
                 | E::ModelNotFound(_)
                 | E::InsufficientResources(_)
         )

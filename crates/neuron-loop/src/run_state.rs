@@ -55,6 +55,8 @@ pub(crate) struct RunState {
     /// Whether the current turn has been opened and only the model's call is left: so after a
     /// compaction that was reported in between.
     pub(crate) turn_open: bool,
+    /// Whether the last call did not fit into the context window, and room was made for it.
+    pub(crate) overflowed: bool,
 }
 
 impl RunState {

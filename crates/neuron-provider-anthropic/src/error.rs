@@ -42,6 +42,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     match rejection.status() {
         _ if error.is_spend_limit() => ProviderError::InsufficientResources(text),
         404 if error.is_missing_model() => ProviderError::ModelNotFound(text),
+        400 if error.is_too_long() => ProviderError::ContextWindowExceeded(text),
         _ => rejection.classify(text),
     }
 }
@@ -66,6 +67,9 @@ fn within(place: &str, error: &ApiError, request_id: Option<&str>) -> ProviderEr
         "authentication_error" | "permission_error" => ProviderError::Authentication(text),
         "billing_error" => ProviderError::InsufficientResources(text),
         _ if error.is_missing_model() => ProviderError::ModelNotFound(text),
+        "invalid_request_error" if error.is_too_long() => {
+            ProviderError::ContextWindowExceeded(text)
+        }
         "invalid_request_error" => ProviderError::InvalidRequest(text),
         _ => ProviderError::StreamError(text),
     }
@@ -75,6 +79,14 @@ impl ApiError {
     /// A path or a file that is not found is the caller's mistake, and has the same kind.
     fn is_missing_model(&self) -> bool {
         self.kind == "not_found_error" && self.message.starts_with("model")
+    }
+
+    /// Only the words tell: "prompt is too long: 200001 tokens > 200000 maximum", and "input length and
+    /// `max_tokens` exceed context limit: …".
+    fn is_too_long(&self) -> bool {
+        self.kind == "invalid_request_error"
+            && (self.message.starts_with("prompt is too long")
+                || self.message.contains("exceed context limit"))
     }
 
     fn is_spend_limit(&self) -> bool {
@@ -132,6 +144,27 @@ mod tests {
         check(404, &body("not_found_error", "model: m"), "ModelNotFound", text);
         check(429, &body("rate_limit_error", "slow down"), "RateLimit", "rate limited");
         check(504, &body("timeout_error", "late"), "Timeout", "timeout after 600s");
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_has_a_class_of_its_own() {
+        for message in [
+            "prompt is too long: 209353 tokens > 199999 maximum",
+            "input length and `max_tokens` exceed context limit: 178959 + 64000 > 200000, decrease input length or `max_tokens` and try again",
+        ] {
+            let json = format!(r#"{{"type":"invalid_request_error","message":"{message}"}}"#);
+            let text = format!(
+                "context window exceeded: 400 invalid_request_error: {message} (request id req_h)"
+            );
+            check(400, &format!(r#"{{"error":{json}}}"#), "ContextWindowExceeded", &text);
+            let error = from_event(&serde_json::from_str(&json).unwrap(), None);
+            assert_eq!(error.kind(), "ContextWindowExceeded");
+        }
+        // A tool's name, or words of the user in another error.
+        let other =
+            r#"{"error":{"type":"invalid_request_error","message":"tools.0: name is too long"}}"#;
+        let text = "invalid request: 400 invalid_request_error: tools.0: name is too long (request id req_h)";
+        check(400, other, "InvalidRequest", text);
     }
 
     #[test]

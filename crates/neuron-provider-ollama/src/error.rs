@@ -34,6 +34,9 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
         (429 | 500.., Some(Meaning::NoResources)) => {
             ProviderError::InsufficientResources(text(&message))
         }
+        (400 | 500.., Some(Meaning::TooLong)) => {
+            ProviderError::ContextWindowExceeded(text(&message))
+        }
         (500.., Some(Meaning::Loading)) => ProviderError::ModelLoading(text(&message)),
         // The server gave up a request that was not withdrawn: it may take it the next time.
         (499, _) => ProviderError::ServiceUnavailable(text(&message)),
@@ -57,6 +60,7 @@ fn within(place: &str, error: &Value) -> ProviderError {
     match Meaning::of(&message) {
         Some(Meaning::NoModel) => ProviderError::ModelNotFound(text(&with_fix(&message))),
         Some(Meaning::NoResources) => ProviderError::InsufficientResources(text(&message)),
+        Some(Meaning::TooLong) => ProviderError::ContextWindowExceeded(text(&message)),
         Some(Meaning::Loading) => ProviderError::ModelLoading(text(&message)),
         Some(Meaning::Busy) => ProviderError::ServiceUnavailable(text(&message)),
         Some(Meaning::NoAccess) => ProviderError::Authentication(text(&message)),
@@ -122,6 +126,8 @@ enum Meaning {
     NoModel,
     /// The machine's memory is too small, or what the cloud grants is used up.
     NoResources,
+    /// The conversation does not fit into the model's context.
+    TooLong,
     Loading,
     Busy,
     NoAccess,
@@ -134,6 +140,9 @@ impl Meaning {
         let says = |words: &str| message.contains(words);
         if says("model") && says("not found") {
             return Some(Self::NoModel);
+        }
+        if says("exceed") && (says("context length") || says("context size")) {
+            return Some(Self::TooLong);
         }
         if says("more system memory") || says("out of memory") || says("usage limit") {
             return Some(Self::NoResources);
@@ -217,6 +226,20 @@ mod tests {
         }
         check(429, json!("too many requests"), "RateLimit", "rate limited");
         check(504, json!("late"), "Timeout", "timeout after 600s");
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_has_a_class_of_its_own() {
+        for message in [
+            "the input length exceeds the context length",
+            "the request exceeds the available context size, try increasing it",
+        ] {
+            for status in [400, 500] {
+                let text = format!("context window exceeded: {status}: {message}");
+                check(status, json!(message), "ContextWindowExceeded", &text);
+            }
+            assert_eq!(from_line(&json!(message)).kind(), "ContextWindowExceeded");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     match error.class() {
         Some(Class::Quota) => ProviderError::InsufficientResources(text),
         Some(Class::NoModel) => ProviderError::ModelNotFound(text),
+        Some(Class::TooLong) => ProviderError::ContextWindowExceeded(text),
         _ if missing_model => ProviderError::ModelNotFound(text),
         _ if rejection.status() == 503 && error.is_loading() => ProviderError::ModelLoading(text),
         _ => rejection.classify(text),
@@ -61,6 +62,8 @@ enum Class {
     RateLimit,
     Overloaded,
     Key,
+    /// The conversation does not fit into the model's context window.
+    TooLong,
     Request,
 }
 
@@ -130,6 +133,7 @@ impl ApiError {
             (Some(Class::RateLimit), _) => ProviderError::RateLimit { retry_after: None },
             (Some(Class::Overloaded), _) => ProviderError::ServiceUnavailable(text),
             (Some(Class::Key), _) => ProviderError::Authentication(text),
+            (Some(Class::TooLong), _) => ProviderError::ContextWindowExceeded(text),
             (_, Some(503)) if self.is_loading() => ProviderError::ModelLoading(text),
             // The vendor says `invalid_request_error` of keys too: the status tells more.
             (_, Some(status)) => {
@@ -155,11 +159,18 @@ impl ApiError {
             word if OVERLOADED.contains(&word) => Some(Class::Overloaded),
             "model_not_found" => Some(Class::NoModel),
             "invalid_api_key" | "authentication_error" | "permission_error" => Some(Class::Key),
-            "invalid_request_error" | "invalid_prompt" | "context_length_exceeded" => {
-                Some(Class::Request)
-            }
+            // The second is llama.cpp's.
+            "context_length_exceeded" | "exceed_context_size_error" => Some(Class::TooLong),
+            _ if self.is_too_long() => Some(Class::TooLong),
+            "invalid_request_error" | "invalid_prompt" => Some(Class::Request),
             _ => None,
         })
+    }
+
+    /// vLLM and others have no code for it: "This model's maximum context length is 4096 tokens.
+    /// However, …".
+    fn is_too_long(&self) -> bool {
+        self.message().starts_with("This model's maximum context length is")
     }
 
     /// llama.cpp answers so until its model is there.
@@ -205,8 +216,8 @@ mod tests {
                 400,
                 "invalid_request_error",
                 json!("context_length_exceeded"),
-                "InvalidRequest",
-                "invalid request: 400 context_length_exceeded: why (request id req_h)",
+                "ContextWindowExceeded",
+                "context window exceeded: 400 context_length_exceeded: why (request id req_h)",
             ),
             (
                 401,
@@ -287,6 +298,18 @@ mod tests {
 
     #[test]
     fn compatible_servers_have_other_forms() {
+        check(
+            400,
+            &json!({"error": {"code": 400, "message": "the request exceeds the available context size", "type": "exceed_context_size_error", "n_prompt_tokens": 1407, "n_ctx": 256}}),
+            "ContextWindowExceeded",
+            "context window exceeded: 400 exceed_context_size_error: the request exceeds the available context size (request id req_h)",
+        );
+        check(
+            400,
+            &json!({"object": "error", "message": "This model's maximum context length is 4096 tokens. However, you requested 5000.", "type": "BadRequestError", "code": 400}),
+            "ContextWindowExceeded",
+            "context window exceeded: 400 BadRequestError: This model's maximum context length is 4096 tokens. However, you requested 5000. (request id req_h)",
+        );
         check(
             404,
             &json!({"object": "error", "message": "The model `x` does not exist.", "type": "NotFoundError", "code": 404}),

@@ -14,6 +14,7 @@ mod finalize;
 mod hooks;
 mod lifecycle;
 mod limits;
+mod overflow;
 mod prepare_turn;
 mod reminders;
 mod scopes;

@@ -70,6 +70,9 @@ impl From<&ProviderError> for ApiError {
             ProviderError::ServiceUnavailable(text) => Self::new(529, "overloaded_error", text),
             ProviderError::Authentication(text) => Self::new(401, "authentication_error", text),
             ProviderError::InvalidRequest(text) => Self::invalid_request(text),
+            ProviderError::ContextWindowExceeded(text) => {
+                Self::invalid_request(format!("prompt is too long: {text}"))
+            }
             ProviderError::ModelNotFound(model) => {
                 Self::new(404, "not_found_error", format!("model: {model}"))
             }

@@ -69,6 +69,9 @@ impl From<&ProviderError> for ApiError {
             }
             ProviderError::Authentication(text) => Self::new(401, text),
             ProviderError::InvalidRequest(text) => Self::invalid_request(text),
+            ProviderError::ContextWindowExceeded(text) => Self::invalid_request(format!(
+                "the input length exceeds the context length: {text}"
+            )),
             ProviderError::ModelNotFound(model) => Self::model_not_found(model),
             // Within a stream there is nothing but the text.
             ProviderError::StreamError(text) => Self::new(500, text),

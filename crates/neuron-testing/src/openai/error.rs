@@ -117,6 +117,9 @@ impl From<&ProviderError> for ApiError {
                 Self::new(401, "invalid_request_error", text).code("invalid_api_key")
             }
             ProviderError::InvalidRequest(text) => Self::invalid_request(text),
+            ProviderError::ContextWindowExceeded(text) => {
+                Self::invalid_request(text).code("context_length_exceeded")
+            }
             ProviderError::ModelNotFound(model) => Self::model_not_found(model),
             other => Self::new(500, "server_error", other.to_string()),
         }

@@ -235,7 +235,12 @@ impl OpenAiApi {
         if self.dialect.numeric_codes
             && let Some(code) = body.pointer_mut("/error/code")
         {
+            let is_too_long = *code == "context_length_exceeded";
             *code = json!(error.status);
+            // The code does not say it there: llama.cpp's type does.
+            if is_too_long && let Some(kind) = body.pointer_mut("/error/type") {
+                *kind = json!("exceed_context_size_error");
+            }
         }
         body
     }

@@ -87,7 +87,9 @@ impl From<ProviderError> for EmbeddingError {
                 Self::ServiceUnavailable(text)
             }
             ProviderError::Authentication(text) => Self::Authentication(text),
-            ProviderError::InvalidRequest(text) => Self::InvalidRequest(text),
+            ProviderError::InvalidRequest(text) | ProviderError::ContextWindowExceeded(text) => {
+                Self::InvalidRequest(text)
+            }
             ProviderError::ModelNotFound(text) => {
                 Self::InvalidRequest(format!("model not found: {text}"))
             }

@@ -35,6 +35,10 @@ pub enum ProviderError {
     /// The request is malformed or asks for what the model cannot do.
     #[error("invalid request: {0}")]
     InvalidRequest(String),
+    /// The request is longer than the model's context window, with the room for the answer. A shorter
+    /// conversation may succeed.
+    #[error("context window exceeded: {0}")]
+    ContextWindowExceeded(String),
     /// The provider has no such model.
     #[error("model not found: {0}")]
     ModelNotFound(String),
@@ -83,6 +87,7 @@ impl ProviderError {
             Self::ServiceUnavailable(_) => "ServiceUnavailable",
             Self::Authentication(_) => "Authentication",
             Self::InvalidRequest(_) => "InvalidRequest",
+            Self::ContextWindowExceeded(_) => "ContextWindowExceeded",
             Self::ModelNotFound(_) => "ModelNotFound",
             Self::InsufficientResources(_) => "InsufficientResources",
             Self::StreamError(_) => "StreamError",

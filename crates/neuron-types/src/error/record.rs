@@ -54,6 +54,7 @@ impl ErrorRecord {
             "ServiceUnavailable" => E::ServiceUnavailable(self.detail),
             "Authentication" => E::Authentication(self.detail),
             "InvalidRequest" => E::InvalidRequest(self.detail),
+            "ContextWindowExceeded" => E::ContextWindowExceeded(self.detail),
             "ModelNotFound" => E::ModelNotFound(self.detail),
             "InsufficientResources" => E::InsufficientResources(self.detail),
             "StreamError" => E::StreamError(self.detail),
@@ -94,6 +95,7 @@ impl From<&ProviderError> for ErrorRecord {
             | E::ServiceUnavailable(detail)
             | E::Authentication(detail)
             | E::InvalidRequest(detail)
+            | E::ContextWindowExceeded(detail)
             | E::ModelNotFound(detail)
             | E::InsufficientResources(detail)
             | E::StreamError(detail) => Self::new(kind, detail),

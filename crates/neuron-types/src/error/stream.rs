@@ -178,6 +178,7 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
         E::ServiceUnavailable(text) => E::ServiceUnavailable(text.clone()),
         E::Authentication(text) => E::Authentication(text.clone()),
         E::InvalidRequest(text) => E::InvalidRequest(text.clone()),
+        E::ContextWindowExceeded(text) => E::ContextWindowExceeded(text.clone()),
         E::ModelNotFound(text) => E::ModelNotFound(text.clone()),
         E::InsufficientResources(text) => E::InsufficientResources(text.clone()),
         E::StreamError(text) => E::StreamError(text.clone()),

@@ -25,6 +25,7 @@ fn every_provider_error_comes_back_with_its_kind_text_and_class() {
         E::ServiceUnavailable("529".into()),
         E::Authentication("key".into()),
         E::InvalidRequest("bad".into()),
+        E::ContextWindowExceeded("long".into()),
         E::ModelNotFound("m".into()),
         E::InsufficientResources("quota".into()),
         E::StreamError("cut".into()),

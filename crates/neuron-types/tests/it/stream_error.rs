@@ -25,6 +25,7 @@ fn provider_errors() -> Vec<ProviderError> {
         E::ServiceUnavailable("529".into()),
         E::Authentication("key".into()),
         E::InvalidRequest("bad".into()),
+        E::ContextWindowExceeded("long".into()),
         E::ModelNotFound("m".into()),
         E::InsufficientResources("quota".into()),
         E::StreamError("cut".into()),

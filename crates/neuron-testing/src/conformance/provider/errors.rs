@@ -24,6 +24,7 @@ pub(super) fn sample(kind: &str) -> Option<ProviderError> {
         "ServiceUnavailable" => E::ServiceUnavailable(text()),
         "Authentication" => E::Authentication(text()),
         "InvalidRequest" => E::InvalidRequest(text()),
+        "ContextWindowExceeded" => E::ContextWindowExceeded(text()),
         "ModelNotFound" => E::ModelNotFound(text()),
         "InsufficientResources" => E::InsufficientResources(text()),
         "StreamError" => E::StreamError(text()),
@@ -61,6 +62,7 @@ pub(super) fn check(case: &Case, kind: &str, error: &ProviderError) {
             | ProviderError::ServiceUnavailable(_)
             | ProviderError::Authentication(_)
             | ProviderError::InvalidRequest(_)
+            | ProviderError::ContextWindowExceeded(_)
             | ProviderError::ModelNotFound(_)
             | ProviderError::InsufficientResources(_)
             | ProviderError::StreamError(_)

@@ -1,0 +1,370 @@
+//! A conversation that does not fit into the model's context window: one compaction and one more try.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_context::{CompositeStrategy, SlidingWindowStrategy, ToolResultClearingStrategy};
+use neuron_loop::{AgentLoop, OnLimit, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    BoxedStrategy, ContextError, ContextStrategy, HookAction, Message, ProviderError, StopReason,
+    StreamEvent, TokenUsage, ToolContext, UsageLimits,
+};
+use serde_json::json;
+
+use crate::support::*;
+use crate::waiting::{SlowRecorder, Strict, TO_THE_END, poll_times};
+
+fn too_long() -> Reply {
+    Reply::error(ProviderError::ContextWindowExceeded("400: prompt is too long".into()))
+}
+
+const ERROR: &str = "provider error: context window exceeded: 400: prompt is too long";
+
+fn cut_off() -> Reply {
+    Reply::text("half an ans").stop_reason(StopReason::ContextWindowExceeded)
+}
+
+/// A conversation that the strategy is content with.
+fn history() -> Vec<Message> {
+    let exchange = |index: usize| {
+        [Message::user(format!("question {index}")), Message::assistant(format!("answer {index}"))]
+    };
+    (0..6).flat_map(exchange).collect()
+}
+
+/// Keeps four messages, and thinks that it is time at a million tokens.
+fn content() -> SlidingWindowStrategy {
+    SlidingWindowStrategy::new(4, 1_000_000)
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_fit_is_made_again_after_a_compaction() {
+    for (first, turns) in [(too_long as fn() -> Reply, 1), (cut_off, 2)] {
+        for way in WAYS {
+            let provider = ScriptedProvider::new([first(), Reply::text("whole")]);
+            let hook = Recorder::default();
+            let mut agent = AgentLoop::builder(provider.clone(), content())
+                .messages(history())
+                .hook(hook.clone())
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!((result.response.as_str(), result.turns), ("whole", turns), "{way:?}");
+            assert_eq!(result.stop_reason, StopReason::EndTurn);
+            let sent: Vec<_> =
+                provider.requests().iter().map(|request| request.messages.len()).collect();
+            assert!(sent[0] == 13 && sent[1] <= 4, "{sent:?}");
+            assert!(!format!("{:?}", agent.messages()).contains("half"), "it is not kept");
+            check_valid(agent.messages());
+            let lines = hook.log.lines();
+            check_pairs(&lines);
+            let announced = lines.iter().filter(|line| line.starts_with("Turn ")).count();
+            assert_eq!((hook.log.count("Compacted"), announced), (1, turns));
+        }
+    }
+}
+
+#[tokio::test]
+async fn strategies_of_every_kind_can_be_made_to_compact() {
+    let results = || {
+        let mut messages = history();
+        messages.truncate(2);
+        messages
+    };
+    let long = "x".repeat(4_000);
+    let strategies: [fn() -> BoxedStrategy; 4] = [
+        || BoxedStrategy::new(content()),
+        || BoxedStrategy::new(ToolResultClearingStrategy::new(0, 1_000_000)),
+        || BoxedStrategy::new(ToolResultClearingStrategy::new(0, 1_000_000).with_at_least(500)),
+        || {
+            BoxedStrategy::new(CompositeStrategy::new(
+                vec![
+                    BoxedStrategy::new(ToolResultClearingStrategy::new(0, 900_000)),
+                    BoxedStrategy::new(content()),
+                ],
+                1_000_000,
+            ))
+        },
+    ];
+    for strategy in strategies {
+        for way in WAYS {
+            let act = || calls([json!({"text": long})]);
+            let provider = ScriptedProvider::new([act(), act(), too_long(), Reply::text("whole")]);
+            let mut agent = AgentLoop::builder(provider.clone(), strategy())
+                .tools(registry(&Log::default()))
+                .messages(results())
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(result.response, "whole", "{way:?}");
+            let bytes = |index: usize| {
+                serde_json::to_string(&provider.requests()[index].messages).unwrap().len()
+            };
+            assert!(bytes(3) < bytes(2));
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_another_try() {
+    for way in WAYS {
+        let provider = ScriptedProvider::new([too_long(), too_long(), Reply::text("never")]);
+        let hook = Recorder::default();
+        let mut agent = AgentLoop::builder(provider.clone(), content())
+            .messages(history())
+            .hook(hook.clone())
+            .build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!((error.as_str(), provider.calls()), (ERROR, 2));
+        check_pairs(&hook.log.lines());
+        check_valid(agent.messages());
+
+        let act = || calls([json!({}), json!({}), json!({})]);
+        let provider = ScriptedProvider::new([
+            too_long(),
+            act(),
+            act(),
+            too_long(),
+            act(),
+            Reply::text("whole"),
+        ]);
+        let mut agent = AgentLoop::builder(provider.clone(), content())
+            .tools(registry(&Log::default()))
+            .messages(history())
+            .build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.response.as_str(), provider.remaining()), ("whole", 0));
+
+        // Of two answers that are cut off the second is the result.
+        let provider = ScriptedProvider::new([cut_off(), cut_off(), Reply::text("never")]);
+        let mut agent = AgentLoop::builder(provider.clone(), content()).messages(history()).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((result.response.as_str(), provider.calls()), ("half an ans", 2));
+        assert_eq!(result.stop_reason, StopReason::ContextWindowExceeded);
+    }
+}
+
+/// Never thinks that it is time, and says what it was told.
+struct Stubborn<F> {
+    how: F,
+    told: Arc<Mutex<Vec<usize>>>,
+}
+
+impl<F> ContextStrategy for Stubborn<F>
+where
+    F: Fn(Vec<Message>) -> Result<Vec<Message>, ContextError> + Send + Sync,
+{
+    fn should_compact(&self, _: &[Message], _: usize) -> bool {
+        false
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        (self.how)(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len() * 10
+    }
+
+    async fn compact_request(
+        &self,
+        request: &neuron_types::CompletionRequest,
+        token_count: usize,
+    ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
+        self.told.lock().unwrap().push(token_count);
+        Ok(((self.how)(request.messages.clone())?, TokenUsage::default()))
+    }
+}
+
+type How = fn(Vec<Message>) -> Result<Vec<Message>, ContextError>;
+
+#[tokio::test]
+async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_history() {
+    let nothing: How = Ok;
+    let fails: How = |_| Err(ContextError::CompactionFailed("no".into()));
+    for how in [nothing, fails] {
+        for way in WAYS {
+            for (first, outcome) in [(too_long as fn() -> Reply, Err(ERROR)), (cut_off, Ok(()))] {
+                let told = Arc::default();
+                let strategy = Stubborn { how, told: Arc::clone(&told) };
+                let provider = ScriptedProvider::new([first(), Reply::text("never")]);
+                let mut agent =
+                    AgentLoop::builder(provider.clone(), strategy).messages(history()).build();
+                let ended = run(way, &mut agent, &ToolContext::default()).await;
+                match outcome {
+                    Err(error) => assert_eq!(ended.unwrap_err(), error),
+                    Ok(()) => assert_eq!(ended.unwrap().response, "half an ans"),
+                }
+                assert_eq!(provider.calls(), 1);
+                assert_eq!(agent.messages()[..12], history());
+                // One that never thinks that it is time is told the size as it is.
+                assert_eq!(*told.lock().unwrap(), [130]);
+            }
+        }
+    }
+    // One that does not think that it is time, but can.
+    let told = Arc::default();
+    let how: How = |mut messages| Ok(messages.split_off(12));
+    let strategy = Stubborn { how, told: Arc::clone(&told) };
+    let provider = ScriptedProvider::new([too_long(), Reply::text("whole")]);
+    let mut agent = AgentLoop::builder(provider, strategy).messages(history()).build();
+    assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "whole");
+}
+
+#[tokio::test]
+async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
+    for way in WAYS {
+        let error = Reply::error(ProviderError::InvalidRequest("prompt is too long".into()));
+        let provider = ScriptedProvider::new([error]);
+        let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "provider error: invalid request: prompt is too long");
+        assert_eq!(agent.messages().len(), 13);
+
+        let log = Log::default();
+        let call = calls([json!({})]).stop_reason(StopReason::ContextWindowExceeded);
+        let provider = ScriptedProvider::new([call, Reply::text("done")]);
+        let mut agent = AgentLoop::builder(provider, content())
+            .tools(registry(&log))
+            .messages(history())
+            .build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((log.count("start"), agent.messages().len()), (1, 16));
+    }
+}
+
+#[tokio::test]
+async fn the_second_try_keeps_to_the_limits() {
+    for way in WAYS {
+        let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
+        let mut agent = AgentLoop::builder(provider.clone(), content())
+            .messages(history())
+            .usage_limits(UsageLimits::default().with_request_limit(1))
+            .build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "usage limit exceeded: request limit exceeded: 2 > 1");
+        assert_eq!(provider.calls(), 1);
+
+        // An answer that was cut off was a turn. The last call of a soft landing is made as it is.
+        let provider = ScriptedProvider::new([cut_off(), too_long(), Reply::text("never")]);
+        let mut agent = AgentLoop::builder(provider.clone(), content())
+            .messages(history())
+            .max_turns(1)
+            .on_limit(OnLimit::Finalize)
+            .build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!((error.as_str(), provider.calls()), (ERROR, 2));
+        check_valid(agent.messages());
+    }
+}
+
+#[tokio::test]
+async fn a_stream_says_that_what_it_showed_does_not_count() {
+    let provider = ScriptedProvider::new([cut_off(), Reply::text("whole")]);
+    let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut text = String::new();
+    let mut shown = Vec::new();
+    while let Some(event) = events.recv().await {
+        match event {
+            StreamEvent::TextDelta(delta) => text += &delta,
+            StreamEvent::Reset { .. } => shown.push(std::mem::take(&mut text)),
+            StreamEvent::RunComplete(result) => assert_eq!(result.response, text),
+            _ => {}
+        }
+    }
+    assert_eq!((shown, text.as_str()), (vec!["half an ans".to_owned()], "whole"));
+}
+
+#[tokio::test]
+async fn a_step_tells_of_the_compaction() {
+    let provider = ScriptedProvider::new([too_long(), Reply::text("whole")]);
+    let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    let Some(TurnResult::CompactionOccurred { old_tokens, new_tokens }) = steps.next().await else {
+        panic!("the compaction first")
+    };
+    assert!(new_tokens < old_tokens);
+    assert!(matches!(steps.next().await, Some(TurnResult::FinalResponse(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_compaction_that_hangs_is_cancelled_and_a_hook_ends_the_run_after_one() {
+    struct Hang;
+    impl ContextStrategy for Hang {
+        fn should_compact(&self, _: &[Message], _: usize) -> bool {
+            false
+        }
+        async fn compact(&self, _: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+            std::future::pending().await
+        }
+        fn token_estimate(&self, _: &[Message]) -> usize {
+            0
+        }
+    }
+    for way in WAYS {
+        let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
+        let mut agent = AgentLoop::builder(provider, Hang).messages(history()).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        let (ended, ()) = tokio::join!(run(way, &mut agent, &ctx), async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            token.cancel();
+        });
+        assert_eq!(ended.unwrap_err(), "cancelled");
+        assert_eq!(agent.messages().len(), 13);
+
+        let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
+        let hook = Recorder::answering("Compacted", HookAction::Terminate { reason: "no".into() });
+        let mut agent =
+            AgentLoop::builder(provider, content()).messages(history()).hook(hook.clone()).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "terminated by hook: no");
+        check_pairs(&hook.log.lines());
+        check_valid(agent.messages());
+    }
+}
+
+/// With everything waiting, so that the run can be left between any two things that it does.
+#[test]
+fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_next_run_works() {
+    for first in [too_long as fn() -> Reply, cut_off] {
+        for way in WAYS {
+            for cancels in [false, true] {
+                for polls in 0.. {
+                    let script = vec![first(), Reply::text("whole"), Reply::text("later")];
+                    let events = Recorder::default();
+                    let mut agent = AgentLoop::builder(Strict::new(script), content())
+                        .messages(history())
+                        .hook(SlowRecorder { events: events.clone(), deed: None })
+                        .build();
+                    let ctx = ToolContext::default();
+                    let ended = {
+                        let mut run = pin!(run(way, &mut agent, &ctx));
+                        let ended = poll_times(run.as_mut(), polls).is_some();
+                        if !ended && cancels {
+                            ctx.cancellation_token.cancel();
+                            assert!(poll_times(run, 500).is_some(), "it ends soon");
+                        }
+                        ended
+                    };
+                    if ended || cancels {
+                        check_pairs(&events.log.lines());
+                    }
+                    check_valid(agent.messages());
+                    let again = ToolContext::default();
+                    let whole = poll_times(pin!(run(way, &mut agent, &again)), TO_THE_END);
+                    whole.expect("it ends").unwrap();
+                    check_valid(agent.messages());
+                    if ended {
+                        assert!(polls > 10, "there was something to leave");
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
