@@ -274,7 +274,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ///
     /// Dropping the future stops the run: what finished is in the conversation, and tool calls that
     /// did not have a result that says so. To stop it with an answer, cancel
-    /// [`ToolContext::cancellation_token`].
+    /// [`ToolContext::cancellation_token`]; [`CancelMode`](crate::CancelMode) says when the run ends
+    /// then.
     pub fn run(
         &mut self,
         message: Message,

@@ -57,9 +57,36 @@
 //! - Limits prevent: no call of the model, no turn and no tool of a batch is started that would exceed
 //!   one; tokens are checked as soon as they are known, before the next call and before any tool.
 //! - What the model meant to do is done: calls run whatever the stop reason says, unless the answer was
-//!   refused or cut off within one; a turn that the provider paused is continued, at most 16 times in a
-//!   row. [`AgentResult::stop_reason`] says whether the answer is whole.
+//!   refused or cut off within one. [`AgentResult::stop_reason`] says whether the answer is whole.
 //! - Nothing is spawned: dropping a run's future or stream stops everything in it.
+//!
+//! # After the answer
+//!
+//! | The model | What follows |
+//! |---|---|
+//! | calls tools | They run, and the model is called again, unless a condition of [`stop_when`](AgentLoopBuilder::stop_when) ends the run. |
+//! | answers without calls | The run ends with the answer, also if it crossed a limit: limits stop calls, and not results. |
+//! | pauses its turn, or the provider compacted the conversation | It is called again with what it said so far, at most 16 times in a row; then the run ends with that. |
+//! | refuses | The run ends with what it said and [`StopReason::Refusal`](neuron_types::StopReason::Refusal). Calls beside it do not run. |
+//! | is stopped by a content filter, or by `max_tokens` | The run ends with what it said and the stop reason. Calls that came whole run; if one of them was cut off, none does. |
+//! | fills its context window | Calls that came whole run. An answer without calls is discarded, the conversation compacted, and the model called once more; if the strategy has nothing to leave out, the run ends with what there is. |
+//! | is not asked, because the conversation does not fit into its window | The conversation is compacted and the call made once more; if that is of no use, the run ends with [`ProviderError::ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). |
+//! | would be called beyond a limit | The run ends with the limit's error, or with one last call for an answer: [`OnLimit`]. |
+//!
+//! # Approvals
+//!
+//! A [permission policy](AgentLoopBuilder::permission_policy) sees every call before it runs, with the
+//! tool's definition, after the hooks and before any middleware. What it denies is an error result for
+//! the model. What it wants a person to be asked about is one as well, or, with
+//! [`pause_for_approval`](AgentLoopBuilder::pause_for_approval), a reason to wait: the calls of the same
+//! answer that need no approval run, and the run stops with
+//! [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). It goes on with
+//! [`AgentLoop::resume`], in another process after [`AgentLoop::restore`]. A call is asked about only if
+//! its tool exists and takes its arguments. For the hooks a call that waits has not begun.
+//!
+//! A tool with an agent inside hands that agent's pause on as
+//! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired), and finds a
+//! [`ResumedApproval`](neuron_types::ResumedApproval) in its context once it is decided.
 //!
 //! # Retries
 //!
