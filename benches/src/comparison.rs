@@ -17,7 +17,16 @@ pub struct Comparison {
 impl Comparison {
     /// Runs both so many times, in turns.
     pub fn of<T>(rounds: usize, library: impl Fn() -> T, floor: impl Fn() -> T) -> Self {
-        let rounds: Vec<_> = (0..rounds.max(1)).map(|_| (time(&library), time(&floor))).collect();
+        Self::of_times(rounds, || time(&library), || time(&floor))
+    }
+
+    /// As [`of`](Self::of), for work that tells by itself how long it took.
+    pub fn of_times(
+        rounds: usize,
+        library: impl Fn() -> Duration,
+        floor: impl Fn() -> Duration,
+    ) -> Self {
+        let rounds: Vec<_> = (0..rounds.max(1)).map(|_| (library(), floor())).collect();
         let ratios = rounds.iter().map(|(library, floor)| {
             library.as_secs_f64() / floor.as_secs_f64().max(f64::MIN_POSITIVE)
         });
@@ -37,7 +46,15 @@ fn time<T>(work: impl Fn() -> T) -> Duration {
     time
 }
 
-fn median<T: Copy>(items: impl Iterator<Item = T>, order: fn(&T, &T) -> std::cmp::Ordering) -> T {
+/// The item in the middle.
+///
+/// # Panics
+///
+/// If there is none.
+pub fn median<T: Copy>(
+    items: impl Iterator<Item = T>,
+    order: fn(&T, &T) -> std::cmp::Ordering,
+) -> T {
     let mut items: Vec<T> = items.collect();
     items.sort_unstable_by(order);
     items[items.len() / 2]
@@ -48,6 +65,7 @@ fn median<T: Copy>(items: impl Iterator<Item = T>, order: fn(&T, &T) -> std::cmp
 pub struct Options {
     rounds: usize,
     filter: String,
+    is_test: bool,
 }
 
 impl Options {
@@ -57,9 +75,16 @@ impl Options {
     pub fn from_args(rounds: usize) -> Self {
         let args: Vec<String> = std::env::args().skip(1).collect();
         let has = |flag: &str| args.iter().any(|arg| arg == flag);
-        let is_once = has("--once") || !has("--bench");
+        let is_test = !has("--bench") && !has("--once");
+        let is_once = has("--once") || is_test;
         let filter = args.into_iter().find(|arg| !arg.starts_with("--")).unwrap_or_default();
-        Self { rounds: if is_once { 1 } else { rounds }, filter }
+        Self { rounds: if is_once { 1 } else { rounds }, filter, is_test }
+    }
+
+    /// Whether it is asked for as a test: small numbers are enough.
+    #[must_use]
+    pub fn is_test(&self) -> bool {
+        self.is_test
     }
 
     /// How many rounds to run.

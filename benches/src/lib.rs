@@ -2,7 +2,10 @@
 
 pub mod floor;
 pub mod middleware;
+pub mod parallel;
 pub mod turn;
+
+pub mod agents;
 
 pub mod request;
 pub mod stream;

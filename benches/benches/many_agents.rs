@@ -1,0 +1,74 @@
+//! 10,000 agents in one process against a server in another, beside as many clients that are no
+//! agents.
+
+use std::error::Error;
+use std::path::Path;
+use std::pin::pin;
+
+use futures_util::future::{Either, select};
+use neuron_benches::agents::{Case, Client, Measured, Run, check_open_files};
+use neuron_benches::comparison::{Options, median};
+
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options::from_args(ROUNDS);
+    let agents = if options.is_test() { 20 } else { 10_000 };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        // What is under way ends, and its processes with it.
+        match select(pin!(measure(&options, agents)), pin!(tokio::signal::ctrl_c())).await {
+            Either::Left((measured, _)) => measured,
+            Either::Right(_) => Err("interrupted".into()),
+        }
+    })
+}
+
+async fn measure(options: &Options, agents: usize) -> Result<(), Box<dyn Error>> {
+    check_open_files(agents)?;
+    let cases: Vec<Case> =
+        Case::ALL.into_iter().filter(|case| options.includes(case.name())).collect();
+    // In turns, so that whatever else the machine does meets all.
+    let mut rounds = Vec::new();
+    for _ in 0..options.rounds() {
+        let mut round = Vec::new();
+        for &case in &cases {
+            let program = Path::new(env!("CARGO_BIN_EXE_many_agents_part"));
+            round.push(Run::start(program, case, agents)?.finish().await?);
+        }
+        rounds.push(round);
+    }
+    println!("{agents} at the same time, each number for one run of two requests");
+    println!("| | runs/s | CPU | / bare | peak memory | / bare | heap, waiting | allocations |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    for (index, case) in cases.iter().enumerate() {
+        let of = |number: fn(&Measured) -> f64| {
+            median(rounds.iter().map(|round| number(&round[index])), f64::total_cmp)
+        };
+        // The median of the ratios in each round.
+        let ratio = |number: fn(&Measured) -> f64| {
+            let is_bare =
+                |bare: &Case| bare.client == Client::Bare && bare.streamed == case.streamed;
+            match cases.iter().position(is_bare) {
+                Some(bare) if bare != index => {
+                    let ratios =
+                        rounds.iter().map(|round| number(&round[index]) / number(&round[bare]));
+                    format!("{:.2}", median(ratios, f64::total_cmp))
+                }
+                _ => String::new(),
+            }
+        };
+        println!(
+            "| {} | {:.0} | {:.3} ms | {} | {:.1} KB | {} | {:.1} KB | {:.0} |",
+            case.name(),
+            of(|measured| measured.runs_a_second),
+            of(|measured| measured.cpu_ms),
+            ratio(|measured| measured.cpu_ms),
+            of(|measured| measured.peak_bytes) / 1e3,
+            ratio(|measured| measured.peak_bytes),
+            of(|measured| measured.heap_bytes) / 1e3,
+            of(|measured| measured.allocations),
+        );
+    }
+    Ok(())
+}

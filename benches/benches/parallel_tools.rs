@@ -1,0 +1,40 @@
+//! One turn of the loop with 1 and with 16 tools that run at the same time, beside the same futures
+//! joined by hand.
+
+use std::time::Duration;
+
+use neuron_benches::comparison::{Comparison, Options, median};
+use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
+use neuron_benches::turn::Cost;
+
+const ROUNDS: usize = 51;
+
+/// In one round.
+const TURNS: usize = 200;
+
+fn main() {
+    let options = Options::from_args(ROUNDS);
+    println!("| tools | by hand | agent | agent / by hand | allocations by hand | agent |");
+    println!("|---:|---:|---:|---:|---:|---:|");
+    for tools in TOOLS {
+        if !options.includes(&tools.to_string()) {
+            continue;
+        }
+        let agent = || run_agent(TURNS, tools).expect("the run succeeds").0;
+        let by_hand = || run_by_hand(TURNS, tools).expect("the run succeeds").0;
+        let time = |costs: Vec<Cost>| -> Duration {
+            median(costs.iter().map(|cost| cost.time), Duration::cmp)
+        };
+        let allocations =
+            |costs: Vec<Cost>| median(costs.iter().map(|cost| cost.allocations), usize::cmp);
+        let compared = Comparison::of_times(options.rounds(), || time(agent()), || time(by_hand()));
+        println!(
+            "| {tools} | {:.2} µs | {:.2} µs | {:.1} | {} | {} |",
+            compared.floor.as_secs_f64() * 1e6,
+            compared.library.as_secs_f64() * 1e6,
+            compared.ratio,
+            allocations(by_hand()),
+            allocations(agent()),
+        );
+    }
+}

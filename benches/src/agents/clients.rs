@@ -1,0 +1,247 @@
+//! Who asks: an agent, the provider without a loop, and a client that knows only HTTP. All send the
+//! same two requests: a question, and the result of the tool that the model calls.
+
+use std::error::Error;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_provider_anthropic::{Anthropic, wire};
+use neuron_testing::{AnthropicServer, Reply};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    CompletionRequest, ContentBlock, Message, Provider, Role, StreamEvent, ToolContext, ToolDyn,
+};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::turn::Echo;
+
+const INSTRUCTIONS: &str = "You are a helpful assistant. Use the tools that you have.";
+const QUESTION: &str = "What does the echo say, and what does it mean?";
+const ANSWER: &str = "It says what was called: that is what an echo is, and it means nothing else.";
+
+/// Something that ends a measurement.
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Who asks, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Case {
+    /// Who asks.
+    pub client: Client,
+    /// Whether answers are streamed; else they come whole.
+    pub streamed: bool,
+    name: &'static str,
+}
+
+/// Who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Client {
+    /// Hyper with the connection pool that the providers have too. It sends bodies that are ready, and
+    /// throws away what it reads.
+    Bare,
+    /// The provider: writes requests and reads answers, and what calls it runs the tool.
+    Provider,
+    /// `AgentLoop`, with a sliding window.
+    Agent,
+}
+
+impl Case {
+    /// All there are; those with whole answers first, and each time the bare client.
+    pub const ALL: [Self; 6] = [
+        Self { client: Client::Bare, streamed: false, name: "bare client, whole" },
+        Self { client: Client::Provider, streamed: false, name: "provider, whole" },
+        Self { client: Client::Agent, streamed: false, name: "agent, whole" },
+        Self { client: Client::Bare, streamed: true, name: "bare client, streamed" },
+        Self { client: Client::Provider, streamed: true, name: "provider, streamed" },
+        Self { client: Client::Agent, streamed: true, name: "agent, streamed" },
+    ];
+
+    /// The case's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|case| case.name == name);
+        found.ok_or_else(|| format!("there is no case `{name}`"))
+    }
+}
+
+/// What the server answers: so many tool calls, so many texts for whatever else asks then, and so many
+/// answers. The first must not be answered before all of them have come.
+pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
+    let call = || Reply::tool_call("call_1", Echo.name(), json!({}));
+    let calls = std::iter::repeat_with(call).take(agents);
+    calls.chain(std::iter::repeat_with(|| Reply::text(ANSWER)).take(others + agents))
+}
+
+/// Everything that the clients of one case share.
+#[derive(Debug)]
+pub struct Clients {
+    case: Case,
+    bare: Bare,
+    provider: Anthropic,
+    tools: ToolRegistry,
+}
+
+impl Clients {
+    /// Makes them ready. None has asked yet.
+    ///
+    /// # Errors
+    ///
+    /// For an address that is none.
+    pub fn new(case: Case, url: &str) -> Result<Self, Failure> {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Echo));
+        let provider = Anthropic::new(AnthropicServer::API_KEY).base_url(url);
+        Ok(Self { case, bare: Bare::new(case, url)?, provider, tools })
+    }
+
+    /// Lets one more ask, from beginning to end.
+    pub fn start(&self, running: &mut JoinSet<Result<(), Failure>>) {
+        let (provider, streamed) = (self.provider.clone(), self.case.streamed);
+        match self.case.client {
+            Client::Bare => running.spawn(self.bare.clone().converse()),
+            Client::Provider => running.spawn(by_hand(provider, streamed)),
+            Client::Agent => running.spawn(agent(provider, self.tools.clone(), streamed)),
+        };
+    }
+
+    /// Asks once, for the server's sake.
+    ///
+    /// # Errors
+    ///
+    /// When there is no answer.
+    pub async fn ask_once(&self) -> Result<(), Failure> {
+        self.bare.ask(&self.bare.bodies.0).await
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Bare {
+    http: HttpClient<HttpConnector, Full<Bytes>>,
+    url: Uri,
+    headers: HeaderMap,
+    bodies: (Bytes, Bytes),
+}
+
+impl Bare {
+    fn new(case: Case, url: &str) -> Result<Self, Failure> {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        let mut headers = HeaderMap::new();
+        headers.insert("x-api-key", HeaderValue::from_static(AnthropicServer::API_KEY));
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        let mut request = question();
+        let first = wire::write_request(&request, case.streamed)?;
+        let (id, name, input) = ("call_1".to_owned(), Echo.name().to_owned(), json!({}));
+        let content = vec![ContentBlock::ToolUse { id, name, input }];
+        answer_calls(&mut request, Message { role: Role::Assistant, content });
+        let second = wire::write_request(&request, case.streamed)?;
+        Ok(Self {
+            http: HttpClient::builder(TokioExecutor::new()).build(connector),
+            url: format!("{url}/v1/messages").parse()?,
+            headers,
+            bodies: (first.into(), second.into()),
+        })
+    }
+
+    async fn converse(self) -> Result<(), Failure> {
+        self.ask(&self.bodies.0).await?;
+        self.ask(&self.bodies.1).await
+    }
+
+    async fn ask(&self, body: &Bytes) -> Result<(), Failure> {
+        let mut request = Request::new(Full::new(body.clone()));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.url.clone();
+        *request.headers_mut() = self.headers.clone();
+        let response = self.http.request(request).await?;
+        let status = response.status();
+        let mut body = response.into_body();
+        let mut bytes = 0;
+        while let Some(frame) = body.frame().await {
+            bytes += frame?.data_ref().map_or(0, Bytes::len);
+        }
+        match (status.is_success(), bytes) {
+            (true, 1..) => Ok(()),
+            _ => Err(format!("{status} with {bytes} bytes").into()),
+        }
+    }
+}
+
+/// A loop for this one conversation.
+async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
+    let mut request = question();
+    loop {
+        let response = match streamed {
+            true => provider.complete_stream_ref(&request).await?.into_response().await?,
+            false => provider.complete_ref(&request).await?,
+        };
+        if response.message.tool_uses().next().is_none() {
+            return check(&response.message.text());
+        }
+        answer_calls(&mut request, response.message);
+    }
+}
+
+async fn agent(provider: Anthropic, tools: ToolRegistry, streamed: bool) -> Result<(), Failure> {
+    let strategy = SlidingWindowStrategy::new(20, 100_000);
+    let mut agent = AgentLoop::builder(provider, strategy)
+        .tools(tools)
+        .system_prompt(INSTRUCTIONS)
+        .max_turns(5)
+        .build();
+    let ctx = ToolContext::default();
+    if !streamed {
+        return check(&agent.run_text(QUESTION, &ctx).await?.response);
+    }
+    let mut events = agent.run_stream(Message::user(QUESTION), &ctx).await;
+    while let Some(event) = events.recv().await {
+        match event {
+            StreamEvent::RunComplete(result) => return check(&result.response),
+            StreamEvent::Error(error) => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Err("the stream has no end".into())
+}
+
+fn check(answer: &str) -> Result<(), Failure> {
+    if answer == ANSWER { Ok(()) } else { Err(format!("another answer: {answer}").into()) }
+}
+
+fn question() -> CompletionRequest {
+    CompletionRequest {
+        system: Some(INSTRUCTIONS.into()),
+        tools: vec![Echo.definition()],
+        messages: vec![Message::user(QUESTION)],
+        ..Default::default()
+    }
+}
+
+/// Appends a message that calls tools, and their results.
+fn answer_calls(request: &mut CompletionRequest, message: Message) {
+    let result = |call: neuron_types::ToolUseRef<'_>| ContentBlock::ToolResult {
+        tool_use_id: call.id.to_owned(),
+        content: Echo.run().content,
+        is_error: false,
+    };
+    let content = message.tool_uses().map(result).collect();
+    request.messages.push(message);
+    request.messages.push(Message { role: Role::User, content });
+}

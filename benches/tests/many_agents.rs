@@ -1,0 +1,116 @@
+//! The benchmark of many agents with few of them: everybody asks the same, and no process is left.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use neuron_benches::agents::{Case, Client, Clients, Run, script};
+use neuron_testing::AnthropicServer;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+
+const AGENTS: usize = 20;
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_many_agents_part"))
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Whether there is such a process, be it one that has ended and that nobody has waited for.
+fn is_there(id: u32) -> bool {
+    Path::new(&format!("/proc/{id}")).exists()
+}
+
+#[test]
+fn every_case_is_measured_and_leaves_no_process() {
+    for case in Case::ALL {
+        let (ids, measured) = runtime().block_on(async {
+            let run = Run::start(program(), case, AGENTS).unwrap();
+            (run.ids(), run.finish().await.unwrap())
+        });
+        println!("{}: {measured:?}", case.name());
+        assert_eq!(ids.map(is_there), [false, false], "{}", case.name());
+        assert!(measured.runs_a_second > 0.0);
+        assert!(measured.cpu_ms >= 0.0);
+        assert!(measured.peak_bytes > 0.0);
+        // What each has to keep while it waits, at the least: the connection's buffer.
+        assert!(measured.heap_bytes > 8.0 * 1024.0);
+        assert!(measured.allocations > 20.0);
+    }
+}
+
+#[test]
+fn a_measurement_that_is_given_up_leaves_no_process() {
+    runtime().block_on(async {
+        let run = Run::start(program(), Case::ALL[0], AGENTS).unwrap();
+        let ids = run.ids();
+        assert_eq!(ids.map(is_there), [true, true]);
+        drop(run);
+        assert_eq!(ids.map(is_there), [false, false]);
+
+        let run = Run::start(program(), Case::ALL[0], AGENTS).unwrap();
+        let ids = run.ids();
+        let finish = tokio::spawn(run.finish());
+        tokio::task::yield_now().await;
+        finish.abort();
+        assert!(finish.await.unwrap_err().is_cancelled());
+        assert_eq!(ids.map(is_there), [false, false]);
+    });
+}
+
+#[test]
+fn the_server_ends_with_whoever_started_it() {
+    let mut server = Command::new(program())
+        .args(["serve", "1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let mut told = BufReader::new(server.stdout.take().unwrap());
+    told.read_line(&mut line).unwrap();
+    assert!(line.starts_with("http://127.0.0.1:"), "{line}");
+    // As when a process ends, however it does.
+    drop(server.stdin.take());
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn a_client_without_a_server_fails() {
+    let ended = Command::new(program())
+        .args(["ask", "agent, whole", "1"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!ended.status.success());
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("there is no server"));
+}
+
+/// A floor that asks something else is none.
+#[test]
+fn everybody_asks_the_same() {
+    let asked = |case: Case| {
+        runtime().block_on(async {
+            let server = AnthropicServer::start(script(1, 0)).await.unwrap();
+            let mut running = JoinSet::new();
+            Clients::new(case, &server.url()).unwrap().start(&mut running);
+            running.join_next().await.unwrap().unwrap().unwrap();
+            server.assert_complete();
+            server.requests().into_iter().map(|request| request.body).collect::<Vec<_>>()
+        })
+    };
+    for streamed in [false, true] {
+        let cases = Case::ALL.into_iter().filter(|case| case.streamed == streamed);
+        let bodies: Vec<_> = cases.map(|case| (case, asked(case))).collect();
+        assert_eq!(bodies.len(), 3);
+        assert_eq!(bodies[0].0.client, Client::Bare);
+        for (case, body) in &bodies {
+            assert_eq!(body.len(), 2);
+            assert_eq!(body, &bodies[0].1, "{}", case.name());
+        }
+    }
+}
