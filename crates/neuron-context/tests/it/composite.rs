@@ -21,6 +21,11 @@ fn longer(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
     Ok(messages)
 }
 
+fn rewritten(mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+    messages[0] = Message::user("x0");
+    Ok(messages)
+}
+
 fn failing(_: Vec<Message>) -> Result<Vec<Message>, ContextError> {
     Err(ContextError::CompactionFailed("no".into()))
 }
@@ -88,6 +93,12 @@ async fn what_is_known_of_the_request_counts() {
 #[tokio::test]
 async fn a_strategy_that_makes_it_longer_is_passed_over() {
     check(composite(&[longer, without_first_answer, longer], 0), "u0 u2 a3 u4 a5", 111 + 1).await;
+}
+
+#[tokio::test]
+async fn a_strategy_that_only_rewrites_is_passed_over() {
+    check(composite(&[rewritten], 0), "u0 a1 u2 a3 u4 a5", 1).await;
+    check(composite(&[rewritten, without_first_answer], 25), "u0 u2 a3 u4 a5", 1 + 10).await;
 }
 
 #[tokio::test]

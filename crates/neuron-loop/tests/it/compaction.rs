@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use neuron_context::SlidingWindowStrategy;
+use neuron_context::{SlidingWindowStrategy, SummarizationStrategy};
 use neuron_loop::{AgentLoop, LoopError, TurnResult};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -295,6 +295,36 @@ async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
     });
     assert!(matches!(result, Err(LoopError::Cancelled)));
     assert_eq!((agent.messages().len(), provider.calls()), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_never_summarises_is_cancelled_at_once_and_asked_again_in_the_next_run() {
+    for way in WAYS {
+        let summarizer = ScriptedProvider::new([Reply::hang(), Reply::text("a summary")]);
+        let strategy = SummarizationStrategy::new(summarizer.clone(), 1, 10);
+        let history = vec![Message::user("question"), Message::assistant("x".repeat(400))];
+        let provider = ScriptedProvider::new([Reply::text("done")]);
+        let mut agent =
+            AgentLoop::builder(provider.clone(), strategy).messages(history.clone()).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        let before = tokio::time::Instant::now();
+        let (result, ()) = tokio::join!(run(way, &mut agent, &ctx), async {
+            while summarizer.calls() == 0 {
+                tokio::task::yield_now().await;
+            }
+            token.cancel();
+        });
+        assert_eq!(result.unwrap_err(), "cancelled", "{way:?}");
+        assert_eq!(before.elapsed(), std::time::Duration::ZERO, "{way:?}");
+        assert!(agent.messages().starts_with(&history) && provider.calls() == 0, "{way:?}");
+        agent.run_text("go on", &ToolContext::default()).await.unwrap();
+        let texts: Vec<_> = agent.messages().iter().map(Message::text).collect();
+        assert!(
+            texts.contains(&"[Summary of earlier conversation]\na summary".into()),
+            "{texts:?}"
+        );
+    }
 }
 
 #[tokio::test]
