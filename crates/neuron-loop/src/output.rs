@@ -2,7 +2,7 @@
 //! the model of one that does not fit.
 
 use neuron_types::{
-    JsonMismatch, LoopError, Message, StopReason, ToolCall, ToolDefinition, ToolOutput,
+    JsonMismatch, LoopError, Message, Role, StopReason, ToolCall, ToolDefinition, ToolOutput,
 };
 use serde_json::Value;
 
@@ -188,7 +188,7 @@ impl Output {
     /// The arguments of the output tool in the last answer.
     fn arguments_in(&self, messages: &[Message]) -> Option<String> {
         let tool = self.tool.as_ref()?;
-        let answer = messages.iter().rev().find(|message| message.tool_uses().next().is_some())?;
+        let answer = messages.iter().rev().find(|message| message.role == Role::Assistant)?;
         let call = answer.tool_uses().find(|call| call.name == tool.name)?;
         Some(raw_text(call.input))
     }

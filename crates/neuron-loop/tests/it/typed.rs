@@ -259,8 +259,14 @@ async fn by_prompt_and_by_format_one_fenced_block_will_do() {
 
 #[tokio::test]
 async fn a_text_instead_of_the_tool_is_sent_back_and_counts() {
-    let say = || Reply::text(right().to_string());
-    let setup = setup([say(), gives(OutputMode::Tool, right()), say(), say()]);
+    let say = || Reply::text("It is Oslo.");
+    let setup = setup([
+        say(),
+        gives(OutputMode::Tool, right()),
+        // The last one counts, not the call before.
+        gives(OutputMode::Tool, wrong()),
+        say(),
+    ]);
     let mut agent = setup.builder.output_retries(1).build();
     assert_eq!(typed::<City>(&mut agent).await.unwrap().value, oslo());
     let complaint = "give the output by calling the tool `final_output`";
@@ -269,7 +275,7 @@ async fn a_text_instead_of_the_tool_is_sent_back_and_counts() {
         Some(&Message::user(format!("The task is not done: {complaint}.")))
     );
     let error = typed::<City>(&mut agent).await.unwrap_err();
-    check_invalid(error, &right().to_string(), complaint, 2, StopReason::EndTurn);
+    check_invalid(error, "It is Oslo.", complaint, 2, StopReason::EndTurn);
 }
 
 #[tokio::test]
