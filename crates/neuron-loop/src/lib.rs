@@ -80,7 +80,7 @@
 //! the model. What it wants a person to be asked about is one as well, or, with
 //! [`pause_for_approval`](AgentLoopBuilder::pause_for_approval), a reason to wait: the calls of the same
 //! answer that need no approval run, and the run stops with
-//! [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). It goes on with
+//! [`LoopError::ApprovalRequired`]. It goes on with
 //! [`AgentLoop::resume`], in another process after [`AgentLoop::restore`]. A call is asked about only if
 //! its tool exists and takes its arguments. For the hooks a call that waits has not begun.
 //!
