@@ -213,6 +213,26 @@ async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_hist
 }
 
 #[tokio::test]
+async fn a_strategy_that_could_go_on_for_ever_is_asked_once() {
+    for way in WAYS {
+        for (first, outcome) in [(too_long as fn() -> Reply, Err(ERROR)), (cut_off, Ok(()))] {
+            let how: How = |mut messages| Ok(messages.split_off(2));
+            let told = Arc::default();
+            let strategy = Stubborn { how, told: Arc::clone(&told) };
+            let provider = ScriptedProvider::new([first(), first(), first(), Reply::text("never")]);
+            let mut agent =
+                AgentLoop::builder(provider.clone(), strategy).messages(history()).build();
+            let ended = run(way, &mut agent, &ToolContext::default()).await;
+            match outcome {
+                Err(error) => assert_eq!(ended.unwrap_err(), error),
+                Ok(()) => assert_eq!(ended.unwrap().response, "half an ans"),
+            }
+            assert_eq!((provider.calls(), told.lock().unwrap().len()), (2, 1));
+        }
+    }
+}
+
+#[tokio::test]
 async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
     for way in WAYS {
         let error = Reply::error(ProviderError::InvalidRequest("prompt is too long".into()));
