@@ -253,8 +253,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a compaction without effect is tried for ever",
-        "compaction.rs",
-        "            self.run.futile_compactions += 1;\n",
+        "context_budget.rs",
+        "        self.futile = self.futile.saturating_add(1);\n",
         "",
     ),
     fault(
@@ -359,9 +359,9 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a stream is tried once too often",
-        "model_call.rs",
-        "attempt <= self.config.stream_retries",
-        "attempt <= self.config.stream_retries + 1",
+        "prepared_call.rs",
+        "attempt > self.agent.config.stream_retries",
+        "attempt > self.agent.config.stream_retries + 1",
     ),
     fault(
         "another attempt does not mind the limits",

@@ -124,10 +124,16 @@ async fn interrupted(
         let events = interrupted.journal.events.first();
         format!("{way:?}, {how:?} at {stop:?} {plan:?}: {fault}\nevents: {events:#?}")
     })?;
+    if how == How::DropStep && case.config.strategy.above < generator::NEVER {
+        // What came of its compactions, nobody saw.
+        return Ok(());
+    }
+    let compacted = world.counters().compacted;
     let mut memory = Memory {
         history: agent.messages().to_vec(),
         turns: agent.turns(),
         counters: world.counters(),
+        budget: interrupted.expected.budgets.get(compacted).cloned().unwrap_or_default(),
     };
     let begun = interrupted.journal.begun.clone();
     let keys = interrupted.journal.keys.clone();

@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 use crate::case::*;
 use crate::random::Random;
 
+/// More messages than any conversation has.
+pub(crate) const NEVER: usize = 1_000;
+
 /// Makes the case of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut generator = Generator { random: Random::new(seed), calls: 0 };
@@ -333,7 +336,7 @@ fn strategy(random: &mut Random) -> Strategy {
     ];
     let failure = random.maybe(15, |random| (random.below(2), random.one_of(&faults)));
     Strategy {
-        above: random.weighted(&[(35, 1_000), (25, 2), (25, 4), (15, 7)]),
+        above: random.weighted(&[(35, NEVER), (25, 2), (25, 4), (15, 7)]),
         how,
         usage: if random.percent(30) { usage(random) } else { TokenUsage::default() },
         failure,

@@ -448,7 +448,10 @@ impl ContextStrategy for Counting {
         self.world.wait(Place::Strategy, 2).await;
         match self.strategy.failure {
             Some((at, fault)) if at == nth => Err(fault.error()),
-            _ => Ok((self.strategy.compacted(messages), self.strategy.usage.clone())),
+            _ => {
+                self.world.count(|counters| counters.compacted += 1);
+                Ok((self.strategy.compacted(messages), self.strategy.usage.clone()))
+            }
         }
     }
 

@@ -27,6 +27,27 @@ pub(crate) struct Memory {
     /// Answered calls of the model, over all runs.
     pub(crate) turns: usize,
     pub(crate) counters: Counters,
+    pub(crate) budget: ContextBudget,
+}
+
+/// What came of the compactions so far, where they miss the strategy's budget.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ContextBudget {
+    /// How often in a row a compaction changed nothing.
+    futile: usize,
+    /// Up to this size none is tried.
+    compact_above: Option<usize>,
+    /// In how many runs in a row the budget was missed, and whether in this one.
+    missed_runs: usize,
+    missed: bool,
+}
+
+impl ContextBudget {
+    /// The conversation grows by an eighth before the next compaction.
+    fn miss(&mut self, tokens: usize) {
+        self.compact_above = Some(tokens + tokens / 8);
+        self.missed_runs += usize::from(!std::mem::replace(&mut self.missed, true));
+    }
 }
 
 impl Memory {
@@ -34,7 +55,7 @@ impl Memory {
         let hooks = case.config.hooks.len();
         let counters = Counters { events: vec![Default::default(); hooks], ..Default::default() };
         let history = transcript::repair(case.config.history.clone());
-        Self { history, turns: 0, counters }
+        Self { history, turns: 0, counters, budget: ContextBudget::default() }
     }
 }
 
@@ -55,6 +76,8 @@ pub(crate) struct Expected {
     pub(crate) histories: Vec<Vec<Message>>,
     /// The turns and the usage, after each change.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
+    /// The budget at first, and after each compaction that came to its end.
+    pub(crate) budgets: Vec<ContextBudget>,
     /// What the case was an example of.
     pub(crate) seen: Vec<String>,
 }
@@ -127,8 +150,6 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Messag
         turn: 0,
         pauses: 0,
         announced: false,
-        futile: 0,
-        compact_above: None,
         failing: BTreeMap::new(),
         limit: None,
         is_turn_open: false,
@@ -138,6 +159,12 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Messag
     if transcript::validate(&run.memory.history).is_err() {
         run.memory.history = transcript::repair(std::mem::take(&mut run.memory.history));
     }
+    // Another run has another goal; but where two missed the budget, the next waits as well.
+    run.memory.budget.missed = false;
+    if run.memory.budget.missed_runs < 2 {
+        run.memory.budget.compact_above = None;
+    }
+    run.seen.budgets.push(run.memory.budget.clone());
     run.count();
     run.whole();
     run.finish()
@@ -154,8 +181,6 @@ struct Run<'a> {
     turn: usize,
     pauses: usize,
     announced: bool,
-    futile: usize,
-    compact_above: Option<usize>,
     /// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
     failing: BTreeMap<String, usize>,
     /// The limit that the run has reached, where one last call follows.
@@ -325,7 +350,8 @@ impl Run<'_> {
         let strategy = &self.config.strategy;
         let old = Strategy::estimate(&self.memory.history);
         let is_due = |messages: &[Message]| messages.len() > strategy.above;
-        if self.compact_above.is_some_and(|above| old <= above) || !is_due(&self.memory.history) {
+        let is_put_off = self.memory.budget.compact_above.is_some_and(|above| old <= above);
+        if is_put_off || !is_due(&self.memory.history) {
             return Ok(());
         }
         let scope = format!("compaction {old}");
@@ -344,6 +370,7 @@ impl Run<'_> {
             return Err(failure);
         }
         let compacted = strategy.compacted(self.memory.history.clone());
+        self.memory.counters.compacted += 1;
         self.spend(&strategy.usage);
         let mut compacted = Self::newest_reminders(compacted);
         if transcript::validate(&compacted).is_err() {
@@ -355,24 +382,28 @@ impl Run<'_> {
             let error = neuron_types::ContextError::CompactionFailed(text);
             let failure = Failure::of(LoopError::Context(error));
             self.scope(&scope, format!("failed {}", failure.text));
+            self.seen.budgets.push(self.memory.budget.clone());
             return Err(failure);
         }
         let new = Strategy::estimate(&compacted);
         self.scope(&scope, format!("compacted {new}"));
         if new >= old {
             self.note("compaction: in vain".into());
-            self.futile += 1;
-            // Given up until the conversation has doubled.
-            if self.futile == 2 {
-                self.futile = 0;
-                self.compact_above = Some(old * 2);
+            self.memory.budget.futile += 1;
+            if self.memory.budget.futile >= 2 {
+                self.memory.budget.miss(old);
             }
+            self.seen.budgets.push(self.memory.budget.clone());
             return Ok(());
         }
         self.note("compaction: shorter".into());
-        self.futile = 0;
-        // Where the budget cannot be reached, the conversation grows by an eighth before the next.
-        self.compact_above = is_due(&compacted).then_some(new + new / 8);
+        if is_due(&compacted) {
+            self.memory.budget.futile = 0;
+            self.memory.budget.miss(new);
+        } else {
+            self.memory.budget = ContextBudget::default();
+        }
+        self.seen.budgets.push(self.memory.budget.clone());
         self.seen.histories.push(std::mem::replace(&mut self.memory.history, compacted));
         self.ask(format!("Compacted {old} {new}"))?;
         if self.way == Way::Step {

@@ -21,6 +21,8 @@ pub(crate) struct Counters {
     /// Calls of the provider.
     pub(crate) replies: usize,
     pub(crate) compactions: usize,
+    /// Compactions that came to their end.
+    pub(crate) compacted: usize,
     /// Events that each hook saw, by kind.
     pub(crate) events: Vec<BTreeMap<&'static str, usize>>,
     pub(crate) engine_calls: usize,
