@@ -375,4 +375,16 @@ pub(crate) const FAULTS: &[Fault] = &[
         "let cancellation_token = CancellationToken::new();",
         "let cancellation_token = ctx.cancellation_token.clone();",
     ),
+    fault(
+        "room is made for a call again and again",
+        "overflow.rs",
+        "if std::mem::replace(&mut self.run.overflowed, true) {",
+        "if false {",
+    ),
+    fault(
+        "what calls it made is forgotten of an answer that the window cut off",
+        "overflow.rs",
+        "                && response.message.tool_uses().next().is_none()\n",
+        "",
+    ),
 ];

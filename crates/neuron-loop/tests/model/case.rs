@@ -142,7 +142,7 @@ impl Strategy {
         let count = messages.len();
         match self.how {
             Compaction::Cut(keep) => drop(messages.drain(1..count.saturating_sub(keep).max(1))),
-            Compaction::Behead => drop(messages.drain(..2)),
+            Compaction::Behead => drop(messages.drain(..count.min(2))),
             Compaction::Nothing => {}
             Compaction::OnlySystem => {
                 messages.retain(|message| message.role == Role::System);
@@ -279,10 +279,11 @@ pub(crate) enum ProviderFault {
     ModelNotFound,
     Resources,
     Stream,
+    Window,
     Other,
 }
 
-pub(crate) const PROVIDER_FAULTS: [ProviderFault; 11] = [
+pub(crate) const PROVIDER_FAULTS: [ProviderFault; 12] = [
     ProviderFault::Network,
     ProviderFault::RateLimit,
     ProviderFault::ModelLoading,
@@ -293,6 +294,7 @@ pub(crate) const PROVIDER_FAULTS: [ProviderFault; 11] = [
     ProviderFault::ModelNotFound,
     ProviderFault::Resources,
     ProviderFault::Stream,
+    ProviderFault::Window,
     ProviderFault::Other,
 ];
 
@@ -311,6 +313,7 @@ impl ProviderFault {
             Self::ModelNotFound => ProviderError::ModelNotFound("m".into()),
             Self::Resources => ProviderError::InsufficientResources("memory".into()),
             Self::Stream => ProviderError::StreamError("cut".into()),
+            Self::Window => ProviderError::ContextWindowExceeded("too long".into()),
             Self::Other => ProviderError::Other("something".into()),
         }
     }

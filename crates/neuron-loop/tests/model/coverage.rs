@@ -105,7 +105,8 @@ const TOOLS: [&str; 13] = [
     "unknown",
 ];
 
-const ERRORS: [&str; 34] = [
+const ERRORS: [&str; 35] = [
+    "Provider ContextWindowExceeded",
     "Provider Network",
     "Provider RateLimit",
     "Provider ModelLoading",
@@ -173,7 +174,10 @@ const ENGINE: [&str; 6] = [
 const RETURNED: [&str; 5] =
     ["NotFound", "InvalidInput", "ExecutionFailed", "PermissionDenied", "Cancelled"];
 
-const OTHERS: [&str; 11] = [
+const OTHERS: [&str; 14] = [
+    "window exceeded: room made for an answer",
+    "window exceeded: room made for a call",
+    "window exceeded: no room",
     "stream: tried again",
     "no retry is left",
     "stopped by a condition",

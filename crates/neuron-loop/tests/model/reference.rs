@@ -152,6 +152,7 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Messag
         announced: false,
         failing: BTreeMap::new(),
         limit: None,
+        overflowed: false,
         is_turn_open: false,
         hides_look: false,
     };
@@ -185,6 +186,8 @@ struct Run<'a> {
     failing: BTreeMap<String, usize>,
     /// The limit that the run has reached, where one last call follows.
     limit: Option<Failure>,
+    /// Whether room was made for the last call, which did not fit into the window.
+    overflowed: bool,
     /// Whether a turn was announced and its call not made.
     is_turn_open: bool,
     /// Whether the tool `look` is offered in this turn.
@@ -246,6 +249,42 @@ impl Run<'_> {
     }
 
     fn one_turn(&mut self) -> Result<Option<StopReason>, Failure> {
+        if !std::mem::take(&mut self.is_turn_open) {
+            self.open_turn()?;
+        }
+        self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
+        self.remind();
+        let answered = self.call_model();
+        let overflows = match &answered {
+            Err(failure) => failure.detail == "ContextWindowExceeded",
+            // What it calls is done first.
+            Ok(response) => {
+                response.stop_reason == StopReason::ContextWindowExceeded
+                    && response.message.tool_uses().next().is_none()
+            }
+        };
+        if overflows && !std::mem::replace(&mut self.overflowed, true) {
+            if let Some((old, new)) = self.make_room()? {
+                // An answer that was cut off is discarded; a call that was refused was no turn.
+                self.is_turn_open = answered.is_err();
+                let cut = "provider error: context window exceeded: the answer was cut off";
+                let why = answered.map_or_else(|failure| failure.text, |_| cut.to_owned());
+                let what = if self.is_turn_open { "a call" } else { "an answer" };
+                self.note(format!("window exceeded: room made for {what}"));
+                match self.way {
+                    Way::Stream => self.line(drive::reset(2, &why)),
+                    Way::Step => self.line(drive::compacted(old, new)),
+                    Way::Run => {}
+                }
+                return Ok(None);
+            }
+            self.note("window exceeded: no room".into());
+        }
+        self.overflowed &= overflows;
+        self.take(answered?)
+    }
+
+    fn open_turn(&mut self) -> Result<(), Failure> {
         if self.memory.history.iter().all(|message| message.role == Role::System) {
             let text = "the conversation has only system messages: there is nothing to answer";
             return Err(LoopError::from(ProviderError::InvalidRequest(text.into())).into());
@@ -254,11 +293,17 @@ impl Run<'_> {
         self.limits_before_call()?;
         self.turn = self.seen.turns;
         self.ask(format!("Turn {0} {0}", self.turn))?;
-        self.compact()?;
-        self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
-        self.remind();
-        let response = self.call_model()?;
-        self.take(response)
+        self.compact_if_due()
+    }
+
+    /// Compacts, due or not. A strategy that fails does not matter: the call failed already.
+    fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
+        let old = Strategy::estimate(&self.memory.history);
+        match self.compact(old) {
+            Ok(Some(compacted)) => self.adopt(old, compacted).map(|new| Some((old, new))),
+            Err(failure) if failure.kind != "Context" => Err(failure),
+            _ => Ok(None),
+        }
     }
 
     /// Whether one last call follows a failure: a limit, the first, which is not zero.
@@ -279,7 +324,7 @@ impl Run<'_> {
             limit.text
         );
         self.limit = Some(limit);
-        if !self.is_turn_open {
+        if !std::mem::take(&mut self.is_turn_open) {
             self.turn = self.seen.turns;
             self.ask(format!("Turn {0} {0}", self.turn))?;
         }
@@ -346,14 +391,57 @@ impl Run<'_> {
 
     // Compaction.
 
-    fn compact(&mut self) -> Result<(), Failure> {
-        let strategy = &self.config.strategy;
+    fn compact_if_due(&mut self) -> Result<(), Failure> {
         let old = Strategy::estimate(&self.memory.history);
-        let is_due = |messages: &[Message]| messages.len() > strategy.above;
         let is_put_off = self.memory.budget.compact_above.is_some_and(|above| old <= above);
-        if is_put_off || !is_due(&self.memory.history) {
+        if is_put_off || !self.is_due(&self.memory.history) {
             return Ok(());
         }
+        let Some(compacted) = self.compact(old)? else {
+            self.memory.budget.futile += 1;
+            if self.memory.budget.futile >= 2 {
+                self.memory.budget.miss(old);
+            }
+            self.note_budget();
+            return Ok(());
+        };
+        let new = self.adopt(old, compacted)?;
+        if self.way == Way::Step {
+            self.line(drive::compacted(old, new));
+        }
+        Ok(())
+    }
+
+    fn is_due(&self, messages: &[Message]) -> bool {
+        messages.len() > self.config.strategy.above
+    }
+
+    /// The budget is as it is from the last compaction that came to its end.
+    fn note_budget(&mut self) {
+        if let Some(last) = self.seen.budgets.last_mut() {
+            *last = self.memory.budget.clone();
+        }
+    }
+
+    /// Goes on with a compacted history. Returns its size.
+    fn adopt(&mut self, old: usize, compacted: Vec<Message>) -> Result<usize, Failure> {
+        let new = Strategy::estimate(&compacted);
+        self.note("compaction: shorter".into());
+        if self.is_due(&compacted) {
+            self.memory.budget.futile = 0;
+            self.memory.budget.miss(new);
+        } else {
+            self.memory.budget = ContextBudget::default();
+        }
+        self.note_budget();
+        self.seen.histories.push(std::mem::replace(&mut self.memory.history, compacted));
+        self.ask(format!("Compacted {old} {new}"))?;
+        Ok(new)
+    }
+
+    /// Lets the strategy work on a copy. Returns its history, if that is shorter.
+    fn compact(&mut self, old: usize) -> Result<Option<Vec<Message>>, Failure> {
+        let strategy = &self.config.strategy;
         let scope = format!("compaction {old}");
         let nth = next(&mut self.memory.counters.compactions);
         if let Some((at, fault)) = strategy.failure
@@ -371,6 +459,7 @@ impl Run<'_> {
         }
         let compacted = strategy.compacted(self.memory.history.clone());
         self.memory.counters.compacted += 1;
+        self.seen.budgets.push(self.memory.budget.clone());
         self.spend(&strategy.usage);
         let mut compacted = Self::newest_reminders(compacted);
         if transcript::validate(&compacted).is_err() {
@@ -382,34 +471,15 @@ impl Run<'_> {
             let error = neuron_types::ContextError::CompactionFailed(text);
             let failure = Failure::of(LoopError::Context(error));
             self.scope(&scope, format!("failed {}", failure.text));
-            self.seen.budgets.push(self.memory.budget.clone());
             return Err(failure);
         }
         let new = Strategy::estimate(&compacted);
         self.scope(&scope, format!("compacted {new}"));
         if new >= old {
             self.note("compaction: in vain".into());
-            self.memory.budget.futile += 1;
-            if self.memory.budget.futile >= 2 {
-                self.memory.budget.miss(old);
-            }
-            self.seen.budgets.push(self.memory.budget.clone());
-            return Ok(());
+            return Ok(None);
         }
-        self.note("compaction: shorter".into());
-        if is_due(&compacted) {
-            self.memory.budget.futile = 0;
-            self.memory.budget.miss(new);
-        } else {
-            self.memory.budget = ContextBudget::default();
-        }
-        self.seen.budgets.push(self.memory.budget.clone());
-        self.seen.histories.push(std::mem::replace(&mut self.memory.history, compacted));
-        self.ask(format!("Compacted {old} {new}"))?;
-        if self.way == Way::Step {
-            self.line(drive::compacted(old, new));
-        }
-        Ok(())
+        Ok(Some(compacted))
     }
 
     /// Of equal reminders the newest stays.
