@@ -129,6 +129,9 @@ impl ContextStrategy for CompositeStrategy {
                 Err(error) if is_engine(&error) => return Err(error),
                 Err(error) => {
                     tracing::warn!(%error, "a strategy failed; the next is tried");
+                    if let Some(used) = error.usage() {
+                        usage += used;
+                    }
                     failure = failure.or(Some(error));
                     continue;
                 }
@@ -143,6 +146,9 @@ impl ContextStrategy for CompositeStrategy {
             }
         }
         match failure {
+            Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
+                Err(ContextError::InvalidSummary { reason, usage })
+            }
             Some(error) if !had_effect => Err(error),
             _ => Ok((request.messages, usage)),
         }

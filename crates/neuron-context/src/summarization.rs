@@ -250,8 +250,8 @@ fn render<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
 /// The summary in the model's answer, if it is whole.
 fn summary_of(response: &CompletionResponse) -> Result<String, ContextError> {
     let failed = |why: &str| {
-        let text = format!("the model {why} instead of a whole summary");
-        Err(ContextError::CompactionFailed(text))
+        let reason = format!("the model {why} instead of a whole summary");
+        Err(ContextError::InvalidSummary { reason, usage: response.usage.clone() })
     };
     match response.stop_reason {
         StopReason::Refusal | StopReason::ContentFilter => return failed("refused"),

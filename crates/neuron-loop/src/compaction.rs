@@ -153,13 +153,19 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.context.compact_request(&self.request, told_tokens).await.map_err(failure)
         };
         let compacted = scopes.run(or_cancelled(ctx, work)).await;
-        let compacted = compacted.and_then(|(messages, usage)| {
+        let usage = match &compacted {
+            Ok((_, usage)) => Some(usage),
+            Err(LoopError::Context(error)) => error.usage(),
+            Err(_) => None,
+        };
+        if let Some(usage) = usage.cloned() {
             self.add_usage(&usage);
             if let Some(budget) = &self.run.budget {
                 budget.charge(&usage);
             }
-            Ok(checked(self.reminders.newest_only(messages))?)
-        });
+        }
+        let compacted =
+            compacted.and_then(|(messages, _)| Ok(checked(self.reminders.newest_only(messages))?));
         let messages = match compacted {
             Ok(messages) => messages,
             Err(error) => {

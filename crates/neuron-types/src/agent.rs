@@ -16,7 +16,8 @@ pub struct AgentResult {
     /// The calls of the model in this run.
     pub turns: usize,
     /// Why the model stopped. Anything but [`StopReason::EndTurn`] or
-    /// [`StopReason::StopSequence`] means that the answer is cut off or refused.
+    /// [`StopReason::StopSequence`] means that the answer is cut off or refused, or, with
+    /// [`StopReason::ToolUse`], that a condition or a typed output ended the run after tools ran.
     pub stop_reason: StopReason,
     /// The limit at which the agent was told to come to an end, where it may land softly; `None` if
     /// the answer came by itself.

@@ -55,6 +55,7 @@
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
 //! | `tower` | `neuron-tower` | no |
+//! | `signed-approvals` | signatures on calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |
 //! | `full` | all of them, except the Temporal adapter | no |
 

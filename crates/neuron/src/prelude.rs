@@ -3,7 +3,10 @@
 #[doc(no_inline)]
 pub use neuron_context::{SlidingWindowStrategy, TokenCounter};
 #[doc(no_inline)]
-pub use neuron_loop::{AgentLoop, AgentStream, LoopConfig, StepIterator, TurnResult};
+pub use neuron_loop::{
+    AgentLoop, AgentStream, Budget, LoopConfig, OnLimit, StepIterator, ToolErrorPolicy, TurnResult,
+    TypedResult,
+};
 #[cfg(feature = "macros")]
 #[doc(no_inline)]
 pub use neuron_tool::{RunTool, neuron_tool};
@@ -12,8 +15,9 @@ pub use neuron_tool::{RunTool, neuron_tool};
 pub use neuron_tool::{Tool, ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]
 pub use neuron_types::{
-    AgentResult, CompletionRequest, CompletionResponse, ContentBlock, ContentItem, ContextStrategy,
-    HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook, Provider,
+    AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
+    ContentItem, ContextStrategy, HookAction, HookError, HookEvent, LoopError, Message,
+    ObservabilityHook, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
     ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, ToolContext,
     ToolDefinition, ToolError, ToolOutput, UsageLimits,
 };

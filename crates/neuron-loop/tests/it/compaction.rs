@@ -327,6 +327,28 @@ async fn a_model_that_never_summarises_is_cancelled_at_once_and_asked_again_in_t
     }
 }
 
+/// A model that refused to summarise was asked on every turn, and no limit ever saw what that took.
+#[tokio::test]
+async fn a_summary_that_failed_has_cost_its_tokens() {
+    for way in WAYS {
+        let took = TokenUsage { input_tokens: 700, output_tokens: 30, ..Default::default() };
+        let refusal = Reply::text("no").usage(took.clone());
+        let refusal = refusal.stop_reason(neuron_types::StopReason::Refusal);
+        let strategy = SummarizationStrategy::new(ScriptedProvider::new([refusal]), 1, 10);
+        let history = vec![Message::user("question"), Message::assistant("x".repeat(400))];
+        let provider = ScriptedProvider::new([Reply::text("not asked")]);
+        let budget = neuron_loop::Budget::new(neuron_types::UsageLimits::default());
+        let builder = AgentLoop::builder(provider, strategy).messages(history.clone());
+        let mut agent = builder.budget(budget.clone()).build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        let text = "compaction failed: the model refused instead of a whole summary";
+        assert_eq!(error, format!("context error: {text}"));
+        assert_eq!((agent.usage(), agent.total_usage()), (&took, &took));
+        assert_eq!(budget.usage(), took);
+        assert!(agent.messages().starts_with(&history));
+    }
+}
+
 #[tokio::test]
 async fn a_server_side_compaction_goes_back_to_the_server() {
     let block = ContentBlock::Compaction { content: "the story so far".into() };

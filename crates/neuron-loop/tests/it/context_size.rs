@@ -12,10 +12,9 @@ use neuron_types::{
     ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::json;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use crate::support::*;
+use crate::warnings::Warnings;
 
 /// Writes down what it is asked, and compacts above a size. Estimates ten tokens a message and a
 /// hundred for the rest.
@@ -194,45 +193,10 @@ async fn a_budget_that_was_reached_after_all_counts_again() {
     assert_eq!(strategy.seen(), [110, 410, 1_010, 875, 760, 492, 610]);
 }
 
-/// Keeps the warnings of the log.
-#[derive(Clone, Default)]
-pub(crate) struct Warnings(pub(crate) Log);
-
-impl Subscriber for Warnings {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        struct Text(String);
-        impl tracing::field::Visit for Text {
-            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
-                self.0 += &format!("{field}={value:?} ");
-            }
-        }
-        let mut text = Text(String::new());
-        event.record(&mut text);
-        self.0.push(text.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
 #[tokio::test]
 async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every_turn() {
     for way in WAYS {
-        let warnings = Warnings::default();
-        let _guard = tracing::subscriber::set_default(warnings.clone());
+        let warnings = Warnings::keep();
         // The first message alone exceeds the budget.
         let strategy = Noting::new(500, halved);
         let replies = (0..40).map(|_| calls([json!({})])).chain([Reply::text("done")]);
@@ -244,7 +208,7 @@ async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every
             .build();
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
         let compactions = hook.log.count("Compacted");
-        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
+        assert_eq!(warnings.count("budget"), 1, "{way:?}: {:#?}", warnings.lines());
         assert!((1..10).contains(&compactions), "{way:?}: {compactions} in 40 turns");
         check_valid(agent.messages());
     }
@@ -296,8 +260,7 @@ async fn what_there_was_nothing_to_clear_of_is_cleared_soon_after_there_is() {
 #[tokio::test]
 async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_run() {
     for way in WAYS {
-        let warnings = Warnings::default();
-        let _guard = tracing::subscriber::set_default(warnings.clone());
+        let warnings = Warnings::keep();
         let summaries = ScriptedProvider::new((0..100).map(|_| Reply::text("summary")));
         let strategy = SummarizationStrategy::new(summaries.clone(), 2, 500);
         let replies = (0..100).map(|_| Reply::text("an answer"));
@@ -307,7 +270,7 @@ async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_
         for _ in 0..100 {
             run(way, &mut agent, &ToolContext::default()).await.unwrap();
         }
-        assert_eq!(warnings.0.count("budget"), 1, "{way:?}: {:#?}", warnings.0.lines());
+        assert_eq!(warnings.count("budget"), 1, "{way:?}: {:#?}", warnings.lines());
         assert!((1..15).contains(&summaries.calls()), "{way:?}: {}", summaries.calls());
         check_valid(agent.messages());
     }

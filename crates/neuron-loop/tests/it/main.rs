@@ -29,3 +29,4 @@ mod tools;
 mod typed;
 mod usage;
 mod waiting;
+mod warnings;

@@ -5,8 +5,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ContextStrategy, HookEvent, TokenUsage, ToolContext, UsageLimits};
 use serde_json::json;
 
-use crate::context_size::Warnings;
 use crate::support::*;
+use crate::warnings::Warnings;
 
 fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
@@ -24,8 +24,7 @@ fn replies() -> [Reply; 3] {
 #[tokio::test]
 async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
     for way in WAYS {
-        let warnings = Warnings::default();
-        let _guard = tracing::subscriber::set_default(warnings.clone());
+        let warnings = Warnings::keep();
         let setup = setup(replies());
         let mut agent = setup.builder.build();
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
@@ -47,7 +46,7 @@ async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
         assert_eq!(agent.usage(), &result.usage);
         assert_eq!(agent.total_usage(), &result.usage);
         assert!(size(&[first_result]) > 0);
-        assert_eq!(warnings.0.count("no usage"), 1, "once a run: {:#?}", warnings.0.lines());
+        assert_eq!(warnings.count("no usage"), 1, "once a run: {:#?}", warnings.lines());
     }
 }
 

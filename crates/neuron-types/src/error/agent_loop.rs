@@ -1,7 +1,8 @@
 //! What ends a run early, and the errors of the strategy and the hooks that take part in it.
 
 use crate::{
-    ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason, ToolError,
+    ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason, TokenUsage,
+    ToolError,
 };
 
 /// What ends a run of the agent loop without an answer.
@@ -113,9 +114,28 @@ pub enum ContextError {
     /// The strategy asked a model, and that failed.
     #[error("provider error during summarization: {0}")]
     Provider(#[from] ProviderError),
+    /// The strategy asked a model, and the answer is no summary: refused, cut off or empty.
+    #[error("compaction failed: {reason}")]
+    InvalidSummary {
+        /// What is wrong with the answer.
+        reason: String,
+        /// The tokens that it took.
+        usage: TokenUsage,
+    },
     /// A setting that makes no sense; the text names it and what it must be.
     #[error("invalid setting: {0}")]
     InvalidSetting(String),
+}
+
+impl ContextError {
+    /// Returns the tokens that the failed compaction took, as far as they are known.
+    #[must_use]
+    pub fn usage(&self) -> Option<&TokenUsage> {
+        match self {
+            Self::InvalidSummary { usage, .. } => Some(usage),
+            _ => None,
+        }
+    }
 }
 
 /// What went wrong in a hook. The loop logs it and goes on.
