@@ -311,6 +311,13 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self
     }
 
+    /// Sets whether tools that only read start while the answer still streams; see
+    /// [`LoopConfig::early_tools`]. Default: `false`.
+    pub fn early_tools(mut self, early: bool) -> Self {
+        self.config.early_tools = early;
+        self
+    }
+
     /// Sets how often a stream that breaks is tried again; see [`LoopConfig::stream_retries`].
     /// Default: never.
     pub fn stream_retries(mut self, retries: usize) -> Self {

@@ -63,6 +63,17 @@ pub struct LoopConfig {
     /// Only for [`run_stream`](crate::AgentLoop::run_stream), and not with a durable context, which
     /// has its own retries; see the [crate's page](crate#retries).
     pub stream_retries: usize,
+    /// Whether tools that declare [`ToolEffect::Pure`](neuron_types::ToolEffect::Pure) start as soon as
+    /// their call is complete, while the rest of the answer still streams. Default: `false`.
+    ///
+    /// Only for [`run_stream`](crate::AgentLoop::run_stream), and not with a durable context. A call
+    /// starts early if all calls before it in the answer did, so that none overtakes one that changes
+    /// something; if the policy allows it, no limit forbids it, and it need not run alone. Of calls
+    /// that may not run at the same time, one starts early. The hooks are asked about such a call
+    /// before the answer is whole; its result comes after it, in order, as always. If the answer breaks
+    /// off, or its calls must not run, what was read is discarded: it may have run although the
+    /// conversation says otherwise.
+    pub early_tools: bool,
     /// How [`run_typed`](crate::AgentLoop::run_typed) asks for its output. Default: by a tool.
     pub output_mode: OutputMode,
     /// How often in one typed run the model may try again after an output that does not fit; the
@@ -93,6 +104,7 @@ impl Default for LoopConfig {
             tool_retry_limit: None,
             pause_for_approval: false,
             stream_retries: 0,
+            early_tools: false,
             output_mode: OutputMode::default(),
             output_retries: 2,
             end_strategy: EndStrategy::default(),

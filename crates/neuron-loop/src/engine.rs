@@ -1,5 +1,7 @@
 //! The engine: one run, turn by turn. `run`, `run_stream` and `run_step` are drivers of it.
 
+use std::sync::{Mutex, PoisonError};
+
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
     ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
@@ -11,6 +13,7 @@ use serde_json::{Value, json};
 use crate::AgentLoop;
 use crate::approval::{self, Decided};
 use crate::budget::StartedCalls;
+use crate::call_context::CallContexts;
 use crate::cancel;
 use crate::hooks::Hooks;
 use crate::limits;
@@ -183,7 +186,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             let response = answered?;
             let stop_reason = response.stop_reason.clone();
-            if let Some(step) = self.take_answer(response, within, sink).await? {
+            let step = self.take_answer(response, within, sink).await;
+            let early = std::mem::take(&mut self.run.early);
+            self.give_up(early, step.as_ref().err()).await;
+            if let Some(step) = step? {
                 self.stop_if_asked(&step, stop_reason);
                 return Ok(step);
             }
@@ -338,6 +344,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             Ok((permits, _)) if permits.is_empty() => Ok(()),
             Ok((permits, reservation)) => {
                 let started = StartedCalls::new(&mut self.run.tool_calls, reservation);
+                let early = Mutex::new(std::mem::take(&mut self.run.early));
                 let batch = ToolBatch {
                     tools,
                     is_restricted: self.run.offered.is_some(),
@@ -345,12 +352,20 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                     durability: self.durability.as_ref(),
                     config: &self.config,
                     ctx,
-                    extensions: &self.run.extensions,
+                    contexts: CallContexts {
+                        outer: ctx,
+                        extensions: &self.run.extensions,
+                        run_id: &self.run.id,
+                        run_number: self.run.number,
+                        turn: self.run.turn,
+                    },
                     sink,
-                    run_number: self.run.number,
                     permits: &permits,
+                    early: &early,
                 };
-                batch.run(&mut results, started.count).await
+                let ran = batch.run(&mut results, started.count).await;
+                self.run.early = early.into_inner().unwrap_or_else(PoisonError::into_inner);
+                ran
             }
             Err(error) => Err(error),
         };

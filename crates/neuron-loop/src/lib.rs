@@ -120,8 +120,10 @@ mod stop_when;
 mod approval;
 #[cfg(feature = "signed-approvals")]
 mod approval_key;
+mod call_context;
 mod compaction;
 mod context_budget;
+mod early_tools;
 mod engine;
 mod failing_turns;
 mod finalize;

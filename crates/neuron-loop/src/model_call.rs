@@ -10,6 +10,7 @@ use neuron_types::{
 
 use crate::AgentLoop;
 use crate::cancel::{self, or_cancelled};
+use crate::early_tools::EarlyTools;
 use crate::limits;
 use crate::sink::{Deltas, Sink};
 use crate::wait::wait;
@@ -47,8 +48,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 Err(error)
             }
         };
-        if let Err(error) = &checked {
-            self.hooks().tell(HookEvent::LlmError { error }).await;
+        match &checked {
+            Ok(_) => self.run.early = std::mem::take(&mut broken.early),
+            Err(error) => {
+                self.give_up(std::mem::take(&mut broken.early), Some(error)).await;
+                self.hooks().tell(HookEvent::LlmError { error }).await;
+            }
         }
         checked
     }
@@ -155,7 +160,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         loop {
             // Hooks and the reader are waited for outside of this: a cancellation ends what the
             // provider does, and not them.
-            let Some(event) = or_cancelled(ctx, async { Ok(events.recv().await) }).await? else {
+            let next = broken.early.beside(events.recv());
+            let Some(event) = or_cancelled(ctx, async { Ok(next.await) }).await? else {
                 return end.finish().map_err(|error| broken.by(error));
             };
             if let StreamEvent::Usage(usage) = &event {
@@ -170,7 +176,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             match progress {
                 Progress::Done(response) => return Ok(*response),
-                Progress::Event(Some(delta)) => sink.emit(delta).await,
+                Progress::Event(Some(delta)) => {
+                    let call = self.config.early_tools.then(|| delta.clone());
+                    sink.emit(delta).await;
+                    self.start_early(call.as_ref(), &mut broken.early, ctx).await?;
+                }
                 _ => {}
             }
         }
@@ -184,6 +194,8 @@ pub(crate) struct Broken {
     usage: TokenUsage,
     /// Whether the same call may succeed.
     pub(crate) may_pass: bool,
+    /// The calls that were started before the answer was whole.
+    pub(crate) early: EarlyTools,
 }
 
 impl Broken {

@@ -61,7 +61,7 @@ impl Permits<'_> {
         calls.iter().enumerate().map(permit).collect()
     }
 
-    fn permit(&self, call: &ToolCall) -> Permit {
+    pub(crate) fn permit(&self, call: &ToolCall) -> Permit {
         match self.ask_policy(call) {
             PermissionDecision::Allow => Permit::Run,
             PermissionDecision::Deny(reason) => denied(&reason),

@@ -9,6 +9,7 @@ use neuron_types::{
 };
 
 use crate::Budget;
+use crate::early_tools::EarlyTools;
 use crate::failing_turns::FailingTurns;
 use crate::finalize::Limit;
 use crate::output::Output;
@@ -36,6 +37,8 @@ pub(crate) struct RunState {
     pub(crate) budget: Option<Budget>,
     /// What its tools find in their context.
     pub(crate) extensions: Extensions,
+    /// The calls of the last answer that were started before it was whole.
+    pub(crate) early: EarlyTools,
     /// The tools that the model was offered for its last answer, if these were not all.
     pub(crate) offered: Option<ToolRegistry>,
     /// Why the model stopped, when a stop condition ends the run with its last answer.

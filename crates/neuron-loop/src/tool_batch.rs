@@ -2,17 +2,20 @@
 //! and the reader are told.
 
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, Extensions, HookEvent, LoopError, PendingCall, StreamEvent, ToolCall,
-    ToolContext, ToolError, ToolOutput,
+    DurableContext, HookEvent, LoopError, PendingCall, StreamEvent, ToolCall, ToolContext,
+    ToolError, ToolOutput,
 };
 
 use crate::LoopConfig;
+use crate::call_context::CallContexts;
 use crate::cancel;
+use crate::early_tools::EarlyTools;
 use crate::hooks::Hooks;
 use crate::permits::Permit;
 use crate::sink::Sink;
@@ -29,13 +32,13 @@ pub(crate) struct ToolBatch<'a, D, S> {
     pub(crate) durability: Option<&'a D>,
     pub(crate) config: &'a LoopConfig,
     pub(crate) ctx: &'a ToolContext,
-    /// What the tools find in their context.
-    pub(crate) extensions: &'a Extensions,
+    /// What the tools see of the run.
+    pub(crate) contexts: CallContexts<'a>,
     pub(crate) sink: &'a S,
-    /// Which of the agent's runs this is.
-    pub(crate) run_number: usize,
     /// What is to happen with each call.
     pub(crate) permits: &'a [Permit],
+    /// The calls that were started before the answer was whole.
+    pub(crate) early: &'a Mutex<EarlyTools>,
 }
 
 /// How a call ended.
@@ -119,7 +122,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         }
         self.start(index, results, started);
         let ctx = self.call_context(index, call, &self.ctx.cancellation_token);
-        let ran = self.execute(call, ctx).await;
+        let ran = self.execute(index, call, ctx).await;
         self.record(index, ran, results).await
     }
 
@@ -193,13 +196,24 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         index: usize,
         call: &ToolCall,
     ) -> Result<Option<ToolOutput>, LoopError> {
-        let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
-        let skip = self.hooks.in_call(&call.id).ask(event).await?;
+        let asked_early = self.early().take_over(index, call);
+        let skip = match asked_early {
+            Some(skip) => skip,
+            None => {
+                let event =
+                    HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
+                self.hooks.in_call(&call.id).ask(event).await?.map(ToolOutput::text)
+            }
+        };
         Ok(match (skip, self.permits.get(index)) {
-            (Some(reason), _) => Some(ToolOutput::text(reason)),
+            (Some(output), _) => Some(output),
             (None, Some(Permit::Answer(output))) => Some(output.clone()),
             (None, _) => None,
         })
+    }
+
+    pub(crate) fn early(&self) -> MutexGuard<'_, EarlyTools> {
+        self.early.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs calls in this process, and records each as it ends. After an error none is started, and
@@ -223,7 +237,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 running.push(async move {
                     // Nothing begins once a call beside it has failed.
                     let begins = !ctx.cancellation_token.is_cancelled();
-                    (index, if begins { Some(self.execute(call, ctx).await) } else { None })
+                    (index, if begins { Some(self.execute(index, call, ctx).await) } else { None })
                 });
             }
             let (index, ran) = running.next().await?;

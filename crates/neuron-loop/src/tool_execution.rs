@@ -1,7 +1,5 @@
 //! Executing a tool call, in this process or in a durable engine, and what its error means.
 
-use std::fmt::Write;
-
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     DurableContext, DurableError, LoopError, OperationKind, Outcome, ToolCall, ToolContext,
@@ -9,16 +7,20 @@ use neuron_types::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::ToolErrorPolicy;
 use crate::cancel::{self, or_cancelled};
 use crate::permits::{self, Permit};
 use crate::sink::Sink;
 use crate::tool_batch::{Ran, ToolBatch};
 use crate::tool_results::ToolResults;
+use crate::{LoopConfig, ToolErrorPolicy};
 
 impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
-    /// Runs one call in this process.
-    pub(crate) async fn execute(&self, call: &ToolCall, ctx: ToolContext) -> Ran {
+    /// Runs one call in this process, or waits for it if it was started early.
+    pub(crate) async fn execute(&self, index: usize, call: &ToolCall, ctx: ToolContext) -> Ran {
+        let early = self.early().work_of(index);
+        if let Some(work) = early {
+            return work.await;
+        }
         // Dropped while the call runs, it tells whatever the tool started elsewhere.
         let guard = ctx.cancellation_token.clone().drop_guard();
         let mut scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
@@ -102,24 +104,8 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         first_error
     }
 
-    /// Decides what a call's error means: a hint for the model is a result, and so is every failure
-    /// if the configuration says so; a tool that stops because the run was cancelled is not what ends
-    /// the run.
     fn settle(&self, error: LoopError) -> Ran {
-        match error {
-            LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
-            LoopError::Tool(ToolError::Cancelled) if self.ctx.cancellation_token.is_cancelled() => {
-                Err(LoopError::Cancelled)
-            }
-            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.config.pause_for_approval => {
-                Ok(permits::denial("an agent inside the call needs an approval"))
-            }
-            LoopError::Tool(error) => match self.config.tool_errors {
-                ToolErrorPolicy::ReturnToModel => returned(error, self.tools),
-                ToolErrorPolicy::EndRun => Err(error.into()),
-            },
-            error => Err(error),
-        }
+        Failures::of(self.config).settle(error, self.ctx, self.tools)
     }
 
     pub(crate) fn call_context(
@@ -128,28 +114,42 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         call: &ToolCall,
         cancellation: &CancellationToken,
     ) -> ToolContext {
-        let (run_id, turn) = (self.hooks.scope.run_id, self.hooks.scope.turn);
-        let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
-        // The position makes it unique in the agent's runs, the model's id between agents that were
-        // given the same run id. Writing to a string cannot fail.
-        write!(idempotency_key, "{run_id}/{}/{turn}/{index}/{}", self.run_number, call.id).ok();
-        let outer = self.ctx;
-        let mut extensions = self.extensions.clone();
+        let mut ctx = self.contexts.of(index, call, cancellation);
         if let Some(Permit::Resume(resumed)) = self.permits.get(index) {
-            extensions.insert(resumed.clone());
+            ctx.extensions.insert(resumed.clone());
         }
-        // Field by field: cloning the whole would clone what is replaced too.
-        ToolContext {
-            cwd: outer.cwd.clone(),
-            session_id: outer.session_id.clone(),
-            environment: outer.environment.clone(),
-            cancellation_token: cancellation.child_token(),
-            progress_reporter: outer.progress_reporter.clone(),
-            call_id: call.id.clone(),
-            run_id: run_id.to_owned(),
-            idempotency_key,
-            turn: Some(turn),
-            extensions,
+        ctx
+    }
+}
+
+/// What a call's error means, by the configuration.
+#[derive(Clone, Copy)]
+pub(crate) struct Failures {
+    policy: ToolErrorPolicy,
+    pause_for_approval: bool,
+}
+
+impl Failures {
+    pub(crate) fn of(config: &LoopConfig) -> Self {
+        Self { policy: config.tool_errors, pause_for_approval: config.pause_for_approval }
+    }
+
+    /// A hint for the model is a result, and so is every failure if the configuration says so; a tool
+    /// that stops because the run was cancelled is not what ends the run.
+    pub(crate) fn settle(self, error: LoopError, ctx: &ToolContext, tools: &ToolRegistry) -> Ran {
+        match error {
+            LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
+            LoopError::Tool(ToolError::Cancelled) if ctx.cancellation_token.is_cancelled() => {
+                Err(LoopError::Cancelled)
+            }
+            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.pause_for_approval => {
+                Ok(permits::denial("an agent inside the call needs an approval"))
+            }
+            LoopError::Tool(error) => match self.policy {
+                ToolErrorPolicy::ReturnToModel => returned(error, tools),
+                ToolErrorPolicy::EndRun => Err(error.into()),
+            },
+            error => Err(error),
         }
     }
 }
@@ -168,7 +168,7 @@ fn returned(error: ToolError, tools: &ToolRegistry) -> Ran {
     }
 }
 
-fn outcome(ran: &Ran) -> Outcome<'_> {
+pub(crate) fn outcome(ran: &Ran) -> Outcome<'_> {
     match ran {
         Ok(output) => Outcome::ToolOutput(output),
         Err(error) => Outcome::Error(error),

@@ -7,6 +7,7 @@ mod cancellation;
 mod compaction;
 mod context_size;
 mod durability;
+mod early_tools;
 mod errors;
 mod executors;
 mod failing_tools;

@@ -1,0 +1,360 @@
+//! Tools that only read, started while the answer still streams.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_loop::{AgentLoop, AgentLoopBuilder, LoopError};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
+    Provider, ProviderError, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver,
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
+    UsageLimits, WasmBoxedFuture, message_events,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// Streams answers with a pause of a second after each call.
+struct Slow {
+    answers: Mutex<VecDeque<Answer>>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    message: Message,
+    stop_reason: StopReason,
+    /// The stream breaks instead of ending.
+    breaks: bool,
+}
+
+impl Provider for Slow {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        let Answer { message, stop_reason, .. } = self.next();
+        Ok(response(message, stop_reason))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let Answer { message, stop_reason, breaks } = self.next();
+        let mut events: Vec<StreamEvent> = message_events(&message).collect();
+        events.push(match breaks {
+            true => StreamEvent::Error(ProviderError::StreamError("cut".into()).into()),
+            false => StreamEvent::ResponseComplete(Box::new(response(message, stop_reason))),
+        });
+        let stream = futures_util::stream::unfold(events.into_iter(), |mut events| async {
+            let event = events.next()?;
+            if !matches!(event, StreamEvent::ToolUseStart { .. } | StreamEvent::ToolUse { .. }) {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            Some((event, events))
+        });
+        Ok(StreamReceiver::new(stream).into())
+    }
+}
+
+impl Slow {
+    fn next(&self) -> Answer {
+        self.answers.lock().unwrap().pop_front().expect("another answer")
+    }
+}
+
+fn response(message: Message, stop_reason: StopReason) -> CompletionResponse {
+    let usage = TokenUsage { input_tokens: 10, output_tokens: 1, ..Default::default() };
+    CompletionResponse { id: "1".into(), model: "m".into(), message, usage, stop_reason }
+}
+
+fn answer(calls: &[(&str, Value)]) -> Answer {
+    let block = |(index, (name, input)): (usize, &(&str, Value))| ContentBlock::ToolUse {
+        id: format!("c{index}"),
+        name: (*name).to_owned(),
+        input: input.clone(),
+    };
+    let mut content: Vec<_> = calls.iter().enumerate().map(block).collect();
+    content.push(ContentBlock::Text("and so on".into()));
+    let message = Message { role: Role::Assistant, content };
+    Answer { message, stop_reason: StopReason::ToolUse, breaks: false }
+}
+
+fn done() -> Answer {
+    let message = Message::assistant("done");
+    Answer { message, stop_reason: StopReason::EndTurn, breaks: false }
+}
+
+/// `act` that only reads.
+struct Read(Act);
+
+impl ToolDyn for Read {
+    fn name(&self) -> &str {
+        "read"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("read")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.log.push(format!("key {}", ctx.idempotency_key));
+        self.0.call_dyn(input, ctx)
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+}
+
+type Builder = AgentLoopBuilder<Slow, neuron_context::SlidingWindowStrategy>;
+
+/// The log has the hooks' events, and what the tools do.
+fn agent(
+    answers: impl IntoIterator<Item = Answer>,
+    hook: &Recorder,
+    change: impl FnOnce(Builder) -> Builder,
+) -> AgentLoop<Slow, neuron_context::SlidingWindowStrategy> {
+    let mut tools = ToolRegistry::new();
+    let act = Act { name: "act", log: hook.log.clone() };
+    tools.register_dyn(Arc::new(Read(act.clone())));
+    tools.register_dyn(Arc::new(act));
+    let provider = Slow { answers: Mutex::new(answers.into_iter().collect()) };
+    let builder = AgentLoop::builder(provider, window()).tools(tools).hook(hook.clone());
+    change(builder.early_tools(true).parallel_tool_execution(true)).build()
+}
+
+/// The events that tell when a call runs.
+fn order(hook: &Recorder) -> Vec<String> {
+    let told = ["start", "end", "PostLlm", "PostTool", "ToolError", "dropped"];
+    let lines = hook.log.lines().into_iter();
+    let lines = lines.filter(|line| told.iter().any(|told| line.starts_with(told)));
+    lines.map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn reading_begins_while_the_answer_streams_and_the_results_are_as_ever() {
+    let calls = [
+        ("read", json!({"text": "a", "delay": 10})),
+        ("read", json!({"text": "b", "delay": 60_000})),
+        ("act", json!({"text": "c"})),
+        ("read", json!({"text": "d"})),
+    ];
+    let ctx = ToolContext { run_id: "r".into(), ..ToolContext::default() };
+    let hook = Recorder::default();
+    let mut early = agent([answer(&calls), done()], &hook, |builder| builder);
+    let begin = tokio::time::Instant::now();
+    let result = run(Way::Stream, &mut early, &ctx).await.unwrap();
+    let took = begin.elapsed();
+    let results = ["c0: a", "c1: b", "c2: c", "c3: d"];
+    assert_eq!(last_results(&result.messages), results);
+    check_pairs(&hook.log.lines());
+    check_valid(&result.messages);
+    assert_eq!(
+        order(&hook),
+        [
+            "start c0",
+            "start c1",
+            "end c0",
+            "PostLlm ToolUse",
+            "PostTool read c0",
+            "start c2",
+            "end c2",
+            "PostTool act c2",
+            "start c3",
+            "end c3",
+            "PostTool read c3",
+            "end c1",
+            "PostTool read c1",
+            "PostLlm EndTurn",
+        ],
+        "what changes something, and all after it, waits for the whole answer: {:#?}",
+        hook.log.lines()
+    );
+    // The same without it: the same conversation, later, and with the same keys.
+    let late_hook = Recorder::default();
+    let late = |builder: Builder| builder.early_tools(false);
+    let mut late = agent([answer(&calls), done()], &late_hook, late);
+    let begin = tokio::time::Instant::now();
+    let late_result = run(Way::Stream, &mut late, &ctx).await.unwrap();
+    assert_eq!(late_result, result);
+    assert!(begin.elapsed() > took);
+    let keys = |hook: &Recorder| {
+        let lines = hook.log.lines().into_iter();
+        let mut keys: Vec<_> = lines.filter(|line| line.starts_with("key")).collect();
+        keys.sort();
+        keys
+    };
+    assert_eq!(keys(&hook), keys(&late_hook));
+    assert_eq!(keys(&hook)[0], "key r/0/0/0/c0");
+    assert_eq!(order(&late_hook)[0], "PostLlm ToolUse");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_stream_nothing_starts_early() {
+    for way in [Way::Run, Way::Step] {
+        let hook = Recorder::default();
+        let calls = [("read", json!({})), ("read", json!({}))];
+        let mut agent = agent([answer(&calls), done()], &hook, |builder| builder);
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(order(&hook)[0], "PostLlm ToolUse");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_calls_that_run_one_after_another_one_starts_early() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({"delay": 60_000})), ("read", json!({})), ("read", json!({}))];
+    let one = |builder: Builder| builder.parallel_tool_execution(false);
+    let mut agent = agent([answer(&calls), done()], &hook, one);
+    run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(
+        order(&hook)[..5],
+        ["start c0", "PostLlm ToolUse", "end c0", "PostTool read c0", "start c1"]
+    );
+    check_pairs(&hook.log.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_skipped_denied_or_beyond_a_limit_does_not_run() {
+    struct DenyAll;
+
+    impl neuron_types::PermissionPolicy for DenyAll {
+        fn check(&self, _: &str, _: &Value) -> PermissionDecision {
+            PermissionDecision::Deny("no".into())
+        }
+    }
+
+    let calls = [("read", json!({})), ("read", json!({}))];
+    let skip = HookAction::Skip { reason: "skipped".into() };
+    let hook = Recorder::answering("PreTool read c0", skip);
+    let mut skipping = agent([answer(&calls), done()], &hook, |builder| builder);
+    run(Way::Stream, &mut skipping, &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(skipping.messages()), ["c0: skipped", "c1: ok"]);
+    assert_eq!(order(&hook)[..2], ["start c1", "end c1"]);
+    check_pairs(&hook.log.lines());
+
+    let hook = Recorder::default();
+    let deny = |builder: Builder| builder.permission_policy(DenyAll);
+    let mut denying = agent([answer(&calls), done()], &hook, deny);
+    run(Way::Stream, &mut denying, &ToolContext::default()).await.unwrap();
+    let denied = ["c0: !permission denied: no", "c1: !permission denied: no"];
+    assert_eq!(last_results(denying.messages()), denied);
+    assert_eq!(hook.log.count("start"), 0);
+    check_pairs(&hook.log.lines());
+
+    let hook = Recorder::default();
+    let limit = UsageLimits::default().with_tool_calls_limit(1);
+    let limit = |builder: Builder| builder.usage_limits(limit);
+    let mut limited = agent([answer(&calls)], &hook, limit);
+    let error = run(Way::Stream, &mut limited, &ToolContext::default()).await.unwrap_err();
+    assert!(error.contains("tool call limit exceeded: 2 > 1"), "{error}");
+    assert_eq!(hook.log.count("start"), 1, "never more than the limit");
+    assert_eq!(hook.log.count("ToolError read c0 usage limit"), 1);
+    check_pairs(&hook.log.lines());
+    check_valid(limited.messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_read_for_an_answer_that_broke_off_is_discarded() {
+    let calls = [("read", json!({"text": "a"})), ("read", json!({"hang": true}))];
+    let broken = Answer { breaks: true, ..answer(&calls) };
+    let hook = Recorder::default();
+    let again = answer(&[("read", json!({"text": "b"}))]);
+    let retry = |builder: Builder| builder.stream_retries(1);
+    let mut retrying = agent([broken.clone(), again, done()], &hook, retry);
+    let result = run(Way::Stream, &mut retrying, &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(&result.messages), ["c0: b"]);
+    assert_eq!(hook.log.count("ToolError read c"), 2, "{:#?}", hook.log.lines());
+    assert_eq!(hook.log.count("dropped c1"), 1, "what hangs is dropped");
+    check_pairs(&hook.log.lines());
+
+    let hook = Recorder::default();
+    let mut failing = agent([broken, done()], &hook, |builder| builder);
+    let ctx = ToolContext::default();
+    run(Way::Stream, &mut failing, &ctx).await.unwrap_err();
+    assert_eq!(failing.messages().len(), 1);
+    check_pairs(&hook.log.lines());
+    run(Way::Stream, &mut failing, &ctx).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_must_not_run_are_given_up() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({"hang": true}))];
+    let refused = Answer { stop_reason: StopReason::Refusal, ..answer(&calls) };
+    let mut agent = agent([refused], &hook, |builder| builder);
+    let result = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(result.stop_reason, StopReason::Refusal);
+    let results = ["c0: ![not executed: the model refused to go on]"];
+    assert_eq!(last_results(agent.messages()), results);
+    assert_eq!((hook.log.count("dropped c0"), hook.log.count("ToolError read c0 ")), (1, 1));
+    check_pairs(&hook.log.lines());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_ends_the_run_ends_it_within_the_stream() {
+    let hook =
+        Recorder::answering("PreTool read c1", HookAction::Terminate { reason: "stop".into() });
+    let calls = [("read", json!({"hang": true})), ("read", json!({}))];
+    let mut agent = agent([answer(&calls)], &hook, |builder| builder);
+    let error = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
+    assert_eq!(error, LoopError::HookTerminated("stop".into()).to_string());
+    assert_eq!((hook.log.count("start"), hook.log.count("dropped c0")), (1, 1));
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_and_hints_mean_what_they_always_mean() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({"retry": "again"})), ("read", json!({"panic": true}))];
+    let mut hinted = agent([answer(&calls), done()], &hook, |builder| builder);
+    run(Way::Stream, &mut hinted, &ToolContext::default()).await.unwrap();
+    let results = last_results(hinted.messages());
+    assert_eq!(results[0], "c0: !again");
+    assert!(results[1].starts_with("c1: !`read` failed unexpectedly"), "{results:?}");
+
+    let hook = Recorder::default();
+    let calls = [("read", json!({"fail": "boom"})), ("read", json!({}))];
+    let mut failing = agent([answer(&calls)], &hook, |builder| builder);
+    let error = run(Way::Stream, &mut failing, &ToolContext::default()).await.unwrap_err();
+    assert!(error.contains("boom"), "{error}");
+    check_pairs(&hook.log.lines());
+    check_valid(failing.messages());
+}
+
+/// Whenever the reader gives up or the run is cancelled, nothing is left behind.
+#[tokio::test(start_paused = true)]
+async fn cancelled_or_dropped_at_any_moment_the_history_is_valid_and_nothing_runs_on() {
+    let calls = [
+        ("read", json!({"text": "a", "delay": 700})),
+        ("read", json!({"text": "b", "delay": 2_000})),
+        ("act", json!({"delay": 300})),
+    ];
+    for moment in (0..6_000).step_by(130) {
+        for drops in [false, true] {
+            let hook = Recorder::default();
+            let mut agent = agent([answer(&calls), done(), done()], &hook, |builder| builder);
+            let ctx = ToolContext::default();
+            let token = ctx.cancellation_token.clone();
+            let pause = tokio::time::sleep(Duration::from_millis(moment));
+            if drops {
+                let run = run(Way::Stream, &mut agent, &ctx);
+                tokio::select! { biased; _ = run => {}, () = pause => {} }
+            } else {
+                let (_, ()) = tokio::join!(run(Way::Stream, &mut agent, &ctx), async {
+                    pause.await;
+                    token.cancel();
+                });
+                check_pairs(&hook.log.lines());
+            }
+            check_valid(agent.messages());
+            let lines = hook.log.lines();
+            let count = |what: &str| lines.iter().filter(|line| line.starts_with(what)).count();
+            assert_eq!(count("start"), count("end") + count("dropped"), "{moment}: {lines:#?}");
+            let again = ToolContext::default();
+            run(Way::Stream, &mut agent, &again).await.unwrap();
+        }
+    }
+}
