@@ -36,7 +36,7 @@ impl Generator {
             max_turns: random.maybe(15, |random| random.below(5)),
             limits: random.maybe(30, limits),
             parallel: random.percent(50),
-            most_at_once: random.maybe(25, |random| random.below(4)),
+            most_at_once: random.maybe(30, |random| random.below(4)),
             returns_errors: random.percent(30),
             retry_limit: random.maybe(20, |random| random.below(3)),
             has_policy: random.percent(20),
@@ -71,7 +71,20 @@ impl Generator {
             }
             return script;
         }
-        (0..1 + self.random.below(6)).map(|_| self.reply()).collect()
+        let mut script = Vec::new();
+        for _ in 0..1 + self.random.below(6) {
+            let reply = self.reply();
+            let calls = match &reply {
+                Reply::Answers(answer) => answer.message.tool_uses().count(),
+                Reply::Fails { .. } => 0,
+            };
+            // Trouble comes in pairs. Calls do not: each has a number of its own.
+            if calls == 0 && self.random.percent(25) {
+                script.push(reply.clone());
+            }
+            script.push(reply);
+        }
+        script
     }
 
     fn reply(&mut self) -> Reply {
@@ -80,7 +93,7 @@ impl Generator {
             return Reply::Fails { fault, waits: self.random.below(3) };
         }
         let mut content = self.texts();
-        let calls = self.random.weighted(&[(35, 0), (30, 1), (15, 2), (12, 3), (8, 5)]);
+        let calls = self.random.weighted(&[(33, 0), (30, 1), (15, 2), (10, 3), (12, 5)]);
         content.extend(self.calls(calls));
         if self.random.percent(3) {
             content.push(ContentBlock::Text("afterthought".into()));

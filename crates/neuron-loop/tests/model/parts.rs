@@ -32,7 +32,11 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
     let mut tools = ToolRegistry::new();
     for name in TOOLS {
-        tools.register_dyn(Arc::new(Obedient { name, world: world.clone() }));
+        let most = match config.parallel {
+            true => config.most_at_once.map_or(usize::MAX, |most| most.max(1)),
+            false => 1,
+        };
+        tools.register_dyn(Arc::new(Obedient { name, most, world: world.clone() }));
     }
     let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
     let mut builder = AgentLoop::builder(provider.clone(), strategy)
@@ -194,6 +198,8 @@ impl Provider for Mock {
 /// A tool that does what its arguments say.
 struct Obedient {
     name: &'static str,
+    /// How many may run at the same time.
+    most: usize,
     world: World,
 }
 
@@ -233,6 +239,7 @@ impl ToolDyn for Obedient {
                 journal.begun.push(order.number);
                 journal.keys.push(ctx.idempotency_key.clone());
             });
+            let _running = Running::new(self);
             self.world.pass(Place::Tool);
             if order.deed == "patient" {
                 let slept = self.world.sleep(Place::Tool, order.delay);
@@ -248,6 +255,32 @@ impl ToolDyn for Obedient {
             }
             done(&order)
         })
+    }
+}
+
+/// A call that runs, and with too many others perhaps.
+struct Running<'a>(&'a Obedient);
+
+impl<'a> Running<'a> {
+    fn new(tool: &'a Obedient) -> Self {
+        tool.world.note(|journal| {
+            journal.running.push(tool.name);
+            let running = &journal.running;
+            let is_crowded = running.len() > 1 && running.contains(&"solo");
+            if running.len() > tool.most || is_crowded {
+                journal.faults.push(format!("these ran at the same time: {running:?}"));
+            }
+        });
+        Self(tool)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.world.note(|journal| {
+            let at = journal.running.iter().position(|name| *name == self.0.name);
+            at.map(|at| journal.running.remove(at));
+        });
     }
 }
 

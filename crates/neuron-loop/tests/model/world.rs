@@ -44,6 +44,8 @@ pub(crate) struct Journal {
     /// The calls that began, and those that ended by themselves, by number.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
+    /// The tools that run now, by name.
+    pub(crate) running: Vec<&'static str>,
     /// The idempotency keys of those that began.
     pub(crate) keys: Vec<String>,
     /// What the reader of the stream, or the caller of the steps, got.
