@@ -69,7 +69,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a skipped call runs",
         "tool_batch.rs",
-        "(Some(reason), _) => Some(ToolOutput::text(reason)),",
+        "(Some(output), _) => Some(output),",
         "(Some(_), _) => None,",
     ),
     fault(
@@ -104,9 +104,9 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "equal idempotency keys",
-        "tool_execution.rs",
-        "{run_id}/{}/{turn}/{index}/{}\", self.run_number, call.id",
-        "{run_id}/{}/{turn}/{}\", self.run_number, call.name",
+        "call_context.rs",
+        "{run_id}/{run_number}/{turn}/{index}/{}\", call.id",
+        "{run_id}/{run_number}/{turn}/{}\", call.name",
     ),
     fault(
         "a batch of an engine goes on after a failure",
@@ -317,7 +317,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "failures that the model should see end the run",
         "tool_execution.rs",
-        "ToolErrorPolicy::ReturnToModel => returned(error, self.tools),",
+        "ToolErrorPolicy::ReturnToModel => returned(error, tools),",
         "ToolErrorPolicy::ReturnToModel => Err(error.into()),",
     ),
     fault("a retry too many", "failing_turns.rs", "*turns > retries", "*turns > retries + 1"),
