@@ -8,8 +8,8 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, BoxedHook, CompletionRequest, ContentBlock,
     ContextStrategy, Durability, DurableContext, LoopError, Message, ObservabilityHook,
-    PendingApproval, PendingCall, PermissionPolicy, Provider, Role, TokenUsage, ToolContext,
-    WasmCompatSend, transcript,
+    PendingApproval, PendingCall, PermissionPolicy, Provider, ProviderError, Role, TokenUsage,
+    ToolContext, WasmCompatSend, transcript,
 };
 
 #[cfg(feature = "signed-approvals")]
@@ -301,6 +301,35 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend + use<'a, P, C, D>
     {
         self.run(Message::user(text), ctx)
+    }
+
+    /// Runs from the conversation as it is, without another message: after an error that has passed, a
+    /// cancellation, or a limit that was raised. It is another run, with counters of its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run); also [`ProviderError::InvalidRequest`](neuron_types::ProviderError) when
+    /// the conversation ends with the model's answer, so that there is nothing to go on from.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    pub fn continue_run(
+        &mut self,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
+        let last = self.request.messages.iter().rfind(|message| message.role != Role::System);
+        let is_open = last.is_some_and(|message| message.role == Role::User);
+        if is_open {
+            self.begin_without_message(ctx);
+        }
+        async move {
+            if !is_open {
+                let text = "the conversation does not end with something that the model can answer";
+                return Err(ProviderError::InvalidRequest(text.into()).into());
+            }
+            self.drive(ctx, &Quiet).await
+        }
     }
 
     /// [`run`](Self::run) as a stream of events: text as it comes, tool calls and their results.

@@ -41,13 +41,18 @@ pub(crate) enum Step {
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Starts a run with the user's message.
     pub(crate) fn begin(&mut self, message: Message, ctx: &ToolContext) {
+        self.begin_without_message(ctx);
+        self.add_message(message);
+    }
+
+    /// Starts a run from the conversation as it is.
+    pub(crate) fn begin_without_message(&mut self, ctx: &ToolContext) {
         let budget = self.budget.as_ref();
         self.run = RunState::new(self.runs, ctx, self.durability.as_ref(), budget);
         self.runs += 1;
         self.pending = None;
         self.refresh_request();
         self.context_budget.begin_run();
-        self.add_message(message);
     }
 
     /// Lets the run that waits go on with what was decided.

@@ -187,7 +187,8 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on.
+    /// [`HookError`]: logged, and the run goes on, unless the hook
+    /// [fails closed](Self::fails_closed).
     fn on_event(
         &self,
         event: HookEvent<'_>,
@@ -198,7 +199,8 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on.
+    /// [`HookError`]: logged, and the run goes on, unless the hook
+    /// [fails closed](Self::fails_closed).
     fn on_event_in(
         &self,
         event: HookEvent<'_>,
@@ -211,6 +213,12 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     /// none.
     fn scope(&self, _operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         None
+    }
+
+    /// Whether the run must not go on when this hook fails: a [`HookError`] from it ends the run as
+    /// [`HookAction::Terminate`] does. For hooks that guard something. Provided: `false`.
+    fn fails_closed(&self) -> bool {
+        false
     }
 }
 
@@ -247,6 +255,10 @@ impl ObservabilityHook for BoxedHook {
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         self.0.scope_dyn(operation)
     }
+
+    fn fails_closed(&self) -> bool {
+        self.0.fails_closed_dyn()
+    }
 }
 
 type Answer<'a> = WasmBoxedFuture<'a, Result<HookAction, HookError>>;
@@ -256,6 +268,7 @@ trait HookDyn: WasmCompatSend + WasmCompatSync {
     fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> Answer<'a>;
     fn on_event_in_dyn<'a>(&'a self, event: HookEvent<'a>, scope: &'a HookScope<'a>) -> Answer<'a>;
     fn scope_dyn(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>>;
+    fn fails_closed_dyn(&self) -> bool;
 }
 
 impl<H: ObservabilityHook> HookDyn for H {
@@ -269,5 +282,9 @@ impl<H: ObservabilityHook> HookDyn for H {
 
     fn scope_dyn(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         self.scope(operation)
+    }
+
+    fn fails_closed_dyn(&self) -> bool {
+        self.fails_closed()
     }
 }

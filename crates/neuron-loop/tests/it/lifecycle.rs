@@ -297,3 +297,23 @@ async fn a_run_with_a_text_does_not_borrow_it() {
     let result = answer.await.unwrap();
     assert_eq!((result.response.as_str(), result.messages[0].text().as_str()), ("4", "2 + 2"));
 }
+
+#[tokio::test]
+async fn a_run_goes_on_from_the_conversation_as_it_is() {
+    let overloaded = Reply::error(neuron_types::ProviderError::ServiceUnavailable("529".into()));
+    let setup = setup([calls([json!({"text": "a"})]), overloaded, Reply::text("done")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap_err();
+    let before = agent.messages().to_vec();
+    let result = agent.continue_run(&ctx).await.unwrap();
+    assert_eq!((result.response.as_str(), result.turns), ("done", 1));
+    assert!(agent.messages().starts_with(&before));
+    assert_eq!(agent.messages().len(), before.len() + 1);
+    // Now there is nothing to answer, and nothing is sent.
+    let error = agent.continue_run(&ctx).await.unwrap_err();
+    assert_eq!(error.kind(), "Provider");
+    assert_eq!(setup.provider.calls(), 3);
+    let mut empty = crate::support::setup([Reply::text("no")]).builder.build();
+    empty.continue_run(&ctx).await.unwrap_err();
+}
