@@ -129,6 +129,9 @@ where
                 // was read to its end serves the next request.
                 let _ = ready!(Pin::new(&mut self.body).poll_next(cx));
                 self.awaits_end = false;
+                // See `give_way`.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
             }
             if let Some(event) = self.ready.pop_front() {
                 return Poll::Ready(Some(event));

@@ -44,7 +44,24 @@ pub(crate) async fn read_body(
         Ok(())
     };
     deadline.within(read).await??;
+    #[cfg(not(target_family = "wasm"))]
+    give_way().await;
     Ok(body)
+}
+
+/// Lets others have a turn. Once a body has been read the client takes its connection back, in a task
+/// of its own: who asks again at once would come before it, and open another.
+#[cfg(not(target_family = "wasm"))]
+async fn give_way() {
+    let mut given = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut given, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 /// Reads the beginning of a body that explains a status: what comes of it is better than nothing.

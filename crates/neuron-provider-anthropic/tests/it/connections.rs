@@ -30,6 +30,37 @@ async fn a_stream_that_was_read_leaves_its_connection_to_the_next() {
     assert_eq!(server.connections(), 1);
 }
 
+/// Whoever asked again at once came before the client had taken the connection back, and opened
+/// another: of 10,000 that asked twice two thirds did.
+#[tokio::test]
+async fn many_that_ask_again_at_once_open_one_connection_each() {
+    const CLIENTS: usize = 200;
+    for streamed in [false, true] {
+        let answers = std::iter::repeat_with(answer).take(2 * CLIENTS);
+        let builder = neuron_testing::AnthropicServer::builder().gather(CLIENTS);
+        let server = builder.start(answers).await.unwrap();
+        let provider = provider(server.url());
+        let clients = (0..CLIENTS).map(|_| {
+            let provider = provider.clone();
+            // Tasks, as in a server: each has its own place in the queue.
+            tokio::spawn(async move {
+                for _ in 0..2 {
+                    if streamed {
+                        let handle = provider.complete_stream(ask("hi")).await.unwrap();
+                        handle.into_response().await.unwrap();
+                    } else {
+                        provider.complete(ask("hi")).await.unwrap();
+                    }
+                }
+            })
+        });
+        for client in soon(join_all(clients)).await {
+            client.unwrap();
+        }
+        assert_eq!(server.connections(), CLIENTS, "streamed: {streamed}");
+    }
+}
+
 #[tokio::test]
 async fn an_answer_is_complete_though_the_server_does_not_end_it() {
     let server = RawServer::bind().await;
