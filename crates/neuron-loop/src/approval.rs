@@ -10,6 +10,7 @@ use neuron_types::{
 
 #[cfg(feature = "signed-approvals")]
 use crate::AgentLoop;
+use crate::Reservation;
 use crate::permits::{Permit, Permits};
 use crate::run_state::RunState;
 use crate::tool_results::ToolResults;
@@ -18,6 +19,8 @@ use crate::tool_results::ToolResults;
 pub(crate) struct Decided {
     pub(crate) calls: Vec<PendingCall>,
     pub(crate) decisions: ApprovalDecisions,
+    /// What is reserved of a budget for them.
+    pub(crate) reservation: Option<Reservation>,
 }
 
 impl Decided {
@@ -55,6 +58,15 @@ impl Decided {
         };
         calls.iter().enumerate().map(permit).collect()
     }
+}
+
+/// How many of the calls that wait begin now. One in which an agent waits began before.
+pub(crate) fn approved(pending: &[PendingCall], decisions: &ApprovalDecisions) -> usize {
+    let decided = pending.iter().filter_map(|pending| decisions.get(&pending.call.id));
+    let begins = |decision: &&ApprovalDecision| {
+        matches!(decision, ApprovalDecision::Approve | ApprovalDecision::ApproveEdited { .. })
+    };
+    decided.filter(begins).count()
 }
 
 /// Checks that decisions fit the calls that wait, and that changed arguments are what the tools take.

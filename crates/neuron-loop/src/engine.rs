@@ -295,7 +295,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     async fn run_tools<S: Sink>(
         &mut self,
         calls: Vec<ToolCall>,
-        decided: Option<Decided>,
+        mut decided: Option<Decided>,
         stop_reason: StopReason,
         ctx: &ToolContext,
         sink: &S,
@@ -329,18 +329,17 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             if open.is_empty() {
                 return Ok((Vec::new(), None));
             }
-            let permits = match &decided {
-                Some(decided) => decided.permits(&calls, &rules, &mut results),
-                None => {
-                    cancel::check(ctx)?;
-                    limits::before_tools(&self.config, &self.run, open.len())?;
-                    rules.of_answer(&calls, &open).map_err(|(index, error)| {
-                        let error = LoopError::Tool(error);
-                        results.fail(index, &error);
-                        error
-                    })?
-                }
-            };
+            if let Some(decided) = &mut decided {
+                let permits = decided.permits(&calls, &rules, &mut results);
+                return Ok((permits, decided.reservation.take()));
+            }
+            cancel::check(ctx)?;
+            limits::before_tools(&self.config, &self.run, open.len())?;
+            let permits = rules.of_answer(&calls, &open).map_err(|(index, error)| {
+                let error = LoopError::Tool(error);
+                results.fail(index, &error);
+                error
+            })?;
             let budget = self.run.budget.as_ref();
             let reservation = budget.map(|budget| budget.reserve_tool_calls(open.len()));
             Ok((permits, reservation.transpose()?))
@@ -410,13 +409,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
-        // One in which an agent waits was counted when it began.
-        let calls = self.pending_calls().iter().filter(|pending| pending.nested.is_none());
-        limits::before_tools(&self.config, &self.run, calls.count())?;
+        let calls = approval::approved(self.pending_calls(), &decisions);
+        limits::before_tools(&self.config, &self.run, calls)?;
+        let budget = self.run.budget.as_ref();
+        let reservation = budget.map(|budget| budget.reserve_tool_calls(calls)).transpose()?;
         let Some(pending) = self.pending.take() else {
             return Err(ApprovalError::NothingPending.into());
         };
-        let decided = Decided { calls: pending.calls, decisions };
+        let decided = Decided { calls: pending.calls, decisions, reservation };
         let calls = decided.edited(approval::last_calls(&self.request.messages));
         let step = self.run_tools(calls, Some(decided), StopReason::ToolUse, ctx, sink).await?;
         self.stop_if_asked(&step, StopReason::ToolUse);

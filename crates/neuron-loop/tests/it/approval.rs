@@ -571,6 +571,27 @@ async fn a_batch_counts_once_however_often_it_pauses() {
 }
 
 #[tokio::test]
+async fn a_budget_that_others_used_up_meanwhile_keeps_the_calls_waiting() {
+    let setup = setup([calls([json!({"ask": "?"}), json!({"text": "b"})]), Reply::text("done")]);
+    let budget = neuron_loop::Budget::new(UsageLimits::default().with_tool_calls_limit(2));
+    let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
+    let mut agent = builder.budget(budget.clone()).build();
+    let ctx = ToolContext::default();
+    let pending = start(Way::Run, &mut agent, &ctx).await.pending();
+    assert_eq!(budget.tool_calls(), 1);
+    let others = crate::support::setup([calls([json!({})]), Reply::text("done")]);
+    let mut other = others.builder.budget(budget.clone()).build();
+    other.run_text("go", &ctx).await.unwrap();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    let error = go_on(Way::Run, &mut agent, decisions.clone(), &ctx).await.error();
+    assert!(error.contains("budget: tool call limit exceeded: 3 > 2"), "{error}");
+    assert_eq!(agent.pending_calls().len(), 1);
+    check_valid(agent.messages());
+    let denied = ApprovalDecisions::new().deny("c0", "no room");
+    assert_eq!(go_on(Way::Run, &mut agent, denied, &ctx).await.answer(), "done");
+}
+
+#[tokio::test]
 async fn a_state_that_does_not_fit_together_is_refused() {
     let setup1 = setup([calls([json!({"ask": "?"})])]);
     let mut agent = setup1.builder.permission_policy(ByArguments).pause_for_approval(true).build();
