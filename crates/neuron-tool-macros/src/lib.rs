@@ -44,6 +44,7 @@
 //! | `description = "…"` | what the model is told of it; any `&str` expression | the doc comment |
 //! | `title = "…"` | a name for people; any `&str` expression | none |
 //! | `effect = …` | `Pure`, `Idempotent` or `AtMostOnce`: what running it twice would do | `AtMostOnce` |
+//! | `runs_alone` | no other call of the same answer runs beside it | it may have others beside it |
 //! | `crate = path` | where `neuron-tool` is | looked up, see below |
 //!
 //! A tool without a description is an error.

@@ -13,6 +13,7 @@ pub(crate) struct Options {
     pub(crate) description: Option<Expr>,
     /// A variant of `ToolEffect`.
     pub(crate) effect: Option<Ident>,
+    pub(crate) runs_alone: bool,
     pub(crate) crate_path: Option<Path>,
 }
 
@@ -29,6 +30,7 @@ impl Options {
             "title" => self.title.replace(text(&meta)?).is_some(),
             "description" => self.description.replace(text(&meta)?).is_some(),
             "effect" => self.effect.replace(effect(&meta)?).is_some(),
+            "runs_alone" => std::mem::replace(&mut self.runs_alone, true),
             "crate" => self.crate_path.replace(meta.value()?.parse()?).is_some(),
             _ => return Err(unknown(&meta)),
         };
@@ -37,7 +39,7 @@ impl Options {
 }
 
 fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
-    meta.error("the options are `name`, `title`, `description`, `effect` and `crate`")
+    meta.error("the options are `name`, `title`, `description`, `effect`, `runs_alone` and `crate`")
 }
 
 fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {

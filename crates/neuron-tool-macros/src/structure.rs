@@ -121,6 +121,10 @@ fn expand_tool(
                 #support::Tool::effect(&#tool)
             }
 
+            fn runs_alone(&self) -> bool {
+                #support::Tool::runs_alone(&#tool)
+            }
+
             async fn call(
                 &self,
                 #args: Self::Args,

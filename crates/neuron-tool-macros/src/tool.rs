@@ -13,6 +13,7 @@ pub(crate) struct Description {
     title: TokenStream,
     text: TokenStream,
     effect: Option<Ident>,
+    runs_alone: bool,
 }
 
 impl Description {
@@ -47,7 +48,8 @@ impl Description {
             Some(title) => quote!(::core::option::Option::Some(#title)),
             None => quote!(::core::option::Option::None),
         };
-        Ok(Self { name, title, text, effect: options.effect })
+        let Options { effect, runs_alone, .. } = options;
+        Ok(Self { name, title, text, effect, runs_alone })
     }
 }
 
@@ -81,11 +83,18 @@ impl ToolImpl<'_> {
     /// Writes it out.
     pub(crate) fn expand(&self) -> TokenStream {
         let Self { support, tool, description, args, output, error, call, span } = self;
-        let Description { name, title, text, effect } = description;
+        let Description { name, title, text, effect, runs_alone } = description;
         let effect = effect.as_ref().map(|effect| {
             quote! {
                 fn effect(&self) -> #support::ToolEffect {
                     #support::ToolEffect::#effect
+                }
+            }
+        });
+        let runs_alone = runs_alone.then(|| {
+            quote! {
+                fn runs_alone(&self) -> bool {
+                    true
                 }
             }
         });
@@ -111,6 +120,8 @@ impl ToolImpl<'_> {
                 }
 
                 #effect
+
+                #runs_alone
 
                 #call
             }

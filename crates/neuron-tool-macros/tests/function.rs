@@ -100,6 +100,17 @@ async fn options_win_over_what_is_written_elsewhere() {
 }
 
 #[test]
+fn a_tool_that_runs_alone_says_so_behind_a_pointer_too() {
+    #[neuron_tool(description = "d", runs_alone)]
+    async fn migrate() -> Result<String, ToolError> {
+        Ok(String::new())
+    }
+
+    assert!(ToolDyn::runs_alone(&MigrateTool));
+    assert!(!ToolDyn::runs_alone(&LookupTool));
+}
+
+#[test]
 fn an_effect_reaches_the_erased_tool() {
     #[neuron_tool(description = "d", effect = Pure)]
     async fn pure() -> Result<(), ToolError> {

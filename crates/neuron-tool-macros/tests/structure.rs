@@ -23,7 +23,7 @@ fn one() -> u32 {
 /// Reads a page.
 #[derive(Tool, schemars::JsonSchema)]
 #[tool(title = "Page reader")]
-#[tool(effect = Pure)]
+#[tool(effect = Pure, runs_alone)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ReadPage {
     /// Where it is
@@ -85,6 +85,7 @@ async fn the_struct_itself_is_the_same_tool() {
     assert_eq!(ReadPage::NAME, "read_page");
     assert_eq!(Tool::definition(&instance()), Tool::definition(&ReadPageTool));
     assert_eq!(ToolDyn::effect(&instance()), ToolEffect::Pure);
+    assert!(ToolDyn::runs_alone(&instance()) && ToolDyn::runs_alone(&ReadPageTool));
     // What counts is the call's arguments.
     assert_eq!(text(instance(), json!({ "pageUrl": "u" })).await, "s u 1 0 None");
     // Typed calls need no JSON.
