@@ -373,8 +373,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             Err(error) => Err(error),
         };
-        let retries = self.config.tool_retry_limit;
-        let ran = ran.and_then(|()| self.run.failing.count(results.ran(), tools, retries));
+        let (turn, retries) = (self.run.turn, self.config.tool_retry_limit);
+        let ran = ran.and_then(|()| self.run.failing.count(turn, results.ran(), tools, retries));
         if let Err(error) = ran {
             results.because_of(&error);
             return Err(error);

@@ -8,38 +8,56 @@ use neuron_types::{LoopError, ToolCall, ToolError};
 /// In how many turns in a row the calls of a tool failed, by its name. Names that no tool has count
 /// together, under the empty one.
 #[derive(Debug, Default)]
-pub(crate) struct FailingTurns(BTreeMap<String, usize>);
+pub(crate) struct FailingTurns {
+    turns: BTreeMap<String, usize>,
+    /// What is known of the turn that was counted last, which goes on if it waited for an approval.
+    last: Turn,
+}
+
+/// The tools whose calls failed in a turn, and those of which one succeeded.
+#[derive(Debug, Default)]
+struct Turn {
+    number: usize,
+    failed: BTreeSet<String>,
+    succeeded: BTreeSet<String>,
+}
 
 impl FailingTurns {
-    /// Counts a turn: its calls that ran, and whether they failed. A tool that succeeded in one of
-    /// them starts anew.
+    /// Counts a turn, or a part of one: its calls that ran, and whether they failed. A tool that
+    /// succeeded in one of them starts anew.
     ///
     /// # Errors
     ///
     /// [`LoopError::Tool`] when a tool failed in more than `retries` turns in a row and once more.
     pub(crate) fn count<'a>(
         &mut self,
+        turn: usize,
         ran: impl Iterator<Item = (&'a ToolCall, bool)>,
         tools: &ToolRegistry,
         retries: Option<usize>,
     ) -> Result<(), LoopError> {
-        let (mut failed, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
+        if self.last.number != turn {
+            self.last = Turn { number: turn, ..Turn::default() };
+        }
+        let mut failed = BTreeSet::new();
         for (call, is_error) in ran {
-            let name = tools.definition(&call.name).map_or("", |_| &*call.name);
-            if is_error {
-                failed.insert(name)
-            } else {
-                succeeded.insert(name)
+            let name = tools.definition(&call.name).map_or("", |_| &*call.name).to_owned();
+            match is_error {
+                true => failed.insert(name),
+                false => self.last.succeeded.insert(name),
             };
         }
-        for name in &succeeded {
-            self.0.remove(*name);
+        for name in &self.last.succeeded {
+            self.turns.remove(name);
         }
-        for name in failed.difference(&succeeded) {
-            let turns = self.0.entry((*name).to_owned()).or_default();
+        for name in failed.difference(&self.last.succeeded) {
+            if !self.last.failed.insert(name.clone()) {
+                continue;
+            }
+            let turns = self.turns.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
             if retries.is_some_and(|retries| *turns > retries) {
-                let what = match *name {
+                let what = match name.as_str() {
                     "" => "the model called tools that do not exist".to_owned(),
                     name => format!("the calls of `{name}` failed"),
                 };

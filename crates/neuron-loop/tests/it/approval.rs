@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentStream, LoopError, StepIterator, TurnResult};
+use neuron_loop::{AgentLoop, AgentStream, LoopConfig, LoopError, StepIterator, TurnResult};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, HookAction, Message, PendingApproval, PermissionDecision,
@@ -589,6 +589,38 @@ async fn a_budget_that_others_used_up_meanwhile_keeps_the_calls_waiting() {
     check_valid(agent.messages());
     let denied = ApprovalDecisions::new().deny("c0", "no room");
     assert_eq!(go_on(Way::Run, &mut agent, denied, &ctx).await.answer(), "done");
+}
+
+#[tokio::test]
+async fn a_turn_that_pauses_counts_once_for_the_retries() {
+    let again = |text: &str| json!({"retry": text});
+    let asked = |mut input: Value| {
+        input["ask"] = json!("really?");
+        input
+    };
+    // Of a turn that pauses, a success in either part starts the count anew.
+    let turns = [
+        [again("1"), asked(again("2"))],
+        [asked(again("3")), json!({})],
+        [again("4"), asked(json!({}))],
+        [again("5"), asked(again("6"))],
+    ];
+    for way in WAYS {
+        let setup = setup(turns.clone().map(calls).into_iter().chain([Reply::text("done")]));
+        let mut agent = setup
+            .builder
+            .config(LoopConfig { tool_retry_limit: Some(1), ..LoopConfig::default() })
+            .permission_policy(ByArguments)
+            .pause_for_approval(true)
+            .build();
+        let ctx = ToolContext::default();
+        let mut end = start(way, &mut agent, &ctx).await;
+        for _ in 0..turns.len() {
+            let decisions = ApprovalDecisions::approve_all(&end.pending());
+            end = go_on(way, &mut agent, decisions, &ctx).await;
+        }
+        assert_eq!(end.answer(), "done");
+    }
 }
 
 #[tokio::test]

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, ContextError, DurableError, Message, ProviderError, Role,
-    StopReason, StreamEvent, TokenUsage, UsageLimits, message_events,
+    ApprovalDecisions, CompletionResponse, ContentBlock, ContextError, DurableError, Message,
+    PendingCall, ProviderError, Role, StopReason, StreamEvent, TokenUsage, ToolOutput, UsageLimits,
+    message_events,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
@@ -16,6 +17,15 @@ pub(crate) struct Case {
     /// What the user says: the first run's message and the next's.
     pub(crate) messages: [Message; 2],
     pub(crate) interruption: Interruption,
+    /// What is decided at each pause for an approval.
+    pub(crate) answers: Vec<Answering>,
+}
+
+/// How a run begins, or goes on after a pause.
+#[derive(Debug, Clone)]
+pub(crate) enum Begin {
+    Message(Message),
+    Decisions(ApprovalDecisions),
 }
 
 /// The three ways to run.
@@ -40,6 +50,8 @@ pub(crate) struct Config {
     pub(crate) retry_limit: Option<usize>,
     /// Whether a policy decides on calls: some it denies, some it would have a person asked.
     pub(crate) has_policy: bool,
+    /// Whether the run waits for that person. Then the policy asks about more.
+    pub(crate) pauses: bool,
     /// After so many tool calls the run stops.
     pub(crate) stops_after: Option<usize>,
     /// In every turn of so many the tool `look` is not offered.
@@ -365,6 +377,8 @@ pub(crate) struct Interruption {
     /// thousandths.
     pub(crate) place: usize,
     pub(crate) nth: usize,
+    /// Which part of a run that pauses, in thousandths.
+    pub(crate) part: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -393,6 +407,156 @@ pub(crate) enum Place {
     Strategy,
     Engine,
     Reader,
+}
+
+/// What is decided when a run waits for an approval.
+#[derive(Debug, Clone)]
+pub(crate) struct Answering {
+    /// What is decided first by mistake.
+    pub(crate) wrong: Option<Wrong>,
+    pub(crate) route: Route,
+    /// On the pending calls in their order, and then from the start again.
+    pub(crate) decisions: Vec<Decision>,
+}
+
+/// How a run that waits goes on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Route {
+    SameAgent,
+    /// In an agent that is built anew from the stored state.
+    Restored,
+    /// Not at all: another run begins.
+    AnotherRun,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Decision {
+    Approve,
+    Edit,
+    /// An edit that the policy denies.
+    EditToDenied,
+    Deny,
+    Supply,
+    /// None: it stays pending.
+    Leave,
+}
+
+/// Decisions that do not fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Wrong {
+    UnknownCall,
+    Undecided,
+    NotNested,
+    InvalidInput,
+}
+
+impl Answering {
+    pub(crate) fn decisions(&self, pending: &[PendingCall]) -> ApprovalDecisions {
+        let mut decided = ApprovalDecisions::new();
+        for (PendingCall { call, .. }, decision) in
+            pending.iter().zip(self.decisions.iter().cycle())
+        {
+            let order = Order::read(&call.input);
+            decided = match decision {
+                Decision::Approve => decided.approve(&call.id),
+                Decision::Edit => decided.approve_edited(&call.id, order.edited(order.edits()[0])),
+                Decision::EditToDenied => {
+                    decided.approve_edited(&call.id, order.edited(order.edits()[1]))
+                }
+                Decision::Deny => decided.deny(&call.id, "I said no"),
+                Decision::Supply => decided.supply(&call.id, supplied(&order)),
+                Decision::Leave => decided.partial(),
+            };
+        }
+        decided
+    }
+}
+
+/// A result that a person supplies.
+fn supplied(order: &Order) -> ToolOutput {
+    ToolOutput {
+        structured_content: Some(json!("supplied")),
+        ..ToolOutput::text(format!("supplied for {}", order.delay))
+    }
+}
+
+impl Wrong {
+    pub(crate) fn decisions(self, pending: &[PendingCall]) -> ApprovalDecisions {
+        let all = pending
+            .iter()
+            .fold(ApprovalDecisions::new(), |decided, pending| decided.approve(&pending.call.id));
+        let Some(PendingCall { call, .. }) = pending.last() else { return all };
+        match self {
+            Self::UnknownCall => all.approve("nobody's"),
+            Self::Undecided => {
+                pending[1..].iter().fold(ApprovalDecisions::new(), |decided, pending| {
+                    decided.deny(&pending.call.id, "")
+                })
+            }
+            Self::NotNested => all.nested(&call.id, ApprovalDecisions::new()),
+            Self::InvalidInput => {
+                all.approve_edited(&call.id, json!({ "number": 2_000 + UNFIT - 2_000 % SEVEN }))
+            }
+        }
+    }
+}
+
+const SEVEN: u64 = 7;
+const UNFIT: u64 = 6;
+
+/// Whether the tools take these arguments, if they are asked before.
+pub(crate) fn fits(input: &Value) -> bool {
+    Order::read(input).number % SEVEN != UNFIT
+}
+
+/// What the policy thinks of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Judgement {
+    Allow,
+    Deny,
+    Ask,
+    Panic,
+}
+
+impl Judgement {
+    /// It decides by the number of the call.
+    pub(crate) fn of(input: &Value, pauses: bool) -> Self {
+        match Order::read(input).number % ELEVEN {
+            3 => Self::Deny,
+            1 => Self::Ask,
+            2 => Self::Panic,
+            4 | 6 | 8 | 10 if pauses => Self::Ask,
+            _ => Self::Allow,
+        }
+    }
+}
+
+const ELEVEN: u64 = 11;
+
+impl Order {
+    /// The numbers that edited arguments have: one that is as before for tools and policy, and one
+    /// that the policy denies.
+    pub(crate) fn edits(&self) -> [u64; 2] {
+        if self.number == u64::MAX {
+            return [self.number; 2];
+        }
+        let allowed = self.number + SEVEN * ELEVEN * 13;
+        let mut others = (1..=ELEVEN).map(|step| allowed + step * SEVEN);
+        let is_denied =
+            |number: &u64| Judgement::of(&json!({ "number": number }), true) == Judgement::Deny;
+        [allowed, others.find(is_denied).expect("seven and eleven have no common divisor")]
+    }
+
+    /// Other arguments.
+    fn edited(&self, number: u64) -> Value {
+        let deed = match number % 5 {
+            0 => "fail",
+            1 => "error",
+            2 => "retry",
+            _ => "ok",
+        };
+        json!({ "number": number, "delay": self.delay, "does": deed, "edited": true })
+    }
 }
 
 /// What a block says of a call, for tests: its id, name and arguments.

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
-use neuron_types::{ContentBlock, Message, TokenUsage, ToolContext, transcript};
+use neuron_types::{
+    ApprovalDecisions, ContentBlock, Message, PendingApproval, TokenUsage, ToolContext, transcript,
+};
 
 use crate::case::*;
 use crate::drive::{self, Ended, Stop};
@@ -23,80 +25,252 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
         seen.insert("history: repaired at first".to_owned());
     }
     for way in WAYS {
-        let (waited, journal) = left_alone(&case, way, &mut seen).await?;
+        let parts = left_alone(&case, way, &mut seen).await?;
         if way == case.interruption.way {
-            interrupted(&case, &waited, &journal, &mut seen).await?;
+            interrupted(&case, &parts, &mut seen).await?;
         }
     }
     Ok(seen)
 }
 
-/// Two runs that nobody interrupts. Returns where the first waited, and its journal.
+/// Two runs that nobody interrupts. Returns the parts of the first: where each waited, and its
+/// journal.
 async fn left_alone(
     case: &Case,
     way: Way,
     seen: &mut BTreeSet<String>,
-) -> Checked<(Vec<Place>, Journal)> {
-    let world = World::new(case.config.hooks.len());
-    let mut agent = parts::agent(case, &world);
-    let mut memory = Memory::new(case);
-    let mut first = None;
-    let mut total = TokenUsage::default();
+) -> Checked<Vec<(Vec<Place>, Journal)>> {
+    let mut session = Session::new(case, way, seen);
+    let mut first = Vec::new();
     for (index, message) in case.messages.iter().enumerate() {
-        let at = format!("{way:?}, run {index}");
-        let run = exact(case, way, &mut agent, &world, &mut memory, message, seen).await;
-        first = first.or(Some(run.map_err(|fault| format!("{at}: {fault}"))?));
-        total += agent.usage();
+        let parts = session.whole_run(Begin::Message(message.clone())).await;
+        let parts = parts.map_err(|fault| format!("{way:?}, run {index}: {fault}"))?;
+        if index == 0 {
+            first = parts;
+        }
     }
-    same("the usage of all runs", agent.total_usage(), &total)?;
-    Ok(first.expect("there are two runs"))
+    if let Some(total) = &session.total {
+        same("the usage of all runs", session.agent.total_usage(), total)?;
+    }
+    Ok(first)
 }
 
-/// A run that must be as the reference says.
-async fn exact(
-    case: &Case,
+/// An agent that does what the reference says.
+struct Session<'a> {
+    case: &'a Case,
     way: Way,
-    agent: &mut Agent,
-    world: &World,
-    memory: &mut Memory,
-    message: &Message,
-    seen: &mut BTreeSet<String>,
-) -> Checked<(Vec<Place>, Journal)> {
-    let ctx = context();
-    world.begin(ctx.cancellation_token.clone(), None);
-    let stop = Stop::Never;
-    let (ended, waited) = drive::run(case, way, agent, message.clone(), &ctx, world, stop).await;
-    let journal = world.note(std::mem::take);
-    let Ended::With(outcome) = ended else { return Err(format!("it ended with {ended:?}")) };
-    no_faults(&journal)?;
-    let expected = reference::expect(case, way, memory, message.clone());
-    for events in &journal.events {
-        same_list("the events", events, &expected.events)?;
-    }
-    same_list("the lines", &journal.lines, &expected.lines)?;
-    same("the outcome", &outcome, &expected.outcome)?;
-    same_list("the history", agent.messages(), &memory.history)?;
-    same("the turns", &agent.turns(), &expected.turns)?;
-    same("the usage", agent.usage(), &expected.usage)?;
-    same_list("the requests", &journal.requests, &expected.requests)?;
-    same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
-    same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
-    same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)?;
-    same("the counters", &world.counters(), &memory.counters)?;
-    check_history(agent.messages())?;
-    no_scope_is_open(&journal)?;
-    seen.extend(expected.seen);
-    Ok((waited, journal))
+    world: World,
+    agent: Agent,
+    memory: Memory,
+    /// The numbers of the calls that began and of those that ended, and the keys of those that began.
+    begun: Vec<u64>,
+    finished: Vec<u64>,
+    keys: Vec<String>,
+    /// How often a person was asked.
+    asked: usize,
+    /// Whether of the run that waits only its state is known.
+    is_unsure: bool,
+    /// What all runs took; `None` for an agent that was restored.
+    total: Option<TokenUsage>,
+    seen: &'a mut BTreeSet<String>,
 }
 
-/// A run that is interrupted, and the next one.
+impl<'a> Session<'a> {
+    fn new(case: &'a Case, way: Way, seen: &'a mut BTreeSet<String>) -> Self {
+        let world = World::new(case.config.hooks.len());
+        let (agent, memory) = (parts::agent(case, &world), Memory::new(case));
+        Self {
+            case,
+            way,
+            world,
+            agent,
+            memory,
+            begun: Vec::new(),
+            finished: Vec::new(),
+            keys: Vec::new(),
+            asked: 0,
+            is_unsure: false,
+            total: Some(TokenUsage::default()),
+            seen,
+        }
+    }
+
+    /// A run, with all that is decided when it waits.
+    async fn whole_run(&mut self, begin: Begin) -> Checked<Vec<(Vec<Place>, Journal)>> {
+        let mut parts = Vec::new();
+        let mut next = Some(begin);
+        while let Some(begin) = next {
+            parts.push(self.exact(begin).await?);
+            next = self.decided().await?;
+        }
+        if let Some(total) = &mut self.total {
+            *total += self.agent.usage();
+        }
+        if self.case.config.pauses && self.memory.waiting.is_none() {
+            let error = "error Approval: approval: the agent waits for no approval";
+            self.refused(ApprovalDecisions::new(), error).await?;
+        }
+        Ok(parts)
+    }
+
+    /// A run, or a part of it, that must be as the reference says.
+    async fn exact(&mut self, begin: Begin) -> Checked<(Vec<Place>, Journal)> {
+        let Self { case, way, .. } = *self;
+        let ctx = context();
+        self.world.begin(ctx.cancellation_token.clone(), None);
+        let (agent, world) = (&mut self.agent, &self.world);
+        let run = drive::run(case, way, agent, begin.clone(), &ctx, world, Stop::Never);
+        let (ended, waited) = run.await;
+        let journal = self.world.note(std::mem::take);
+        let Ended::With(outcome) = ended else { return Err(format!("it ended with {ended:?}")) };
+        no_faults(&journal)?;
+        let (agent, memory) = (&self.agent, &mut self.memory);
+        let expected = reference::expect(case, way, memory, begin);
+        for events in &journal.events {
+            same_list("the events", events, &expected.events)?;
+        }
+        same_list("the lines", &journal.lines, &expected.lines)?;
+        same("the outcome", &outcome, &expected.outcome)?;
+        same_list("the history", agent.messages(), &memory.history)?;
+        same("the turns", &agent.turns(), &expected.turns)?;
+        same("the usage", agent.usage(), &expected.usage)?;
+        same_list("the requests", &journal.requests, &expected.requests)?;
+        same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
+        same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
+        same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)?;
+        same("the counters", &self.world.counters(), &memory.counters)?;
+        // A run that cannot go on waits as before, and its end is another.
+        let state = memory.state().filter(|_| outcome.starts_with("error ApprovalRequired"));
+        same("the state of the run that waits", &journal.pending, &state)?;
+        self.same_calls_wait()?;
+        check_history(self.agent.messages())?;
+        no_scope_is_open(&journal)?;
+        self.seen.extend(expected.seen);
+        self.note(&journal)?;
+        Ok((waited, journal))
+    }
+
+    fn same_calls_wait(&self) -> Checked {
+        let waiting = self.memory.waiting.as_ref();
+        let pending = waiting.map_or(&[][..], |waiting| &waiting.pending);
+        same_list("the calls that wait", self.agent.pending_calls(), pending)
+    }
+
+    /// Nothing happens twice, over all runs.
+    fn note(&mut self, journal: &Journal) -> Checked {
+        self.begun.extend(&journal.begun);
+        self.finished.extend(&journal.finished);
+        self.keys.extend(journal.keys.iter().cloned());
+        only_once("a call", self.begun.iter().filter(|call| **call != u64::MAX))?;
+        only_once("an idempotency key", self.keys.iter())
+    }
+
+    /// What a person decides, if the run waits for that: with mistakes first, and in another agent
+    /// perhaps. `None` too if another run is to begin.
+    async fn decided(&mut self) -> Checked<Option<Begin>> {
+        let Some(waiting) = &self.memory.waiting else { return Ok(None) };
+        let pending = waiting.pending.clone();
+        self.asked += 1;
+        match self.asked {
+            1 => {}
+            2 => drop(self.seen.insert("paused twice".into())),
+            _ => drop(self.seen.insert("paused more often".into())),
+        }
+        let Some(answering) = self.case.answers.get(self.asked - 1) else {
+            if self.is_unsure {
+                self.restore()?;
+            }
+            let all = pending
+                .iter()
+                .fold(ApprovalDecisions::new(), |all, pending| all.approve(&pending.call.id));
+            return Ok(Some(Begin::Decisions(all)));
+        };
+        self.seen.insert(format!("route: {:?}", answering.route));
+        if answering.route == Route::AnotherRun {
+            return Ok(None);
+        }
+        if answering.route == Route::Restored || self.is_unsure {
+            self.restore()?;
+        }
+        if let Some(wrong) = answering.wrong {
+            let decisions = wrong.decisions(&pending);
+            let state = self.memory.state().expect("it waits");
+            let text = match state.check(&decisions) {
+                Err(error) => error.to_string(),
+                Ok(()) => {
+                    let id = &pending.last().expect("one waits").call.id;
+                    format!(
+                        "the edited arguments of the call `{id}` do not fit: invalid input: too large"
+                    )
+                }
+            };
+            self.seen.insert(format!("wrong decisions: {wrong:?}"));
+            self.refused(decisions, &format!("error Approval: approval: {text}")).await?;
+        }
+        Ok(Some(Begin::Decisions(answering.decisions(&pending))))
+    }
+
+    /// Decisions that do not fit change nothing.
+    async fn refused(&mut self, decisions: ApprovalDecisions, error: &str) -> Checked {
+        let Self { case, way, .. } = *self;
+        let ctx = context();
+        let usage = (self.agent.turns(), self.agent.usage().clone());
+        self.world.begin(ctx.cancellation_token.clone(), None);
+        let (agent, world) = (&mut self.agent, &self.world);
+        let run =
+            drive::run(case, way, agent, Begin::Decisions(decisions), &ctx, world, Stop::Never);
+        let (ended, _) = run.await;
+        let journal = self.world.note(std::mem::take);
+        same("what comes of wrong decisions", &ended, &Ended::With(error.into()))?;
+        if way != Way::Run {
+            same_list("the lines of wrong decisions", &journal.lines, &[error])?;
+        }
+        for events in &journal.events {
+            same_list::<String, String>("the events of wrong decisions", events, &[])?;
+        }
+        same_list::<String, String>("the scopes of wrong decisions", &journal.scopes, &[])?;
+        same("the counters", &self.world.counters(), &self.memory.counters)?;
+        same_list("the history", self.agent.messages(), &self.memory.history)?;
+        same("turns and usage", &(self.agent.turns(), self.agent.usage().clone()), &usage)?;
+        self.same_calls_wait()
+    }
+
+    /// Goes on in another agent, with what was stored.
+    fn restore(&mut self) -> Checked {
+        let state = self.memory.state().expect("it waits");
+        let stored = serde_json::to_string(&state).map_err(|error| error.to_string())?;
+        let state: PendingApproval =
+            serde_json::from_str(&stored).map_err(|error| error.to_string())?;
+        self.agent = parts::agent(self.case, &self.world);
+        let mut broken = state.clone();
+        broken.messages.pop();
+        if self.agent.restore(broken).is_ok() {
+            return Err("a state without the results was accepted".into());
+        }
+        let first = Memory::new(self.case).history;
+        same_list("the history after a state that is not whole", self.agent.messages(), &first)?;
+        self.memory.restore(&state);
+        self.is_unsure = false;
+        self.agent.restore(state).map_err(|error| error.to_string())?;
+        self.total = None;
+        same_list("the restored history", self.agent.messages(), &self.memory.history)?;
+        self.same_calls_wait()
+    }
+}
+
+/// A run of which a part is interrupted, and the next one.
 async fn interrupted(
     case: &Case,
-    waited: &[Place],
-    left_alone: &Journal,
+    parts: &[(Vec<Place>, Journal)],
     seen: &mut BTreeSet<String>,
 ) -> Checked {
-    let Interruption { way, how, .. } = case.interruption;
+    let Interruption { way, how, part, .. } = case.interruption;
+    // Mostly one of those that go on.
+    let part = match parts.len() - 1 {
+        0 => 0,
+        resumed => (part * (resumed * 2 + 1) / 1_000).div_ceil(2),
+    };
+    let (waited, left_alone) = &parts[part];
     let (stop, plan) = match how {
         How::Cancel => (Stop::Cancel(some_wait(case, waited)), None),
         How::Drop => (Stop::Drop(some_wait(case, waited)), None),
@@ -105,44 +279,67 @@ async fn interrupted(
         How::CancelWithin => (Stop::Never, some_pass(case, left_alone, Plan::Cancel)),
         How::CancelBefore => (Stop::Never, None),
     };
-    let world = World::new(case.config.hooks.len());
-    let mut agent = parts::agent(case, &world);
-    let ctx = context();
-    world.begin(ctx.cancellation_token.clone(), plan);
-    if how == How::CancelBefore {
-        world.cancel();
+    let mut session = Session::new(case, way, seen);
+    let mut begin = Begin::Message(case.messages[0].clone());
+    for _ in 0..part {
+        session.exact(begin).await?;
+        begin = session.decided().await?.expect("another part follows");
     }
-    let message = case.messages[0].clone();
-    let (ended, _) = drive::run(case, way, &mut agent, message, &ctx, &world, stop).await;
+    let ctx = context();
+    session.world.begin(ctx.cancellation_token.clone(), plan);
+    if how == How::CancelBefore {
+        session.world.cancel();
+    }
+    let compacted = session.world.counters().compacted;
+    let (agent, world) = (&mut session.agent, &session.world);
+    let run = drive::run(case, way, agent, begin.clone(), &ctx, world, stop);
+    let (ended, _) = run.await;
     let now = tokio::time::Instant::now();
-    let journal = world.note(std::mem::take);
-    let expected = reference::expect(case, way, &mut Memory::new(case), case.messages[0].clone());
+    let journal = session.world.note(std::mem::take);
+    let before = session.memory.clone();
+    let mut after = before.clone();
+    let expected = reference::expect(case, way, &mut after, begin);
     let place = plan.map(|(place, ..)| place);
-    let interrupted =
-        Interrupted { how, place, case, journal, expected, agent: &agent, ended, now };
-    interrupted.check(seen).map_err(|fault| {
+    let finished = session.finished.iter().chain(&journal.finished).copied().collect();
+    let interrupted = Interrupted {
+        how,
+        place,
+        case,
+        journal,
+        finished,
+        expected,
+        before,
+        after,
+        agent: &session.agent,
+        is_restored: session.total.is_none(),
+        ended,
+        now,
+    };
+    interrupted.check(session.seen).map_err(|fault| {
         let events = interrupted.journal.events.first();
-        format!("{way:?}, {how:?} at {stop:?} {plan:?}: {fault}\nevents: {events:#?}")
+        format!(
+            "{way:?}, {how:?} of part {part} at {stop:?} {plan:?}: {fault}\nevents: {events:#?}"
+        )
     })?;
-    if how == How::DropStep && case.config.strategy.above < generator::NEVER {
+    let compacted = session.world.counters().compacted - compacted;
+    let memory = interrupted.memory(&session.world, compacted, session.seen)?;
+    let journal = interrupted.journal;
+    session.note(&journal)?;
+    let Some(memory) = memory else {
         // What came of its compactions, nobody saw.
         return Ok(());
-    }
-    let compacted = world.counters().compacted;
-    let mut memory = Memory {
-        history: agent.messages().to_vec(),
-        turns: agent.turns(),
-        counters: world.counters(),
-        budget: interrupted.expected.budgets.get(compacted).cloned().unwrap_or_default(),
     };
-    let begun = interrupted.journal.begun.clone();
-    let keys = interrupted.journal.keys.clone();
-    let after = exact(case, way, &mut agent, &world, &mut memory, &case.messages[1], seen).await;
-    let (_, journal) =
-        after.map_err(|fault| format!("{way:?}, going on after {how:?} {stop:?}: {fault}"))?;
-    only_once("a call", begun.iter().chain(&journal.begun).filter(|call| **call != u64::MAX))?;
-    only_once("an idempotency key", keys.iter().chain(&journal.keys))?;
-    seen.insert("went on after an interruption".into());
+    session.memory = memory;
+    session.is_unsure = how == How::DropStep;
+    let at = format!("{way:?}, going on after {how:?} of part {part} {stop:?}");
+    if let Some(begin) = session.decided().await.map_err(|fault| format!("{at}: {fault}"))? {
+        session.seen.insert("resumed after an interruption".into());
+        let parts = session.whole_run(begin).await;
+        parts.map_err(|fault| format!("{at}: {fault}"))?;
+    }
+    let next = Begin::Message(case.messages[1].clone());
+    session.whole_run(next).await.map_err(|fault| format!("{at}: {fault}"))?;
+    session.seen.insert("went on after an interruption".into());
     Ok(())
 }
 
@@ -177,8 +374,14 @@ struct Interrupted<'a> {
     place: Option<Place>,
     case: &'a Case,
     journal: Journal,
+    /// The calls that ended, in all parts.
+    finished: Vec<u64>,
     expected: Expected,
+    /// What the reference remembered before, and would after it.
+    before: Memory,
+    after: Memory,
     agent: &'a Agent,
+    is_restored: bool,
     ended: Ended,
     now: tokio::time::Instant,
 }
@@ -190,6 +393,7 @@ impl Interrupted<'_> {
         no_scope_is_open(&self.journal)?;
         only_once("a call", self.journal.begun.iter().filter(|call| **call != u64::MAX))?;
         self.check_results()?;
+        self.waiting()?;
         if self.how == How::DropStep {
             // The turn that was dropped is made up for, so that what follows differs.
             self.example(seen);
@@ -274,6 +478,9 @@ impl Interrupted<'_> {
     /// The history is one that the run had, but for results of calls that did not come to their end.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
+        if self.after.runs == self.before.runs && history == self.before.history {
+            return Ok(());
+        }
         // A run that finishes its turn interrupts no call.
         let cancels = matches!(self.how, How::Cancel | How::CancelWithin);
         let is_whole = cancels && self.case.config.cancels_after_turn;
@@ -303,11 +510,15 @@ impl Interrupted<'_> {
         }
         for pair in self.agent.messages().windows(2) {
             for (call, result) in pair[0].tool_uses().zip(&pair[1].content) {
-                let number = Order::read(call.input).number;
-                let is_finished = self.journal.finished.contains(&number);
+                let order = Order::read(call.input);
+                let number = order.number;
+                let is_meant = |ended: &u64| *ended == number || order.edits().contains(ended);
+                let is_finished = self.finished.iter().any(is_meant);
                 if number != u64::MAX && is_finished == written_by_loop(result).is_some() {
                     let is_skipped = format!("{result:?}").contains("hook ");
-                    let is_other = call.name == "lost" || is_skipped || is_failure(result);
+                    let is_supplied = format!("{result:?}").contains("supplied for ");
+                    let is_other =
+                        call.name == "lost" || is_skipped || is_supplied || is_failure(result);
                     if is_finished || !is_other {
                         return Err(format!("call {number} ended: {is_finished}, but {result:?}"));
                     }
@@ -315,6 +526,68 @@ impl Interrupted<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What is known of the agent now. `None` after a step that was dropped, where there were
+    /// compactions.
+    fn memory(
+        &self,
+        world: &World,
+        compacted: usize,
+        seen: &mut BTreeSet<String>,
+    ) -> Checked<Option<Memory>> {
+        let is_unsure = self.how == How::DropStep || self.is_restored;
+        if is_unsure && self.case.config.strategy.above < generator::NEVER {
+            return Ok(None);
+        }
+        let run = self.before.waiting.as_ref().map_or(0, |waiting| waiting.turns);
+        let mut memory = Memory {
+            history: self.agent.messages().to_vec(),
+            turns: self.before.turns + self.agent.turns() - run,
+            counters: world.counters(),
+            budget: self.expected.budgets.get(compacted).cloned().unwrap_or_default(),
+            waiting: None,
+            ..self.after.clone()
+        };
+        match self.waiting()? {
+            Waits::No if self.before.waiting.is_none() => {}
+            Waits::No => drop(seen.insert("waits: no more".to_owned())),
+            Waits::AsBefore => {
+                seen.insert("waits: as before".to_owned());
+                memory.waiting = self.before.waiting.clone();
+            }
+            Waits::AsExpected => {
+                seen.insert("waits: as expected".to_owned());
+                memory.waiting = self.after.waiting.clone();
+            }
+            Waits::For(state) => memory.wait_for(&state),
+        }
+        Ok(Some(memory))
+    }
+
+    /// For what the agent waits now. Decisions are used up once they are carried out, and not before.
+    fn waiting(&self) -> Checked<Waits> {
+        let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
+        let is = |memory: &Memory| {
+            let waiting = memory.waiting.as_ref();
+            waiting.is_some_and(|waiting| waiting.pending == pending) && memory.history == history
+        };
+        let has_begun =
+            |events: &Vec<String>| events.iter().any(|event| event.starts_with("PreTool "));
+        let has_begun = self.journal.events.iter().any(has_begun);
+        let is_resumed = self.after.runs == self.before.runs;
+        if pending.is_empty() {
+            return match is_resumed && !has_begun {
+                true => Err("the decisions are lost, and nothing was done".into()),
+                false => Ok(Waits::No),
+            };
+        }
+        match &self.journal.pending {
+            Some(state) if self.how == How::DropStep => Ok(Waits::For(Box::new(state.clone()))),
+            _ if is_resumed && is(&self.before) && !has_begun => Ok(Waits::AsBefore),
+            _ if is(&self.after) => Ok(Waits::AsExpected),
+            _ => Err(format!("it must not wait for {pending:?}")),
+        }
     }
 
     fn example(&self, seen: &mut BTreeSet<String>) {
@@ -331,9 +604,22 @@ impl Interrupted<'_> {
             (How::Panic, Ended::Panicked) => ("panic in", self.place),
             _ => ("not interrupted", None),
         };
+        if self.after.runs == self.before.runs {
+            seen.insert(format!("a resumed run: {what}"));
+        }
         let place = place.map(|place| format!(" {place:?}")).unwrap_or_default();
         seen.insert(format!("{what}{place}"));
     }
+}
+
+/// For what an interrupted agent waits.
+enum Waits {
+    No,
+    /// For what it waited for before.
+    AsBefore,
+    AsExpected,
+    /// After a step that was dropped.
+    For(Box<PendingApproval>),
 }
 
 /// Whether a message is as expected, but for results that say that a call did not come to its end.

@@ -55,6 +55,13 @@ fn required() -> Vec<String> {
     add("returned to the model: ", &RETURNED);
     add("permission denied: ", &["not this one", "really?", "the permission policy failed"]);
     add("last call: ", &["MaxTurns", "UsageLimitExceeded"]);
+    add("approval: ", &APPROVALS);
+    add("route: ", &["SameAgent", "Restored", "AnotherRun"]);
+    add("wrong decisions: ", &["UnknownCall", "Undecided", "NotNested", "InvalidInput"]);
+    add("paused ", &["in Run", "in Stream", "in Step", "twice", "more often"]);
+    add("a resumed run: ", &["cancelled in", "dropped in", "step dropped in", "panic in"]);
+    add("a resumed run: ", &["cancelled by"]);
+    add("waits: ", &["no more", "as before", "as expected"]);
     add("", &OTHERS);
     add("cancelled in ", &PLACES);
     add("dropped in ", &PLACES);
@@ -174,7 +181,20 @@ const ENGINE: [&str; 6] = [
 const RETURNED: [&str; 5] =
     ["NotFound", "InvalidInput", "ExecutionFailed", "PermissionDenied", "Cancelled"];
 
-const OTHERS: [&str; 14] = [
+const APPROVALS: [&str; 8] = [
+    "approve",
+    "edit",
+    "edit, but denied",
+    "deny",
+    "supply",
+    "left",
+    "not worth it",
+    "nobody is asked after a failure",
+];
+
+const OTHERS: [&str; 16] = [
+    "error: ApprovalRequired ",
+    "resumed after an interruption",
     "window exceeded: room made for an answer",
     "window exceeded: room made for a call",
     "window exceeded: no room",

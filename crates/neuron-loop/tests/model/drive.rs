@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use neuron_loop::{LoopError, TurnResult};
-use neuron_types::{Message, StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
+use neuron_types::{StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
 
-use crate::case::{Case, Place, Way};
+use crate::case::{Begin, Case, Place, Way};
 use crate::parts::Agent;
 use crate::world::{PLANNED, World};
 
@@ -38,20 +38,24 @@ pub(crate) async fn run(
     case: &Case,
     way: Way,
     agent: &mut Agent,
-    message: Message,
+    begin: Begin,
     ctx: &ToolContext,
     world: &World,
     stop: Stop,
 ) -> (Ended, Vec<Place>) {
     let whole: Pin<Box<dyn Future<Output = String> + '_>> = match way {
         Way::Run => Box::pin(async move {
-            match agent.run(message, ctx).await {
+            let result = match begin {
+                Begin::Message(message) => agent.run(message, ctx).await,
+                Begin::Decisions(decisions) => agent.resume(decisions, ctx).await,
+            };
+            match result {
                 Ok(result) => answered(&result.stop_reason, result.turns, &result.response),
-                Err(error) => failed_with(&error),
+                Err(error) => ended_with(error, world),
             }
         }),
-        Way::Stream => Box::pin(stream(case, agent, message, ctx, world)),
-        Way::Step => Box::pin(steps(agent, message, ctx, world, stop)),
+        Way::Stream => Box::pin(stream(case, agent, begin, ctx, world)),
+        Way::Step => Box::pin(steps(agent, begin, ctx, world, stop)),
     };
     let (mut waited, world) = (Vec::new(), world.clone());
     let ended = Watched { whole, waited: &mut waited, stop, world }.await;
@@ -61,23 +65,34 @@ pub(crate) async fn run(
 async fn stream(
     case: &Case,
     agent: &mut Agent,
-    message: Message,
+    begin: Begin,
     ctx: &ToolContext,
     world: &World,
 ) -> String {
-    let mut events = agent.run_stream(message, ctx).await;
+    let mut events = match begin {
+        Begin::Message(message) => agent.run_stream(message, ctx).await,
+        Begin::Decisions(decisions) => agent.resume_stream(decisions, ctx).await,
+    };
     let mut last = None;
     loop {
         world.wait(Place::Reader, case.config.slow_reader).await;
         let Some(event) = events.recv().await else { break };
-        let line = line(&event);
+        let (line, is_end) = match event {
+            StreamEvent::ApprovalRequired(pending) => {
+                (ended_with(LoopError::ApprovalRequired(pending), world), true)
+            }
+            event => {
+                let ends = matches!(event, StreamEvent::RunComplete(_) | StreamEvent::Error(_));
+                (line(&event), ends)
+            }
+        };
         world.note(|journal| {
             if last.is_some() {
                 journal.faults.push(format!("an event after the last: {line}"));
             }
             journal.lines.push(line.clone());
         });
-        if matches!(event, StreamEvent::RunComplete(_) | StreamEvent::Error(_)) {
+        if is_end {
             last = Some(line);
         }
     }
@@ -86,14 +101,17 @@ async fn stream(
 
 async fn steps(
     agent: &mut Agent,
-    message: Message,
+    begin: Begin,
     ctx: &ToolContext,
     world: &World,
     stop: Stop,
 ) -> String {
     let max_turns = agent.config().max_turns.unwrap_or_default();
     let waited = Cell::new(0);
-    let mut steps = agent.run_step(message, ctx);
+    let mut steps = match begin {
+        Begin::Message(message) => agent.run_step(message, ctx),
+        Begin::Decisions(decisions) => agent.resume_step(decisions, ctx),
+    };
     let mut last = None;
     loop {
         let step = Box::pin(steps.next());
@@ -118,7 +136,7 @@ async fn steps(
                 (answered(&result.stop_reason, result.turns, &result.response), true)
             }
             TurnResult::MaxTurnsReached => (failed_with(&LoopError::MaxTurns(max_turns)), true),
-            TurnResult::Error(error) => (failed_with(&error), true),
+            TurnResult::Error(error) => (ended_with(error, world), true),
         };
         world.note(|journal| {
             if last.is_some() {
@@ -190,6 +208,15 @@ impl<F: Future> Future for Abandoned<'_, F> {
             Poll::Pending
         }
     }
+}
+
+/// How a run failed, or for what it waits.
+fn ended_with(error: LoopError, world: &World) -> String {
+    let line = failed_with(&error);
+    if let LoopError::ApprovalRequired(pending) = error {
+        world.note(|journal| journal.pending = Some(*pending));
+    }
+    line
 }
 
 // What is seen of a run, as lines. The reference writes the same.

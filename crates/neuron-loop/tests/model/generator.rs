@@ -13,14 +13,21 @@ pub(crate) const NEVER: usize = 1_000;
 /// Makes the case of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut generator = Generator { random: Random::new(seed), calls: 0 };
-    let config = generator.config();
-    let script = generator.script();
-    Case {
-        messages: [generator.message(), Message::user("and then?")],
-        interruption: generator.interruption(),
-        config,
-        script,
+    let mut config = generator.config();
+    let mut script = generator.script();
+    let messages = [generator.message(), Message::user("and then?")];
+    let interruption = generator.interruption();
+    config.pauses = generator.random.percent(35);
+    config.has_policy |= config.pauses;
+    for reply in &mut script {
+        if let Reply::Fails { fault, .. } = reply
+            && generator.random.percent(5)
+        {
+            *fault = ProviderFault::Window;
+        }
     }
+    let answers = generator.answers();
+    Case { messages, interruption, config, script, answers }
 }
 
 struct Generator {
@@ -40,6 +47,7 @@ impl Generator {
             returns_errors: random.percent(30),
             retry_limit: random.maybe(20, |random| random.below(3)),
             has_policy: random.percent(20),
+            pauses: false,
             stops_after: random.maybe(15, |random| random.below(5)),
             hides_every: random.maybe(15, |random| 1 + random.below(3)),
             finalizes: random.percent(40),
@@ -241,7 +249,27 @@ impl Generator {
             (3, How::CancelBefore),
         ]);
         let way = if how == How::DropStep { Way::Step } else { self.random.one_of(&WAYS) };
-        Interruption { way, how, place: self.random.below(1_000), nth: self.random.below(1_000) }
+        let (place, nth) = (self.random.below(1_000), self.random.below(1_000));
+        Interruption { way, how, place, nth, part: self.random.below(1_000) }
+    }
+
+    fn answers(&mut self) -> Vec<Answering> {
+        (0..4).map(|_| self.answering()).collect()
+    }
+
+    fn answering(&mut self) -> Answering {
+        let random = &mut self.random;
+        let wrongs = [Wrong::UnknownCall, Wrong::Undecided, Wrong::NotNested, Wrong::InvalidInput];
+        let count = 1 + random.below(4);
+        Answering {
+            wrong: random.maybe(40, |random| random.one_of(&wrongs)),
+            route: random.weighted(&[
+                (50, Route::SameAgent),
+                (35, Route::Restored),
+                (15, Route::AnotherRun),
+            ]),
+            decisions: (0..count).map(|_| decision(random)).collect(),
+        }
     }
 }
 
@@ -256,6 +284,17 @@ pub(crate) fn said(message: Message) -> Answer {
         without_response: false,
         breaks: None,
     }
+}
+
+fn decision(random: &mut Random) -> Decision {
+    random.weighted(&[
+        (35, Decision::Approve),
+        (15, Decision::Edit),
+        (10, Decision::EditToDenied),
+        (15, Decision::Deny),
+        (15, Decision::Supply),
+        (10, Decision::Leave),
+    ])
 }
 
 fn stop_reasons() -> [StopReason; 10] {

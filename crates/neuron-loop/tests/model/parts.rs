@@ -12,8 +12,8 @@ use neuron_types::{
     ContextStrategy, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope,
     ImageSource, InjectionPoint, Injector, Message, ObservabilityHook, Operation, OperationKind,
     OperationScope, Outcome, PermissionDecision, PermissionPolicy, Provider, ProviderError,
-    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolCall, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -58,6 +58,7 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
                 false => CancelMode::Now,
             },
             stream_retries: config.stream_retries,
+            pause_for_approval: config.pauses,
             ..Default::default()
         })
         .messages(config.history.clone());
@@ -70,7 +71,7 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
         builder = builder.injector(Every(*every));
     }
     if config.has_policy {
-        builder = builder.permission_policy(Choosy);
+        builder = builder.permission_policy(Choosy { pauses: config.pauses });
     }
     if let Some(most) = config.stops_after {
         builder = builder.stop_when(move |run| run.tool_calls >= most);
@@ -96,28 +97,19 @@ pub(crate) fn hides(every: usize, turn: usize) -> bool {
 }
 
 /// A policy that decides by the number of the call.
-struct Choosy;
+struct Choosy {
+    pauses: bool,
+}
 
 impl PermissionPolicy for Choosy {
     fn check(&self, _: &str, input: &Value) -> PermissionDecision {
-        match Order::read(input).number % 11 {
-            3 => PermissionDecision::Deny("not this one".into()),
-            1 => PermissionDecision::Ask("really?".into()),
-            2 => panic!("{}", crate::world::PLANNED),
-            _ => PermissionDecision::Allow,
+        match Judgement::of(input, self.pauses) {
+            Judgement::Deny => PermissionDecision::Deny("not this one".into()),
+            Judgement::Ask => PermissionDecision::Ask("really?".into()),
+            Judgement::Panic => panic!("{}", crate::world::PLANNED),
+            Judgement::Allow => PermissionDecision::Allow,
         }
     }
-}
-
-/// Why a call is denied, if it is.
-pub(crate) fn denial(call: &ToolCall) -> Option<String> {
-    let why = match Order::read(&call.input).number % 11 {
-        3 => "not this one",
-        1 => "really?",
-        2 => "the permission policy failed",
-        _ => return None,
-    };
-    Some(format!("permission denied: {why}"))
 }
 
 /// The reply to a call of the provider; after the script, a plain answer.
@@ -226,6 +218,10 @@ impl ToolDyn for Obedient {
 
     fn runs_alone(&self) -> bool {
         self.name == "solo"
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        if fits(input) { Ok(()) } else { Err(ToolError::InvalidInput("too large".into())) }
     }
 
     fn call_dyn<'a>(

@@ -6,15 +6,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, ContentItem, LoopError, Message, ProviderError, Role,
-    StopReason, StreamEvent, TokenUsage, ToolCall, ToolError, ToolOutput, message_events,
-    transcript,
+    ApprovalDecision, ApprovalDecisions, CompletionResponse, ContentBlock, ContentItem, LoopError,
+    Message, PendingApproval, PendingCall, ProviderError, Role, StopReason, StreamEvent,
+    TokenUsage, ToolCall, ToolError, ToolOutput, message_events, transcript,
 };
 use serde_json::Value;
 
 use crate::case::*;
 use crate::drive;
-use crate::parts::{TOOLS, brief, deed, denial, done, hides, kind, reason, reminders, reply};
+use crate::parts::{TOOLS, brief, deed, done, hides, kind, reason, reminders, reply};
 use crate::world::Counters;
 
 /// How often in a row a paused turn is continued.
@@ -28,6 +28,36 @@ pub(crate) struct Memory {
     pub(crate) turns: usize,
     pub(crate) counters: Counters,
     pub(crate) budget: ContextBudget,
+    /// What was said to the model in the middle of the conversation.
+    pub(crate) said: BTreeSet<String>,
+    /// How many runs there have been.
+    pub(crate) runs: usize,
+    /// The run that waits for an approval.
+    pub(crate) waiting: Option<Waiting>,
+}
+
+/// A run that waits for an approval.
+#[derive(Debug, Clone)]
+pub(crate) struct Waiting {
+    /// All calls of its last answer.
+    calls: Vec<ToolCall>,
+    pub(crate) pending: Vec<PendingCall>,
+    turn: usize,
+    pub(crate) turns: usize,
+    requests: usize,
+    tool_calls: usize,
+    usage: TokenUsage,
+    failing: Failing,
+    hides_look: bool,
+}
+
+/// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
+#[derive(Debug, Clone, Default)]
+struct Failing {
+    turns: BTreeMap<String, usize>,
+    /// The tools that failed and those that succeeded in this turn, which may be cut by a pause.
+    failed: BTreeSet<String>,
+    succeeded: BTreeSet<String>,
 }
 
 /// What came of the compactions so far, where they miss the strategy's budget.
@@ -55,7 +85,57 @@ impl Memory {
         let hooks = case.config.hooks.len();
         let counters = Counters { events: vec![Default::default(); hooks], ..Default::default() };
         let history = transcript::repair(case.config.history.clone());
-        Self { history, turns: 0, counters, budget: ContextBudget::default() }
+        Self {
+            history,
+            turns: 0,
+            counters,
+            budget: ContextBudget::default(),
+            said: BTreeSet::new(),
+            runs: 0,
+            waiting: None,
+        }
+    }
+
+    /// What a new agent knows that is restored from the state of a run that waits.
+    pub(crate) fn restore(&mut self, state: &PendingApproval) {
+        self.turns = 0;
+        self.budget = ContextBudget::default();
+        self.said = BTreeSet::new();
+        self.runs = state.run_number + 1;
+        self.wait_for(state);
+    }
+
+    /// A run waits of which nothing but its state is known.
+    pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
+        let calls = match &self.history[..] {
+            [.., answer, _] => calls(answer),
+            _ => Vec::new(),
+        };
+        self.waiting = Some(Waiting {
+            calls,
+            pending: state.calls.clone(),
+            turn: state.turn,
+            turns: state.turns,
+            requests: state.requests,
+            tool_calls: state.tool_calls,
+            usage: state.usage.clone(),
+            failing: Failing::default(),
+            hides_look: false,
+        });
+    }
+
+    /// The state of the run that waits.
+    pub(crate) fn state(&self) -> Option<PendingApproval> {
+        let waiting = self.waiting.as_ref()?;
+        let mut state = PendingApproval::new("run", waiting.pending.clone());
+        state.run_number = self.runs - 1;
+        state.turn = waiting.turn;
+        state.turns = waiting.turns;
+        state.requests = waiting.requests;
+        state.tool_calls = waiting.tool_calls;
+        state.usage = waiting.usage.clone();
+        state.messages = self.history.clone();
+        Some(state)
     }
 }
 
@@ -133,12 +213,16 @@ enum Fate {
     /// It has a result without having run.
     Answered(ToolOutput),
     Failed(String),
+    /// It waits for an approval.
+    Held(PendingCall),
+    /// It has a result since before a pause.
+    Earlier(ToolOutput),
 }
 
 type Ran = Result<ToolOutput, Failure>;
 
 /// Says what must come of a run, and changes the memory as the agent must change its own.
-pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Message) -> Expected {
+pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
         config: &case.config,
         script: &case.script,
@@ -150,20 +234,17 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, message: Messag
         turn: 0,
         pauses: 0,
         announced: false,
-        failing: BTreeMap::new(),
+        failing: Failing::default(),
         limit: None,
         overflowed: false,
         is_turn_open: false,
         hides_look: false,
+        decisions: None,
+        answers: BTreeMap::new(),
     };
-    run.memory.history.push(message);
-    if transcript::validate(&run.memory.history).is_err() {
-        run.memory.history = transcript::repair(std::mem::take(&mut run.memory.history));
-    }
-    // Another run has another goal; but where two missed the budget, the next waits as well.
-    run.memory.budget.missed = false;
-    if run.memory.budget.missed_runs < 2 {
-        run.memory.budget.compact_above = None;
+    match begin {
+        Begin::Message(message) => run.begin_run(message),
+        Begin::Decisions(decisions) => run.begin_again(decisions),
     }
     run.seen.budgets.push(run.memory.budget.clone());
     run.count();
@@ -182,19 +263,52 @@ struct Run<'a> {
     turn: usize,
     pauses: usize,
     announced: bool,
-    /// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
-    failing: BTreeMap<String, usize>,
+    failing: Failing,
     /// The limit that the run has reached, where one last call follows.
     limit: Option<Failure>,
     /// Whether room was made for the last call, which did not fit into the window.
     overflowed: bool,
     /// Whether a turn was announced and its call not made.
     is_turn_open: bool,
-    /// Whether the tool `look` is offered in this turn.
+    /// Whether the tool `look` is not offered in this turn.
     hides_look: bool,
+    /// What was decided on the calls that wait.
+    decisions: Option<ApprovalDecisions>,
+    /// The results of calls that must not run, by their ids.
+    answers: BTreeMap<String, ToolOutput>,
 }
 
 impl Run<'_> {
+    fn begin_run(&mut self, message: Message) {
+        let memory = &mut *self.memory;
+        memory.runs += 1;
+        memory.waiting = None;
+        memory.history.push(message);
+        if transcript::validate(&memory.history).is_err() {
+            memory.history = transcript::repair(std::mem::take(&mut memory.history));
+        }
+        // Another run has another goal; but where two missed the budget, the next waits as well.
+        memory.budget.missed = false;
+        if memory.budget.missed_runs < 2 {
+            memory.budget.compact_above = None;
+        }
+    }
+
+    /// All counters go on where they were.
+    fn begin_again(&mut self, decisions: ApprovalDecisions) {
+        let waiting = self.memory.waiting.as_ref().expect("a run waits");
+        self.turn = waiting.turn;
+        self.requests = waiting.requests;
+        self.tool_calls = waiting.tool_calls;
+        self.failing = waiting.failing.clone();
+        self.hides_look = waiting.hides_look;
+        self.seen.turns = waiting.turns;
+        self.seen.usage = waiting.usage.clone();
+        // So it is until the first of the calls begins.
+        self.seen.histories.push(self.memory.history.clone());
+        self.decisions = Some(decisions);
+    }
+
     fn finish(mut self) -> Expected {
         self.seen.histories.push(self.memory.history.clone());
         self.seen.scopes.sort();
@@ -237,6 +351,11 @@ impl Run<'_> {
         self.ask("SessionStart s".into())?;
         self.announced = true;
         self.ask("RunStart true".into())?;
+        if let Some(decisions) = self.decisions.take()
+            && let Some(stop) = self.run_decided(&decisions)?
+        {
+            return Ok((stop, self.response()));
+        }
         loop {
             let stop = match self.one_turn() {
                 Err(failure) if self.lands_on(&failure) => Some(self.last_call(failure)?),
@@ -291,9 +410,16 @@ impl Run<'_> {
         }
         self.continue_as_new()?;
         self.limits_before_call()?;
-        self.turn = self.seen.turns;
+        self.open();
         self.ask(format!("Turn {0} {0}", self.turn))?;
         self.compact_if_due()
+    }
+
+    /// Another turn begins.
+    fn open(&mut self) {
+        self.turn = self.seen.turns;
+        self.failing.failed.clear();
+        self.failing.succeeded.clear();
     }
 
     /// Compacts, due or not. A strategy that fails does not matter: the call failed already.
@@ -325,13 +451,14 @@ impl Run<'_> {
         );
         self.limit = Some(limit);
         if !std::mem::take(&mut self.is_turn_open) {
-            self.turn = self.seen.turns;
+            self.open();
             self.ask(format!("Turn {0} {0}", self.turn))?;
         }
         self.remind();
         let before = self.memory.history.len();
         // A turn that the provider paused is continued.
         if self.memory.history.last().is_none_or(|last| last.role != Role::Assistant) {
+            self.memory.said.insert(notice.clone());
             self.memory.history.push(Message::system(notice));
         }
         let response = self.call_model();
@@ -461,7 +588,7 @@ impl Run<'_> {
         self.memory.counters.compacted += 1;
         self.seen.budgets.push(self.memory.budget.clone());
         self.spend(&strategy.usage);
-        let mut compacted = Self::newest_reminders(compacted);
+        let mut compacted = self.newest_reminders(compacted);
         if transcript::validate(&compacted).is_err() {
             self.note("compaction: repaired".into());
             compacted = transcript::repair(compacted);
@@ -483,11 +610,9 @@ impl Run<'_> {
     }
 
     /// Of equal reminders the newest stays.
-    fn newest_reminders(mut messages: Vec<Message>) -> Vec<Message> {
+    fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_one = |message: &Message| {
-            let text = message.text();
-            let starts = ["every ", "This run has reached a limit"];
-            message.role == Role::System && starts.iter().any(|start| text.starts_with(start))
+            message.role == Role::System && self.memory.said.contains(&message.text())
         };
         let mut later: Vec<Message> = Vec::new();
         while let Some(message) = messages.pop() {
@@ -509,9 +634,10 @@ impl Run<'_> {
         for text in texts {
             let unanswered = self.memory.history.iter().rev();
             let mut unanswered = unanswered.take_while(|message| message.role != Role::Assistant);
-            let message = Message::system(text);
+            let message = Message::system(text.clone());
             if !unanswered.any(|other| *other == message) {
                 self.memory.history.push(message);
+                self.memory.said.insert(text);
                 self.note("reminder".into());
             }
         }
@@ -661,12 +787,7 @@ impl Run<'_> {
     fn take(&mut self, response: CompletionResponse) -> Result<Option<StopReason>, Failure> {
         let CompletionResponse { mut message, stop_reason, .. } = response;
         message.role = Role::Assistant;
-        let call = |call: neuron_types::ToolUseRef<'_>| ToolCall {
-            id: call.id.into(),
-            name: call.name.into(),
-            input: call.input.clone(),
-        };
-        let calls: Vec<ToolCall> = message.tool_uses().map(call).collect();
+        let calls = calls(&message);
         if !message.content.is_empty() {
             self.memory.history.push(message);
         }
@@ -700,7 +821,7 @@ impl Run<'_> {
         };
         if let Some(why) = must_not {
             self.note("calls that must not run".into());
-            self.add_results(&calls, fates, why);
+            self.add_results(&calls, fates, &BTreeMap::new(), why);
             return Ok(Some(stop_reason));
         }
         let ran = self.limits_before_tools(calls.len()).and_then(|()| match invalid {
@@ -709,12 +830,131 @@ impl Run<'_> {
                 fates[index] = Fate::Failed(failure_text(&failure));
                 Err(failure)
             }
-            _ => self.run_tools(&calls, &mut fates),
+            _ => {
+                for (call, fate) in calls.iter().zip(&mut fates) {
+                    self.decide(call, fate);
+                }
+                self.run_tools(&calls, &mut fates)
+            }
         });
+        self.close(calls.clone(), calls, fates, &BTreeMap::new(), ran, stop_reason)
+    }
+
+    /// What the policy says of a call that the model has just made.
+    fn decide(&mut self, call: &ToolCall, fate: &mut Fate) {
+        match self.judge(call) {
+            Judgement::Deny => self.deny(call, "not this one"),
+            Judgement::Panic => self.deny(call, "the permission policy failed"),
+            Judgement::Ask if !self.config.pauses => self.deny(call, "really?"),
+            // Arguments that the tool refuses anyway are not worth a question.
+            Judgement::Ask if !fits(&call.input) => self.note("approval: not worth it".into()),
+            Judgement::Ask => *fate = Fate::Held(PendingCall::new(call.clone(), "really?")),
+            Judgement::Allow => {}
+        }
+    }
+
+    fn judge(&self, call: &ToolCall) -> Judgement {
+        let is_malformed = ToolCall::invalid_json(&call.input).is_some() && call.name != "raw";
+        match self.config.has_policy && self.is_known(call) && !is_malformed {
+            true => Judgement::of(&call.input, self.config.pauses),
+            false => Judgement::Allow,
+        }
+    }
+
+    fn deny(&mut self, call: &ToolCall, why: &str) {
+        let denied = ToolOutput::error(format!("permission denied: {why}"));
+        self.answers.insert(call.id.clone(), denied);
+    }
+
+    /// Carries out what was decided on the calls that wait.
+    fn run_decided(
+        &mut self,
+        decisions: &ApprovalDecisions,
+    ) -> Result<Option<StopReason>, Failure> {
+        let batch = self.memory.waiting.as_ref().map_or(0, |waiting| waiting.pending.len());
+        self.limits_before_tools(batch)?;
+        let waiting = self.memory.waiting.take().expect("a run waits");
+        let results = self.memory.history.pop().expect("the results of the calls");
+        let mut calls = waiting.calls.clone();
+        let (mut fates, mut notes) = (Vec::new(), BTreeMap::new());
+        for (index, (call, block)) in calls.iter_mut().zip(results.content).enumerate() {
+            let pending = waiting.pending.iter().find(|pending| pending.call.id == call.id);
+            let Some(pending) = pending else {
+                let ContentBlock::ToolResult { content, is_error, .. } = block else {
+                    unreachable!("they are results")
+                };
+                fates.push(Fate::Earlier(ToolOutput { content, is_error, ..Default::default() }));
+                continue;
+            };
+            let mut fate = Fate::NotBegun;
+            match decisions.get(&call.id) {
+                None => {
+                    self.note("approval: left".into());
+                    fate = Fate::Held(pending.clone());
+                }
+                Some(ApprovalDecision::Approve) => self.approve(call, "approve"),
+                Some(ApprovalDecision::ApproveEdited { input }) => {
+                    call.input = input.clone();
+                    notes.insert(index, format!("[approved with other arguments: {input}]"));
+                    self.approve(call, "edit");
+                }
+                Some(ApprovalDecision::Deny { reason }) => {
+                    self.note("approval: deny".into());
+                    self.deny(call, reason);
+                }
+                Some(ApprovalDecision::Supply { output }) => {
+                    self.note("approval: supply".into());
+                    self.answers.insert(call.id.clone(), output.clone());
+                }
+                Some(other) => unreachable!("{other:?} is for nested runs"),
+            }
+            fates.push(fate);
+        }
+        let ran = self.run_tools(&calls, &mut fates);
+        self.close(waiting.calls, calls, fates, &notes, ran, StopReason::ToolUse)
+    }
+
+    /// The policy has the last word.
+    fn approve(&mut self, call: &ToolCall, how: &str) {
+        match self.judge(call) {
+            Judgement::Deny => {
+                self.note(format!("approval: {how}, but denied"));
+                self.deny(call, "not this one");
+            }
+            Judgement::Panic => self.deny(call, "the permission policy failed"),
+            Judgement::Allow | Judgement::Ask => self.note(format!("approval: {how}")),
+        }
+    }
+
+    /// The calls have ended, as far as they can: the run goes on, ends, or waits.
+    fn close(
+        &mut self,
+        made: Vec<ToolCall>,
+        calls: Vec<ToolCall>,
+        mut fates: Vec<Fate>,
+        notes: &BTreeMap<usize, String>,
+        ran: Result<(), Failure>,
+        stop_reason: StopReason,
+    ) -> Result<Option<StopReason>, Failure> {
         let ran = ran.and_then(|()| self.count_failing(&calls, &fates));
+        let is_held = |fate: &Fate| matches!(fate, Fate::Held(_));
+        if ran.is_err() && fates.iter().any(is_held) {
+            self.note("approval: nobody is asked after a failure".into());
+            fates.iter_mut().filter(|fate| is_held(fate)).for_each(|fate| *fate = Fate::NotBegun);
+        }
+        let pending: Vec<PendingCall> = fates
+            .iter()
+            .filter_map(|fate| match fate {
+                Fate::Held(pending) => Some(pending.clone()),
+                _ => None,
+            })
+            .collect();
         let why = ran.as_ref().err().map(Failure::reason).unwrap_or_default();
-        let results = self.add_results(&calls, fates, &why);
+        let results = self.add_results(&calls, fates, notes, &why);
         ran?;
+        if !pending.is_empty() {
+            return Err(self.pause(made, pending));
+        }
         if self.way == Way::Step {
             self.line(drive::executed(&calls, &results));
         }
@@ -725,23 +965,47 @@ impl Run<'_> {
         Ok(None)
     }
 
-    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew.
+    /// Stops the run until a person has decided.
+    fn pause(&mut self, calls: Vec<ToolCall>, pending: Vec<PendingCall>) -> Failure {
+        self.note(format!("paused in {:?}", self.way));
+        self.memory.waiting = Some(Waiting {
+            calls,
+            pending,
+            turn: self.turn,
+            turns: self.seen.turns,
+            requests: self.requests,
+            tool_calls: self.tool_calls,
+            usage: self.seen.usage.clone(),
+            failing: self.failing.clone(),
+            hides_look: self.hides_look,
+        });
+        let state = self.memory.state().expect("it waits");
+        LoopError::ApprovalRequired(Box::new(state)).into()
+    }
+
+    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew. A
+    /// turn is one, also if it pauses.
     fn count_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) -> Result<(), Failure> {
-        let (mut failed, mut succeeded) = (BTreeSet::new(), BTreeSet::new());
+        let mut failed = BTreeSet::new();
         for (call, fate) in calls.iter().zip(fates) {
-            let name = if self.is_known(call) { &*call.name } else { "" };
+            let name = if self.is_known(call) { call.name.clone() } else { String::new() };
             match fate {
                 Fate::Output(output) if output.is_error => failed.insert(name),
-                Fate::Output(_) => succeeded.insert(name),
+                Fate::Output(_) => self.failing.succeeded.insert(name),
                 _ => false,
             };
         }
-        self.failing.retain(|name, _| !succeeded.contains(&**name));
-        for name in failed.difference(&succeeded) {
-            let turns = next(self.failing.entry((*name).to_owned()).or_default()) + 1;
+        let Failing { turns, failed: counted, succeeded } = &mut self.failing;
+        turns.retain(|name, _| !succeeded.contains(name));
+        for name in failed.difference(succeeded) {
+            if !counted.insert(name.clone()) {
+                self.seen.seen.push("a turn that pauses counts once".into());
+                continue;
+            }
+            let turns = next(turns.entry(name.clone()).or_default()) + 1;
             if self.config.retry_limit.is_some_and(|limit| turns > limit) {
-                self.note("no retry is left".into());
-                let what = match *name {
+                self.seen.seen.push("no retry is left".into());
+                let what = match &**name {
                     "" => "the model called tools that do not exist".to_owned(),
                     name => format!("the calls of `{name}` failed"),
                 };
@@ -758,24 +1022,39 @@ impl Run<'_> {
     }
 
     /// One result for each call, in the order of the calls, in one message.
-    fn add_results(&mut self, calls: &[ToolCall], fates: Vec<Fate>, why: &str) -> Vec<ToolOutput> {
+    fn add_results(
+        &mut self,
+        calls: &[ToolCall],
+        fates: Vec<Fate>,
+        notes: &BTreeMap<usize, String>,
+        why: &str,
+    ) -> Vec<ToolOutput> {
+        let ran: Vec<bool> = fates.iter().map(|fate| matches!(fate, Fate::Output(_))).collect();
         let outputs: Vec<ToolOutput> = fates
             .into_iter()
             .map(|fate| match fate {
-                Fate::Output(output) | Fate::Answered(output) => output,
+                Fate::Output(output) | Fate::Answered(output) | Fate::Earlier(output) => output,
                 Fate::Failed(text) => ToolOutput::error(text),
+                Fate::Held(_) => {
+                    ToolOutput::error("[not executed: the call awaits an approval]".to_owned())
+                }
                 Fate::NotBegun => ToolOutput::error(format!("[not executed: {why}]")),
                 Fate::Begun => ToolOutput::error(format!(
                     "[interrupted: {why}; whether the call took effect is unknown]"
                 )),
             })
             .collect();
-        let result = |(call, output): (&ToolCall, &ToolOutput)| ContentBlock::ToolResult {
-            tool_use_id: call.id.clone(),
-            content: output.content.clone(),
-            is_error: output.is_error,
+        let result = |(index, (call, output)): (usize, (&ToolCall, &ToolOutput))| {
+            // What a person changed is told with what came of it.
+            let note = notes.get(&index).filter(|_| ran[index]);
+            let note = note.map(|note| ContentItem::Text(note.clone()));
+            ContentBlock::ToolResult {
+                tool_use_id: call.id.clone(),
+                content: note.into_iter().chain(output.content.clone()).collect(),
+                is_error: output.is_error,
+            }
         };
-        let content = calls.iter().zip(&outputs).map(result).collect();
+        let content = calls.iter().zip(&outputs).enumerate().map(result).collect();
         self.memory.history.push(Message { role: Role::User, content });
         outputs
     }
@@ -798,7 +1077,7 @@ impl Run<'_> {
     // Tools.
 
     fn run_tools(&mut self, calls: &[ToolCall], fates: &mut [Fate]) -> Result<(), Failure> {
-        for group in self.groups(calls) {
+        for group in self.groups(calls, fates) {
             match group[..] {
                 [index] if self.config.engine.is_none() => self.run_alone(calls, index, fates)?,
                 _ => self.run_together(calls, group, fates)?,
@@ -808,13 +1087,15 @@ impl Run<'_> {
     }
 
     /// The calls in groups that may run at the same time. An engine gets no more than may.
-    fn groups(&self, calls: &[ToolCall]) -> Vec<Vec<usize>> {
+    fn groups(&self, calls: &[ToolCall], fates: &[Fate]) -> Vec<Vec<usize>> {
         let is_alone =
             |call: &ToolCall| !self.config.parallel || (call.name == "solo" && self.is_known(call));
         let most = self.config.engine.as_ref().map_or(usize::MAX, |_| self.most_at_once());
         let mut groups: Vec<Vec<usize>> = Vec::new();
-        for (index, call) in calls.iter().enumerate() {
-            let joins = index > 0 && !is_alone(call) && !is_alone(&calls[index - 1]);
+        let open = (0..calls.len()).filter(|index| matches!(fates[*index], Fate::NotBegun));
+        for index in open {
+            let before = groups.last().and_then(|group| group.last());
+            let joins = !is_alone(&calls[index]) && before.is_some_and(|at| !is_alone(&calls[*at]));
             match groups.last_mut() {
                 Some(group) if joins && group.len() < most => group.push(index),
                 _ => groups.push(vec![index]),
@@ -1070,12 +1351,11 @@ impl Run<'_> {
             let text = failure_text(&malformed_arguments(call));
             return Ok(Some(ToolOutput::error(text)));
         }
-        let is_asked = self.config.has_policy && self.is_known(call);
-        let denied = if is_asked { denial(call) } else { None };
-        if let Some(denied) = &denied {
-            self.note(denied.clone());
+        let answer = self.answers.remove(&call.id);
+        if let Some(answer) = answer.as_ref().filter(|answer| answer.is_error) {
+            self.note(answer.content.first().map(ToString::to_string).unwrap_or_default());
         }
-        Ok(denied.map(ToolOutput::error))
+        Ok(answer)
     }
 
     fn tell_after(&mut self, call: &ToolCall, fate: &Fate) -> Result<(), Failure> {
@@ -1168,6 +1448,16 @@ impl Run<'_> {
     fn count(&mut self) {
         self.seen.counts.push((self.seen.turns, self.seen.usage.clone()));
     }
+}
+
+/// The calls that an answer makes.
+fn calls(answer: &Message) -> Vec<ToolCall> {
+    let call = |call: neuron_types::ToolUseRef<'_>| ToolCall {
+        id: call.id.into(),
+        name: call.name.into(),
+        input: call.input.clone(),
+    };
+    answer.tool_uses().map(call).collect()
 }
 
 /// Counts on, and returns what there was before.

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use neuron_types::{Message, transcript};
+use neuron_types::{Message, PendingApproval, transcript};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -50,6 +50,8 @@ pub(crate) struct Journal {
     pub(crate) keys: Vec<String>,
     /// What the reader of the stream, or the caller of the steps, got.
     pub(crate) lines: Vec<String>,
+    /// What the run waits for at its end.
+    pub(crate) pending: Option<PendingApproval>,
     /// What must never be.
     pub(crate) faults: Vec<String>,
     /// Where the run waited last.
