@@ -36,6 +36,9 @@ impl FailingTurns {
         tools: &ToolRegistry,
         retries: Option<usize>,
     ) -> Result<(), LoopError> {
+        let Some(retries) = retries else {
+            return Ok(());
+        };
         if self.last.number != turn {
             self.last = Turn { number: turn, ..Turn::default() };
         }
@@ -56,7 +59,7 @@ impl FailingTurns {
             }
             let turns = self.turns.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
-            if retries.is_some_and(|retries| *turns > retries) {
+            if *turns > retries {
                 let what = match name.as_str() {
                     "" => "the model called tools that do not exist".to_owned(),
                     name => format!("the calls of `{name}` failed"),

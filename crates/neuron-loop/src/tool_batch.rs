@@ -62,17 +62,34 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 results.hold(index, pending.clone());
             }
         }
-        for group in self.groups(results) {
-            cancel::check(self.ctx)?;
-            match (group.as_slice(), self.durability) {
-                (&[index], None) => self.run_alone(index, results, started).await?,
-                _ => self.run_together(group, results, started).await?,
+        if self.config.parallel_tool_execution {
+            for group in self.groups(results) {
+                self.run_group(&group, results, started).await?;
+            }
+            return Ok(());
+        }
+        for index in 0..results.calls().len() {
+            if results.is_open(index) {
+                self.run_group(&[index], results, started).await?;
             }
         }
         Ok(())
     }
 
-    /// The calls to run, in order, in groups that may run at the same time.
+    async fn run_group(
+        &self,
+        group: &[usize],
+        results: &mut ToolResults<'_>,
+        started: &mut usize,
+    ) -> Result<(), LoopError> {
+        cancel::check(self.ctx)?;
+        match (group, self.durability) {
+            (&[index], None) => self.run_alone(index, results, started).await,
+            _ => self.run_together(group, results, started).await,
+        }
+    }
+
+    /// The calls to run, in order, in groups that run at the same time.
     fn groups(&self, results: &ToolResults<'_>) -> Vec<Vec<usize>> {
         // An engine runs all that it is given at once.
         let most = self.durability.and_then(|_| self.most_at_once()).unwrap_or(usize::MAX);
@@ -82,9 +99,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             if !results.is_open(index) {
                 continue;
             }
-            let tool = self.tools.get(&call.name);
-            let alone =
-                !self.config.parallel_tool_execution || tool.is_some_and(|tool| tool.runs_alone());
+            let alone = self.tools.get(&call.name).is_some_and(|tool| tool.runs_alone());
             match groups.last_mut() {
                 Some(group) if open && !alone && group.len() < most => group.push(index),
                 _ => groups.push(vec![index]),
@@ -137,11 +152,11 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     /// Runs calls at the same time: here, or in the durable engine.
     async fn run_together(
         &self,
-        group: Vec<usize>,
+        group: &[usize],
         results: &mut ToolResults<'_>,
         started: &mut usize,
     ) -> Result<(), LoopError> {
-        let (run, skip) = self.ask_before_all(&group, results).await?;
+        let (run, skip) = self.ask_before_all(group, results).await?;
         let mut first_error = None;
         for (index, output) in skip {
             results.finish(index, output);

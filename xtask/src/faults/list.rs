@@ -117,8 +117,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "parallel although one after another was asked for",
         "tool_batch.rs",
-        "!self.config.parallel_tool_execution || tool",
-        "tool",
+        "        if self.config.parallel_tool_execution {",
+        "        if true {",
     ),
     // Hooks, scopes and readers.
     fault(
