@@ -311,7 +311,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a tool that must run alone does not",
         "tool_batch.rs",
-        "tool.is_some_and(|tool| tool.runs_alone())",
+        "self.tools.get(&call.name).is_some_and(|tool| tool.runs_alone())",
         "tool.is_some_and(|_| false)",
     ),
     fault(
