@@ -188,7 +188,13 @@ impl<P, C, D> AgentLoop<P, C, D> {
     /// perhaps: its conversation, its counters, and the calls that wait. Then
     /// [`resume`](Self::resume) goes on.
     ///
-    /// Build the agent as the one that stopped: the state holds neither tools nor settings.
+    /// Build the agent as the one that stopped: the state holds neither tools nor settings, nor what
+    /// was taken of a [`Budget`], and no count of turns in which a tool failed.
+    /// [`total_usage`](Self::total_usage) counts from here on.
+    ///
+    /// A stored state does not know whether it was resumed: whoever restores it twice runs its calls
+    /// twice. Take it out of the store before. The calls have the same
+    /// [`ToolContext::idempotency_key`] each time.
     ///
     /// # Errors
     ///
@@ -198,8 +204,9 @@ impl<P, C, D> AgentLoop<P, C, D> {
         approval::check_whole(&pending)?;
         self.request.messages = std::mem::take(&mut pending.messages);
         self.run = approval::restored(&pending);
-        self.runs = pending.run_number + 1;
+        self.runs = pending.run_number.saturating_add(1);
         self.size = None;
+        self.context_budget = ContextBudget::default();
         self.pending = Some(pending);
         Ok(())
     }
@@ -309,7 +316,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// # Errors
     ///
     /// As [`run`](Self::run); also [`ProviderError::InvalidRequest`](neuron_types::ProviderError) when
-    /// the conversation ends with the model's answer, so that there is nothing to go on from.
+    /// the conversation ends with the model's answer, so that there is nothing to go on from. A turn
+    /// that the provider paused is continued by the agent that made it.
     ///
     /// # Cancel safety
     ///
@@ -319,9 +327,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
         let last = self.request.messages.iter().rfind(|message| message.role != Role::System);
-        let is_open = last.is_some_and(|message| message.role == Role::User);
+        let is_paused = self.run.is_paused;
+        let is_open = last.is_some_and(|message| message.role == Role::User || is_paused);
         if is_open {
             self.begin_without_message(ctx);
+            // Until it is answered.
+            self.run.is_paused = is_paused;
         }
         async move {
             if !is_open {
@@ -397,8 +408,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// # Errors
     ///
     /// [`LoopError::Approval`] when the decisions do not fit: then nothing was executed, and the run
-    /// still waits. [`LoopError::ApprovalRequired`] when further calls need an approval. Else as
-    /// [`run`](Self::run).
+    /// still waits. So it does after [`LoopError::UsageLimitExceeded`] if there is no room for the calls
+    /// that were approved, unless the run [lands softly](crate::OnLimit::Finalize), and after
+    /// [`LoopError::Cancelled`] if the run was cancelled before.
+    /// [`LoopError::ApprovalRequired`] when further calls need an approval. Else as [`run`](Self::run).
     ///
     /// # Cancel safety
     ///

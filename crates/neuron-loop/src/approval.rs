@@ -5,35 +5,35 @@ use neuron_tool::ToolRegistry;
 use neuron_types::DurableContext;
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Message, PendingApproval, PendingCall,
-    Role, ToolCall, transcript,
+    ToolCall, transcript,
 };
 
 #[cfg(feature = "signed-approvals")]
 use crate::AgentLoop;
-use crate::Reservation;
 use crate::permits::{Permit, Permits};
 use crate::run_state::RunState;
-use crate::tool_results::ToolResults;
+use crate::tool_results::{ToolResults, place_of_results};
 
 /// The calls that waited, with what was decided on them.
 pub(crate) struct Decided {
     pub(crate) calls: Vec<PendingCall>,
     pub(crate) decisions: ApprovalDecisions,
-    /// What is reserved of a budget for them.
-    pub(crate) reservation: Option<Reservation>,
+    /// All calls of the answer, as the model made them.
+    pub(crate) made: Vec<ToolCall>,
 }
 
 impl Decided {
-    pub(crate) fn is_pending(&self, id: &str) -> bool {
-        self.calls.iter().any(|pending| pending.call.id == id)
-    }
-
-    /// The calls as they run: with the arguments that a person changed.
-    pub(crate) fn edited(&self, mut calls: Vec<ToolCall>) -> Vec<ToolCall> {
+    /// The calls as they run: with the arguments that a person changed, now or before an agent inside
+    /// the call had to wait.
+    pub(crate) fn edited(&self) -> Vec<ToolCall> {
+        let mut calls = self.made.clone();
         for call in &mut calls {
+            let pending = self.calls.iter().find(|pending| pending.call.id == call.id);
             let decision = self.decisions.get(&call.id);
             if let Some(ApprovalDecision::ApproveEdited { input }) = decision {
                 call.input = input.clone();
+            } else if let Some(pending) = pending {
+                call.input = pending.call.input.clone();
             }
         }
         calls
@@ -46,27 +46,27 @@ impl Decided {
         permits: &Permits<'_>,
         results: &mut ToolResults<'_>,
     ) -> Vec<Permit> {
-        let permit = |(index, call): (usize, &ToolCall)| {
+        let permit = |(index, (call, made)): (usize, (&ToolCall, &ToolCall))| {
             let pending = self.calls.iter().find(|pending| pending.call.id == call.id);
             // It has its result.
             let Some(pending) = pending else { return Permit::Run };
-            let decision = self.decisions.get(&call.id);
-            if let Some(ApprovalDecision::ApproveEdited { input }) = decision {
+            if call.input != made.input {
+                let input = &call.input;
                 results.note(index, format!("[approved with other arguments: {input}]"));
             }
-            permits.of_decision(call, pending, decision)
+            permits.of_decision(call, pending, self.decisions.get(&call.id))
         };
-        calls.iter().enumerate().map(permit).collect()
+        calls.iter().zip(&self.made).enumerate().map(permit).collect()
     }
 }
 
-/// How many of the calls that wait begin now. One in which an agent waits began before.
-pub(crate) fn approved(pending: &[PendingCall], decisions: &ApprovalDecisions) -> usize {
-    let decided = pending.iter().filter_map(|pending| decisions.get(&pending.call.id));
-    let begins = |decision: &&ApprovalDecision| {
-        matches!(decision, ApprovalDecision::Approve | ApprovalDecision::ApproveEdited { .. })
+/// How many calls start with these decisions. One in which an agent waits was counted when it began.
+pub(crate) fn count_of_starts(pending: &[PendingCall], decisions: &ApprovalDecisions) -> usize {
+    let starts = |pending: &&PendingCall| {
+        use ApprovalDecision::{Approve, ApproveEdited};
+        matches!(decisions.get(&pending.call.id), Some(Approve | ApproveEdited { .. }))
     };
-    decided.filter(begins).count()
+    pending.iter().filter(starts).count()
 }
 
 /// Checks that decisions fit the calls that wait, and that changed arguments are what the tools take.
@@ -130,8 +130,13 @@ pub(crate) fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError
     transcript::validate(&pending.messages)
         .map_err(|violation| malformed(violation.to_string()))?;
     let calls = last_calls(&pending.messages);
-    for PendingCall { call, .. } in &pending.calls {
-        if !calls.contains(call) {
+    for PendingCall { call, nested, .. } in &pending.calls {
+        // The arguments of a call that began may have been changed by a person.
+        let is_made = |made: &ToolCall| {
+            (&made.id, &made.name) == (&call.id, &call.name)
+                && (nested.is_some() || made.input == call.input)
+        };
+        if !calls.iter().any(is_made) {
             let text = format!("the last answer did not make the call `{}`", call.id);
             return Err(malformed(text));
         }
@@ -139,14 +144,10 @@ pub(crate) fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError
     Ok(())
 }
 
-/// The calls whose results the last message holds.
+/// The calls of the last answer, if their results follow it.
 pub(crate) fn last_calls(messages: &[Message]) -> Vec<ToolCall> {
-    match messages {
-        [.., answer, last] if answer.role == Role::Assistant && last.role == Role::User => {
-            calls_of(answer)
-        }
-        _ => Vec::new(),
-    }
+    let answer = place_of_results(messages).and_then(|place| place.checked_sub(1));
+    answer.and_then(|index| messages.get(index)).map(calls_of).unwrap_or_default()
 }
 
 /// The calls that an answer makes.

@@ -5,14 +5,14 @@ use std::sync::{Mutex, PoisonError};
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
     ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
-    Outcome, PendingCall, Provider, ProviderError, Role, Scopes, StopReason, StreamEvent, ToolCall,
-    ToolContext,
+    Outcome, PendingApproval, PendingCall, Provider, ProviderError, Role, Scopes, StopReason,
+    StreamEvent, ToolCall, ToolContext,
 };
 use serde_json::{Value, json};
 
 use crate::AgentLoop;
 use crate::approval::{self, Decided};
-use crate::budget::StartedCalls;
+use crate::budget::{Reservation, StartedCalls};
 use crate::call_context::CallContexts;
 use crate::cancel;
 use crate::hooks::Hooks;
@@ -49,7 +49,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     pub(crate) fn begin_without_message(&mut self, ctx: &ToolContext) {
         let budget = self.budget.as_ref();
         self.run = RunState::new(self.runs, ctx, self.durability.as_ref(), budget);
-        self.runs += 1;
+        self.runs = self.runs.saturating_add(1);
         self.pending = None;
         self.refresh_request();
         self.context_budget.begin_run();
@@ -67,6 +67,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         approval::check(pending, &decisions, &self.tools)?;
         self.run.decisions = Some(decisions);
         self.run.take_from(ctx, self.budget.as_ref());
+        self.refresh_request();
         Ok(())
     }
 
@@ -137,14 +138,16 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
     ) -> Result<Step, LoopError> {
         let within = self.config.cancel_mode.within_turn(ctx);
-        if let Some(decisions) = self.run.decisions.take() {
-            cancel::check(ctx)?;
-            return self.run_decided(decisions, &within, sink).await;
-        }
         if let Some(stop_reason) = self.run.stopped.take() {
             return Ok(Step::Final(self.result(stop_reason)));
         }
-        let step = self.advance(ctx, &within, sink).await;
+        let step = match self.run.decisions.take() {
+            Some(decisions) => {
+                cancel::check(ctx)?;
+                self.run_decided(decisions, &within, sink).await
+            }
+            None => self.advance(ctx, &within, sink).await,
+        };
         match step.as_ref().err().and_then(|error| self.limit_to_land_on(error)) {
             Some(limit) => {
                 cancel::check(ctx)?;
@@ -256,14 +259,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         // Whatever a provider calls it, it is the answer.
         message.role = Role::Assistant;
         let calls = approval::calls_of(&message);
+        self.run.is_paused = calls.is_empty() && is_pause(&stop_reason);
         // Providers reject a message without content.
         if !message.content.is_empty() {
             self.request.messages.push(message);
         }
         self.note_size(&usage);
         if calls.is_empty() {
-            let paused = matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction);
-            if paused && self.run.pauses < MAX_PAUSES {
+            if self.run.is_paused && self.run.pauses < MAX_PAUSES {
                 self.run.pauses += 1;
                 return Ok(None);
             }
@@ -291,11 +294,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         Ok(Some(Step::Final(self.result(stop_reason))))
     }
 
-    /// Runs the tool calls of an answer, or those of them on which a person decided.
+    /// Runs the tool calls of an answer, or those of them on which a person decided and for which there
+    /// is room.
     async fn run_tools<S: Sink>(
         &mut self,
         calls: Vec<ToolCall>,
-        mut decided: Option<Decided>,
+        decided: Option<(Decided, Option<Reservation>)>,
         stop_reason: StopReason,
         ctx: &ToolContext,
         sink: &S,
@@ -318,7 +322,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let messages = &mut self.request.messages;
         let mut results = match &decided {
             None => ToolResults::open(messages, &calls),
-            Some(decided) => ToolResults::reopen(messages, &calls, |id| decided.is_pending(id)),
+            Some((decided, _)) => ToolResults::reopen(messages, &calls, &decided.calls),
         };
         let others_run = match (&decided, &mut self.run.output) {
             (None, Some(output)) => output.take_calls(&calls, &stop_reason, &mut results),
@@ -329,9 +333,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             if open.is_empty() {
                 return Ok((Vec::new(), None));
             }
-            if let Some(decided) = &mut decided {
-                let permits = decided.permits(&calls, &rules, &mut results);
-                return Ok((permits, decided.reservation.take()));
+            if let Some((decided, reservation)) = decided {
+                return Ok((decided.permits(&calls, &rules, &mut results), reservation));
             }
             cancel::check(ctx)?;
             limits::before_tools(&self.config, &self.run, open.len())?;
@@ -340,9 +343,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 results.fail(index, &error);
                 error
             })?;
-            let budget = self.run.budget.as_ref();
-            let reservation = budget.map(|budget| budget.reserve_tool_calls(open.len()));
-            Ok((permits, reservation.transpose()?))
+            let reservation = self.run.reserve_tool_calls(open.len())?;
+            Ok((permits, reservation))
         });
         let ran = match permits {
             Ok((permits, _)) if permits.is_empty() => Ok(()),
@@ -373,13 +375,13 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             Err(error) => Err(error),
         };
+        let held = results.held();
         let (turn, retries) = (self.run.turn, self.config.tool_retry_limit);
         let ran = ran.and_then(|()| self.run.failing.count(turn, results.ran(), tools, retries));
         if let Err(error) = ran {
             results.because_of(&error);
             return Err(error);
         }
-        let held = results.held();
         let is_final = held.is_empty()
             && self.run.output.as_mut().is_some_and(|output| output.settle(&mut results));
         drop(results);
@@ -402,25 +404,44 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         LoopError::ApprovalRequired(Box::new(pending))
     }
 
-    /// Runs the calls on which a person decided.
+    /// Runs the calls on which a person decided. If there is no room for them they wait on, unless the
+    /// run lands softly.
     async fn run_decided<S: Sink>(
         &mut self,
         decisions: ApprovalDecisions,
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<Step, LoopError> {
-        let calls = approval::approved(self.pending_calls(), &decisions);
-        limits::before_tools(&self.config, &self.run, calls)?;
-        let budget = self.run.budget.as_ref();
-        let reservation = budget.map(|budget| budget.reserve_tool_calls(calls)).transpose()?;
-        let Some(pending) = self.pending.take() else {
+        let starts = approval::count_of_starts(self.pending_calls(), &decisions);
+        let room = limits::before_tools(&self.config, &self.run, starts)
+            .and_then(|()| self.run.reserve_tool_calls(starts));
+        let reservation = match room {
+            Ok(reservation) => reservation,
+            Err(error) => {
+                if self.limit_to_land_on(&error).is_some() {
+                    self.give_up_pending(&error);
+                }
+                return Err(error);
+            }
+        };
+        let Some(PendingApproval { calls, .. }) = self.pending.take() else {
             return Err(ApprovalError::NothingPending.into());
         };
-        let decided = Decided { calls: pending.calls, decisions, reservation };
-        let calls = decided.edited(approval::last_calls(&self.request.messages));
-        let step = self.run_tools(calls, Some(decided), StopReason::ToolUse, ctx, sink).await?;
+        let made = approval::last_calls(&self.request.messages);
+        let decided = Decided { calls, decisions, made };
+        let (calls, decided) = (decided.edited(), Some((decided, reservation)));
+        let step = self.run_tools(calls, decided, StopReason::ToolUse, ctx, sink).await?;
         self.stop_if_asked(&step, StopReason::ToolUse);
         Ok(step)
+    }
+
+    /// Closes the calls that wait: they do not run any more.
+    fn give_up_pending(&mut self, error: &LoopError) {
+        if let Some(pending) = self.pending.take() {
+            let made = approval::last_calls(&self.request.messages);
+            ToolResults::reopen(&mut self.request.messages, &made, &pending.calls)
+                .because_of(error);
+        }
     }
 
     pub(crate) fn result(&self, stop_reason: StopReason) -> AgentResult {
@@ -467,6 +488,11 @@ pub(crate) fn run_outcome<'a>(result: Result<&'a AgentResult, &'a LoopError>) ->
         Ok(result) => Outcome::Run(result),
         Err(error) => Outcome::Error(error),
     }
+}
+
+/// Whether the model goes on with what it said when it is called again.
+fn is_pause(stop_reason: &StopReason) -> bool {
+    matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }
 
 /// Says why the calls of an answer must not run: it was refused, or cut off within one.

@@ -4,11 +4,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalDecisions, DurableContext, Extensions, ResumedApproval, StopReason, TokenUsage,
-    ToolContext,
+    ApprovalDecisions, DurableContext, Extensions, LoopError, ResumedApproval, StopReason,
+    TokenUsage, ToolContext,
 };
 
 use crate::Budget;
+use crate::budget::Reservation;
 use crate::early_tools::EarlyTools;
 use crate::failing_turns::FailingTurns;
 use crate::finalize::Limit;
@@ -53,6 +54,8 @@ pub(crate) struct RunState {
     pub(crate) output: Option<Output>,
     /// How often in a row the provider paused and was asked to go on.
     pub(crate) pauses: usize,
+    /// Whether the conversation ends with a turn that the provider paused.
+    pub(crate) is_paused: bool,
     /// Whether the run was announced to the hooks, so that its end must be.
     pub(crate) announced: bool,
     /// Whether the current turn has been opened and only the model's call is left: so after a
@@ -72,6 +75,15 @@ impl RunState {
         let mut run = Self { id: run_id(ctx, durability), number, ..Self::default() };
         run.take_from(ctx, own_budget);
         run
+    }
+
+    /// Reserves tool calls of the budget, if there is one.
+    pub(crate) fn reserve_tool_calls(
+        &self,
+        calls: usize,
+    ) -> Result<Option<Reservation>, LoopError> {
+        let budget = self.budget.as_ref();
+        budget.map(|budget| budget.reserve_tool_calls(calls)).transpose()
     }
 
     /// Takes from the context what the run shares with others, and what its tools are to find.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use crate::AgentLoop;
 use crate::engine::{Step, run_outcome};
 use crate::sink::Results;
+use crate::tool_results::place_of_results;
 
 /// A run turn by turn; made by [`AgentLoop::run_step`].
 ///
@@ -196,7 +197,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
 
     /// A result that was there before the run waited for an approval: as the model sees it.
     fn earlier_result(&self, id: &str) -> ToolOutput {
-        let blocks = self.messages().last().into_iter().flat_map(|message| &message.content);
+        let results = place_of_results(self.messages()).and_then(|at| self.messages().get(at));
+        let blocks = results.into_iter().flat_map(|message| &message.content);
         let mut result = blocks.filter_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
                 let (content, is_error) = (content.clone(), *is_error);

@@ -15,6 +15,12 @@ pub(crate) struct ToolResults<'m> {
     history: &'m mut Vec<Message>,
     calls: &'m [ToolCall],
     states: Vec<State>,
+    /// The calls that began before, and in which an agent waits.
+    suspended: Vec<usize>,
+    /// What stands in the same message after the results.
+    beside: Vec<ContentBlock>,
+    /// What was added to the history while calls waited.
+    later: Vec<Message>,
     /// What the model is told of a result beside it, by the position of the call.
     notes: Vec<(usize, String)>,
     /// Why calls without a result have none.
@@ -40,26 +46,45 @@ impl<'m> ToolResults<'m> {
     pub(crate) fn open(history: &'m mut Vec<Message>, calls: &'m [ToolCall]) -> Self {
         let states = calls.iter().map(|_| State::NotStarted).collect();
         let why = Cow::Borrowed("the run was interrupted");
-        Self { history, calls, states, notes: Vec::new(), why }
+        Self {
+            history,
+            calls,
+            states,
+            suspended: Vec::new(),
+            beside: Vec::new(),
+            later: Vec::new(),
+            notes: Vec::new(),
+            why,
+        }
     }
 
-    /// Opens results that were closed with some calls still pending: takes the message with them
-    /// off the history again.
+    /// Opens results that were closed with some calls still pending: takes the message with them, and
+    /// those after it, off the history again.
     pub(crate) fn reopen(
         history: &'m mut Vec<Message>,
         calls: &'m [ToolCall],
-        is_pending: impl Fn(&str) -> bool,
+        pending: &[PendingCall],
     ) -> Self {
-        let message = history.pop();
+        let place = place_of_results(history).unwrap_or(history.len());
+        let mut messages = history.drain(place..).collect::<Vec<_>>().into_iter();
+        let message = messages.next();
         let mut results = Self::open(history, calls);
+        results.later = messages.collect();
         for block in message.into_iter().flat_map(|message| message.content) {
             let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
+                results.beside.push(block);
                 continue;
             };
-            let index = calls.iter().position(|call| call.id == tool_use_id);
-            if let Some(index) = index.filter(|_| !is_pending(&tool_use_id)) {
-                let output = ToolOutput { content, structured_content: None, is_error };
-                results.set(index, State::Finished { output, ran: false });
+            let Some(index) = calls.iter().position(|call| call.id == tool_use_id) else {
+                continue;
+            };
+            match pending.iter().find(|pending| pending.call.id == tool_use_id) {
+                Some(pending) if pending.nested.is_some() => results.suspended.push(index),
+                Some(_) => {}
+                None => {
+                    let output = ToolOutput { content, structured_content: None, is_error };
+                    results.set(index, State::Finished { output, ran: false });
+                }
             }
         }
         results
@@ -85,6 +110,9 @@ impl<'m> ToolResults<'m> {
 
     /// Lets a call wait for a person.
     pub(crate) fn hold(&mut self, index: usize, pending: PendingCall) {
+        if pending.nested.is_some() {
+            self.suspended.push(index);
+        }
         self.set(index, State::Held(pending));
     }
 
@@ -169,6 +197,8 @@ impl Drop for ToolResults<'_> {
     fn drop(&mut self) {
         let error = |text: String| (vec![ContentItem::Text(text)], true);
         let states = std::mem::take(&mut self.states);
+        let has_begun = |index: usize| self.suspended.contains(&index);
+        let unknown = "whether the call took effect is unknown";
         let content = self.calls.iter().zip(states).enumerate().map(|(index, (call, state))| {
             let (content, is_error) = match state {
                 State::Finished { output, ran: true } => {
@@ -179,17 +209,31 @@ impl Drop for ToolResults<'_> {
                     (content, output.is_error)
                 }
                 State::Finished { output, .. } => (output.content, output.is_error),
+                State::Held(_) if has_begun(index) => error(format!(
+                    "[interrupted: an agent inside the call awaits an approval; {unknown}]"
+                )),
                 State::Held(_) => error("[not executed: the call awaits an approval]".into()),
                 State::Failed(text) => error(text),
-                State::NotStarted => error(format!("[not executed: {}]", self.why)),
-                State::Started | State::Interrupted => error(format!(
-                    "[interrupted: {}; whether the call took effect is unknown]",
-                    self.why
-                )),
+                State::NotStarted if !has_begun(index) => {
+                    error(format!("[not executed: {}]", self.why))
+                }
+                State::NotStarted | State::Started | State::Interrupted => {
+                    error(format!("[interrupted: {}; {unknown}]", self.why))
+                }
             };
             ContentBlock::ToolResult { tool_use_id: call.id.clone(), content, is_error }
         });
-        let message = Message { role: Role::User, content: content.collect() };
-        self.history.push(message);
+        let mut content: Vec<_> = content.collect();
+        content.append(&mut self.beside);
+        self.history.push(Message { role: Role::User, content });
+        self.history.append(&mut self.later);
     }
+}
+
+/// Where the results of the last answer's calls stand in a history, if it ends with them or with what
+/// was added after them.
+pub(crate) fn place_of_results(history: &[Message]) -> Option<usize> {
+    let answer = history.iter().rposition(|message| message.role == Role::Assistant)?;
+    let place = answer.checked_add(1)?;
+    history.get(place).filter(|message| message.role == Role::User).map(|_| place)
 }

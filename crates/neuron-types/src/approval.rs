@@ -58,8 +58,8 @@ pub struct PendingApproval {
     /// The tokens that the run took so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// The conversation. Its last message holds the results of the answer's calls; those of the
-    /// pending calls are placeholders.
+    /// The conversation. The message after the last answer holds the results of its calls; those of the
+    /// pending calls are placeholders. What was added while they waited stands after it.
     #[serde(default)]
     pub messages: Vec<Message>,
     /// The calls to decide on, in the order of the answer.
@@ -144,7 +144,7 @@ impl fmt::Debug for PendingApproval {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The call as the model made it.
+    /// The call as the model made it; with an agent that waits inside, as it runs.
     pub call: ToolCall,
     /// The policy's question.
     pub reason: String,

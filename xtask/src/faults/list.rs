@@ -25,26 +25,26 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a forgotten result",
         "tool_results.rs",
-        "content: content.collect() }",
-        "content: content.skip(1).collect() }",
+        "let mut content: Vec<_> = content.collect();",
+        "let mut content: Vec<_> = content.skip(1).collect();",
     ),
     fault(
         "results in another order",
         "tool_results.rs",
-        "content: content.collect() }",
-        "content: content.rev().collect() }",
+        "let mut content: Vec<_> = content.collect();",
+        "let mut content: Vec<_> = content.rev().collect();",
     ),
     fault(
         "results in the assistant's message",
         "tool_results.rs",
-        "Message { role: Role::User, content: content.collect() }",
-        "Message { role: Role::Assistant, content: content.collect() }",
+        "Message { role: Role::User, content }",
+        "Message { role: Role::Assistant, content }",
     ),
     fault(
         "a result for a call that never began says that it failed",
         "tool_results.rs",
-        "State::NotStarted => error(format!(\"[not executed: {}]\", self.why))",
-        "State::NotStarted => error(format!(\"[interrupted: {}]\", self.why))",
+        "error(format!(\"[not executed: {}]\", self.why))",
+        "error(format!(\"[interrupted: {}]\", self.why))",
     ),
     fault(
         "a failure that is no error for the model",
@@ -475,15 +475,15 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "what was carried out can be decided again",
         "engine.rs",
-        "let Some(pending) = self.pending.take() else {",
-        "let Some(pending) = self.pending.clone() else {",
+        "let Some(PendingApproval { calls, .. }) = self.pending.take() else {",
+        "let Some(PendingApproval { calls, .. }) = self.pending.clone() else {",
     ),
     fault(
         "decisions are lost with a run that is cancelled before",
         "engine.rs",
-        "            cancel::check(ctx)?;\n            return self.run_decided",
-        "            let waits = self.pending.take();\n            cancel::check(ctx)?;\n            \
-         self.pending = waits;\n            return self.run_decided",
+        "                cancel::check(ctx)?;\n                self.run_decided",
+        "                let waits = self.pending.take();\n                cancel::check(ctx)?;\n                \
+         self.pending = waits;\n                self.run_decided",
     ),
     fault(
         "another run leaves calls waiting",

@@ -17,7 +17,7 @@ use crate::support::*;
 type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
 
 /// Decides by the arguments: `{"ask": question}`, `{"deny": reason}`.
-struct ByArguments;
+pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {
     fn check(&self, _tool_name: &str, _input: &Value) -> PermissionDecision {
@@ -642,14 +642,17 @@ async fn a_state_that_does_not_fit_together_is_refused() {
     refuse(&|pending| pending.calls[0].call.id = "other".into(), "did not make the call `other`");
     refuse(&|pending| pending.calls[0].call.input = json!({"path": "/"}), "did not make the call");
     refuse(&|pending| drop(pending.messages.pop()), "not whole");
-    refuse(&|pending| pending.messages.push(Message::user("more")), "did not make the call `c0`");
+    let answered = |pending: &mut PendingApproval| {
+        pending.messages.push(Message::assistant("never mind"));
+    };
+    refuse(&answered, "did not make the call `c0`");
     agent.restore(pending.clone()).unwrap();
 }
 
 /// A tool that runs an agent inside, and hands its pause on.
-struct SubAgent {
-    provider: ScriptedProvider,
-    log: Log,
+pub(crate) struct SubAgent {
+    pub(crate) provider: ScriptedProvider,
+    pub(crate) log: Log,
 }
 
 impl ToolDyn for SubAgent {

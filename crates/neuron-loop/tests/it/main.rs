@@ -16,6 +16,7 @@ mod hooks;
 mod lifecycle;
 mod limits;
 mod overflow;
+mod pauses;
 mod prepare_turn;
 mod reminders;
 mod scopes;

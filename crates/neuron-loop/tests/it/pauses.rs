@@ -1,0 +1,304 @@
+//! Runs that wait for a person, together with what else may happen to a run.
+
+use std::sync::Arc;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, Budget, LoopError, OnLimit, TurnResult};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ApprovalDecisions, ContentBlock, HookAction, HookError, HookEvent, HookScope, Message,
+    ObservabilityHook, PendingApproval, Role, ToolContext, UsageLimits,
+};
+use serde_json::{Value, json};
+
+use crate::approval::{ByArguments, SubAgent};
+use crate::support::*;
+
+type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
+
+fn pausing<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, Log, ScriptedProvider) {
+    let setup = setup(replies);
+    let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
+    (builder.build(), setup.log, setup.provider)
+}
+
+#[track_caller]
+fn paused<T: std::fmt::Debug>(outcome: Result<T, LoopError>) -> PendingApproval {
+    match outcome {
+        Err(LoopError::ApprovalRequired(pending)) => *pending,
+        other => panic!("{other:?} instead of a pause"),
+    }
+}
+
+fn stored(pending: &PendingApproval) -> PendingApproval {
+    serde_json::from_str(&serde_json::to_string(pending).unwrap()).unwrap()
+}
+
+/// What was said while the calls waited was lost, and so were the calls.
+#[tokio::test]
+async fn messages_added_while_calls_wait_follow_their_results() {
+    let ask = |text: &str| json!({"ask": "?", "text": text});
+    let (mut agent, log, _) = pausing([calls([ask("a"), ask("b")]), Reply::text("done")]);
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    let Some(TurnResult::Error(LoopError::ApprovalRequired(_))) = steps.next().await else {
+        panic!("no pause")
+    };
+    steps.inject_message(Message::user("after the pause"));
+    drop(steps);
+    // One is decided; the run pauses again, and is stored.
+    let decisions = ApprovalDecisions::new().approve("c0").partial();
+    let pending = paused(agent.resume(decisions, &ctx).await);
+    check_valid(&pending.messages);
+    agent.restore(stored(&pending)).unwrap();
+
+    let mut steps = agent.resume_step(ApprovalDecisions::approve_all(&pending), &ctx);
+    steps.inject_message(Message::system("before the first turn"));
+    let Some(TurnResult::ToolsExecuted { calls, results }) = steps.next().await else {
+        panic!("no tools")
+    };
+    assert_eq!((calls.len(), results.len()), (2, 2));
+    assert_eq!(results[0].content[0].to_string(), "a");
+    let Some(TurnResult::FinalResponse(result)) = steps.next().await else { panic!("no end") };
+    drop(steps);
+    assert_eq!(result.response, "done");
+    assert_eq!(last_results(agent.messages()), ["c0: a", "c1: b"]);
+    assert_eq!(log.count("start"), 2);
+    let texts: Vec<_> = agent.messages()[3..].iter().map(Message::text).collect();
+    assert_eq!(texts, ["after the pause", "before the first turn", "done"]);
+    check_valid(agent.messages());
+}
+
+/// Another tool that writes the state may put more beside the results.
+#[tokio::test]
+async fn what_stands_beside_the_results_stays() {
+    let (mut agent, ..) = pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
+    let ctx = ToolContext::default();
+    let mut pending = paused(agent.run_text("go", &ctx).await);
+    pending.messages[2].content.push(ContentBlock::Text("and hurry".into()));
+    agent.restore(stored(&pending)).unwrap();
+    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["c0: a", "and hurry"]);
+}
+
+fn delegating<R: Into<Reply>>(
+    replies: impl IntoIterator<Item = R>,
+    inner: impl IntoIterator<Item = Reply>,
+) -> (Agent, Log) {
+    let (mut agent, log, _) = pausing(replies);
+    let provider = ScriptedProvider::new(inner);
+    agent.tools_mut().register_dyn(Arc::new(SubAgent { provider, log: log.clone() }));
+    (agent, log)
+}
+
+fn delegate(input: Value) -> Reply {
+    Reply::tool_calls([("out", "delegate", input)])
+}
+
+/// The call that goes on was reserved a second time.
+#[tokio::test]
+async fn a_call_in_which_an_agent_waits_is_taken_of_the_budget_once() {
+    let inner = [calls([json!({"ask": "?", "text": "x"})]), Reply::text("inner done")];
+    let (mut agent, _) = delegating([delegate(json!({})), Reply::text("done")], inner);
+    // One for the call, one for the call inside.
+    let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(2));
+    let mut ctx = ToolContext::default();
+    ctx.extensions.insert(budget.clone());
+    let pending = paused(agent.run_text("go", &ctx).await);
+    assert_eq!(budget.tool_calls(), 1);
+    let result = agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    assert_eq!((result.response.as_str(), budget.tool_calls()), ("done", 2));
+}
+
+#[tokio::test]
+async fn a_call_that_is_not_to_run_needs_no_room_in_the_budget() {
+    let ask = || json!({"ask": "?"});
+    let (mut agent, log, _) = pausing([calls([ask(), ask(), ask()]), Reply::text("done")]);
+    let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(3));
+    let mut ctx = ToolContext::default();
+    ctx.extensions.insert(budget.clone());
+    paused(agent.run_text("go", &ctx).await);
+    // Others take what there was.
+    let used = Budget::new(UsageLimits::default().with_tool_calls_limit(1));
+    ctx.extensions.insert(used.clone());
+    let decisions = ApprovalDecisions::new().approve("c0").partial();
+    let pending = paused(agent.resume(decisions, &ctx).await);
+    assert_eq!((pending.calls.len(), used.tool_calls()), (2, 1));
+    let decisions = ApprovalDecisions::new().deny("c1", "no").supply("c2", Default::default());
+    assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "done");
+    assert_eq!(log.count("start"), 1);
+}
+
+/// The calls were closed, although nothing had begun.
+#[tokio::test]
+async fn calls_for_which_there_is_no_room_in_the_budget_still_wait() {
+    let (mut agent, log, _) =
+        pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
+    let mut ctx = ToolContext::default();
+    let pending = paused(agent.run_text("go", &ctx).await);
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    ctx.extensions.insert(Budget::new(UsageLimits::default().with_tool_calls_limit(0)));
+    let error = agent.resume(decisions.clone(), &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::UsageLimitExceeded(_)), "{error}");
+    assert_eq!((agent.pending_calls().len(), log.count("start")), (1, 0));
+    assert_eq!(agent.messages(), pending.messages);
+    agent.resume(decisions, &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["c0: a"]);
+}
+
+/// The changed arguments were forgotten, and the stored state was refused.
+#[tokio::test]
+async fn changed_arguments_hold_for_an_agent_that_waits_inside_the_call() {
+    for is_stored in [false, true] {
+        let inner = [calls([json!({"ask": "inner?", "text": "x"})]), Reply::text("inner done")];
+        let outer = [delegate(json!({"ask": "outer?", "task": "a"})), Reply::text("done")];
+        let (mut agent, _) = delegating(outer, inner);
+        let hook = Recorder::default();
+        agent.add_hook(hook.clone());
+        let ctx = ToolContext::default();
+        paused(agent.run_text("go", &ctx).await);
+        let decisions = ApprovalDecisions::new().approve_edited("out", json!({"task": "b"}));
+        let pending = paused(agent.resume(decisions, &ctx).await);
+        assert_eq!(pending.calls[0].call.input, json!({"task": "b"}));
+        if is_stored {
+            agent.restore(stored(&pending)).unwrap();
+        }
+        agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+        assert_eq!(hook.log.count(r#"PreTool delegate out {"task":"b"}"#), 2);
+        let ContentBlock::ToolResult { content, .. } = &agent.messages()[2].content[0] else {
+            panic!("no result")
+        };
+        let texts: Vec<_> = content.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, [r#"[approved with other arguments: {"task":"b"}]"#, "inner done"]);
+    }
+}
+
+/// A call with an agent that waits inside has begun, and may have done something.
+#[tokio::test]
+async fn a_call_that_was_given_up_with_an_agent_inside_is_not_said_not_to_have_run() {
+    let inner = || [calls([json!({"ask": "inner?"}), json!({"text": "deed"})])];
+    let ctx = ToolContext::default();
+    let (mut agent, log) = delegating([delegate(json!({})), Reply::text("never mind")], inner());
+    paused(agent.run_text("go", &ctx).await);
+    assert_eq!(log.count("end"), 1, "the agent inside did something");
+    agent.run_text("something else", &ctx).await.unwrap();
+    let result = last_results(agent.messages()).remove(0);
+    assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
+
+    // A failure beside it.
+    let both = [("out", "delegate", json!({})), ("c1", "act", json!({"fail": "boom"}))];
+    let (mut agent, _) = delegating([Reply::tool_calls(both)], inner());
+    agent.run_text("go", &ctx).await.unwrap_err();
+    let result = last_results(agent.messages()).remove(0);
+    assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
+}
+
+/// The turn counted twice.
+#[tokio::test]
+async fn a_turn_that_fails_before_and_after_a_pause_is_one_turn() {
+    let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
+    let (mut agent, ..) = pausing([turn(), calls([json!({"retry": "c"})]), Reply::text("done")]);
+    agent.config_mut().tool_retry_limit = Some(1);
+    let ctx = ToolContext::default();
+    let pending = paused(agent.run_text("go", &ctx).await);
+    let error = agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap_err();
+    assert!(error.to_string().contains("in 2 turns in a row"), "{error}");
+    assert_eq!(agent.turns(), 2);
+
+    // One that succeeded before the pause makes the turn none that failed.
+    let turn = calls([json!({"text": "a"}), json!({"ask": "?", "retry": "b"})]);
+    let (mut agent, ..) = pausing([turn, calls([json!({"retry": "c"})]), Reply::text("done")]);
+    agent.config_mut().tool_retry_limit = Some(1);
+    let pending = paused(agent.run_text("go", &ctx).await);
+    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+}
+
+/// Numbers from elsewhere overflowed.
+#[tokio::test]
+async fn a_restored_state_with_huge_numbers_does_no_harm() {
+    let (mut agent, ..) =
+        pausing([calls([json!({"ask": "?"})]), Reply::text("done"), Reply::text("done")]);
+    let ctx = ToolContext::default();
+    let mut pending = paused(agent.run_text("go", &ctx).await);
+    (pending.run_number, pending.turn) = (usize::MAX, usize::MAX);
+    (pending.turns, pending.requests, pending.tool_calls) = (usize::MAX, usize::MAX, usize::MAX);
+    (pending.usage.input_tokens, pending.usage.output_tokens) = (usize::MAX, usize::MAX);
+    agent.restore(stored(&pending)).unwrap();
+    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    agent.run_text("again", &ctx).await.unwrap();
+}
+
+/// Writes down the model that the hooks are told of.
+struct Models(Log);
+
+impl ObservabilityHook for Models {
+    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        _event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        self.0.push(scope.model);
+        Ok(HookAction::Continue)
+    }
+}
+
+/// Until the model was called, the hooks were told of the provider's own.
+#[tokio::test]
+async fn the_hooks_of_a_restored_run_are_told_of_its_model() {
+    let (mut agent, ..) = pausing([calls([json!({"ask": "?"})])]);
+    let ctx = ToolContext::default();
+    let pending = paused(agent.run_text("go", &ctx).await);
+    let (mut agent, ..) = pausing([Reply::text("done")]);
+    let log = Log::default();
+    agent.add_hook(Models(log.clone()));
+    agent.config_mut().request.model = "large".into();
+    agent.restore(stored(&pending)).unwrap();
+    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    assert!(log.lines().iter().all(|model| model == "large"), "{:?}", log.lines());
+}
+
+#[tokio::test]
+async fn a_limit_that_forbids_decided_calls_is_landed_on_softly_if_that_is_wanted() {
+    for has_budget in [false, true] {
+        let (mut agent, log, provider) =
+            pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("as far as I know")]);
+        agent.config_mut().on_limit = OnLimit::Finalize;
+        let mut ctx = ToolContext::default();
+        let pending = paused(agent.run_text("go", &ctx).await);
+        let none = UsageLimits::default().with_tool_calls_limit(0);
+        match has_budget {
+            true => ctx.extensions.insert(Budget::new(none)),
+            false => agent.config_mut().usage_limits = Some(none),
+        }
+        let decisions = ApprovalDecisions::approve_all(&pending);
+        let result = agent.resume(decisions, &ctx).await.unwrap();
+        assert_eq!(result.response, "as far as I know");
+        assert!(result.limit_reached.is_some() && agent.pending_calls().is_empty());
+        let result = last_results(agent.messages()).remove(0);
+        assert!(result.starts_with("c0: ![not executed: usage limit exceeded"), "{result}");
+        assert_eq!((log.count("start"), provider.requests().len()), (0, 2));
+        check_valid(agent.messages());
+    }
+}
+
+/// It ended with what the model had said so far, so that there was nothing to go on from.
+#[tokio::test]
+async fn a_run_continues_a_turn_that_the_provider_paused() {
+    use neuron_types::StopReason;
+    let pause = || Reply::text("so far ").stop_reason(StopReason::PauseTurn);
+    let (mut agent, _, provider) = pausing([pause(), Reply::text("and so on")]);
+    agent.config_mut().max_turns = Some(1);
+    let ctx = ToolContext::default();
+    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::MaxTurns(1)));
+    assert_eq!(agent.messages().last().unwrap().role, Role::Assistant);
+    let result = agent.continue_run(&ctx).await.unwrap();
+    assert_eq!(result.response, "so far and so on");
+    assert_eq!(provider.requests()[1].messages.len(), 2);
+    // Now it has ended.
+    agent.continue_run(&ctx).await.unwrap_err();
+}
