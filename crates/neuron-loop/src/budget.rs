@@ -27,7 +27,8 @@ use crate::limits::at_most;
 /// - The answer is estimated to be as long as the run's answers before it on average; the first to be
 ///   as long as `max_tokens` allows, 1,000 tokens at the most.
 /// - A call that the provider refused keeps its request and gives its tokens back. Of one that was
-///   cancelled, dropped or broke, nobody knows what it took: its estimate counts as used.
+///   cancelled, dropped or broke, nobody knows what it took: its estimate counts as used, or what the
+///   provider told so far if that is more.
 /// - Tool calls count when they are started, and the room for a whole batch is reserved before.
 /// - What compactions took counts once they are done.
 ///
@@ -150,6 +151,12 @@ impl Budget {
     /// Reserves tool calls.
     pub(crate) fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
         self.take(Amount { tool_calls, ..Amount::default() })
+    }
+
+    /// Counts tool calls that were started without a reservation.
+    pub(crate) fn charge_tool_calls(&self, tool_calls: usize) {
+        let spent = Amount { tool_calls, ..Amount::default() };
+        self.accounts.iter().for_each(|account| account.exchange(Amount::default(), spent));
     }
 
     /// Counts tokens that were used without a reservation.
@@ -300,6 +307,11 @@ impl Amount {
 
     pub(crate) fn minus(self, other: Self) -> Self {
         self.with(other, usize::saturating_sub)
+    }
+
+    /// The larger of each.
+    pub(crate) fn or_at_least(self, other: Self) -> Self {
+        self.with(other, usize::max)
     }
 
     fn with(self, other: Self, f: fn(usize, usize) -> usize) -> Self {

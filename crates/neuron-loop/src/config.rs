@@ -72,7 +72,7 @@ pub struct LoopConfig {
     /// that may not run at the same time, one starts early. The hooks are asked about such a call
     /// before the answer is whole; its result comes after it, in order, as always. If the answer breaks
     /// off, or its calls must not run, what was read is discarded: it may have run although the
-    /// conversation says otherwise.
+    /// conversation says otherwise, and counts for the limits on tool calls.
     pub early_tools: bool,
     /// How [`run_typed`](crate::AgentLoop::run_typed) asks for its output. Default: by a tool.
     pub output_mode: OutputMode,

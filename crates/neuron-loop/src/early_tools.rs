@@ -11,13 +11,13 @@ use neuron_types::{
     ToolCall, ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 
-use crate::AgentLoop;
 use crate::call_context::CallContexts;
 use crate::cancel::or_cancelled;
 use crate::limits;
 use crate::permits::{Permit, Permits, has_invalid_arguments};
 use crate::tool_batch::Ran;
 use crate::tool_execution::{Failures, outcome};
+use crate::{AgentLoop, Budget};
 
 /// The calls of one answer that were started before it was whole. They are the first of it.
 #[derive(Default)]
@@ -27,6 +27,8 @@ pub(crate) struct EarlyTools {
     begun: usize,
     /// Whether a call has come that must wait for the whole answer, so that all after it do.
     closed: bool,
+    /// What counts the calls that were started for nothing, when this is dropped.
+    budget: Option<Budget>,
 }
 
 struct EarlyCall {
@@ -68,6 +70,13 @@ impl EarlyTools {
         }
     }
 
+    /// How many of the calls that no batch took over were started.
+    pub(crate) fn count_given_up(&self) -> usize {
+        let is_given_up =
+            |early: &&EarlyCall| !early.taken && !matches!(early.outcome, Outcomes::Skipped(_));
+        self.calls.iter().filter(is_given_up).count()
+    }
+
     fn running(&self) -> usize {
         self.calls.iter().filter(|early| matches!(early.outcome, Outcomes::Running(_))).count()
     }
@@ -96,6 +105,14 @@ impl EarlyTools {
             }
             Outcomes::Ended(ran) => Some(Box::pin(std::future::ready(ran))),
             Outcomes::Skipped(_) | Outcomes::Gone => None,
+        }
+    }
+}
+
+impl Drop for EarlyTools {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.charge_tool_calls(self.count_given_up());
         }
     }
 }
@@ -141,6 +158,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 return Err(error);
             }
         };
+        early.budget.clone_from(&self.run.budget);
         early.calls.push(EarlyCall { call, outcome, taken: false });
         Ok(())
     }
@@ -172,6 +190,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             && !early.calls.iter().any(|other| other.call.id == call.id)
             && !has_invalid_arguments(call, tools.definition(&call.name))
             && limits::before_tools(&self.config, &self.run, count).is_ok()
+            && self.run.reserve_tool_calls(count).is_ok()
             && matches!(rules.permit(call), Permit::Run)
     }
 
@@ -206,12 +225,16 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 
     /// Gives up the calls that no batch took over: the answer broke off, or its calls must not run.
-    pub(crate) async fn give_up(&self, early: EarlyTools, error: Option<&LoopError>) {
+    /// They count as started.
+    pub(crate) async fn give_up(&mut self, mut early: EarlyTools, error: Option<&LoopError>) {
+        self.run.count_given_up(&early);
         let cancelled = LoopError::Tool(ToolError::Cancelled);
-        for EarlyCall { call, taken, outcome } in early.calls {
-            // What still runs stops here.
-            drop(outcome);
-            if !taken {
+        for EarlyCall { call, taken, outcome } in &mut early.calls {
+            if let Outcomes::Running(_) = outcome {
+                // It stops here.
+                *outcome = Outcomes::Gone;
+            }
+            if !*taken {
                 let error = error.unwrap_or(&cancelled);
                 let event = HookEvent::ToolError { tool_name: &call.name, error };
                 self.hooks().in_call(&call.id).tell(event).await;

@@ -103,7 +103,7 @@
 //!   runtime; else at once);
 //! - each attempt is one request for the limits, one call for the hooks with an end of its own
 //!   (`LlmError`, where it broke), and what it took counts as far as the provider told. An attempt
-//!   that a limit forbids is not made: the limit ends the run;
+//!   that a limit forbids is not made: the limit ends the run, or lands it softly, after a reset too;
 //! - what broke is not in the conversation, and none of its tool calls runs;
 //! - under a durable context the context tries again, and the loop does not.
 

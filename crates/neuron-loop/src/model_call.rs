@@ -49,6 +49,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
         };
         match &checked {
+            // Until the batch takes them over.
             Ok(_) => self.run.early = std::mem::take(&mut broken.early),
             Err(error) => {
                 self.give_up(std::mem::take(&mut broken.early), Some(error)).await;
@@ -62,9 +63,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ///
     /// # Errors
     ///
-    /// What forbids another call; the error itself if the provider asks for too long a wait.
+    /// What forbids another call; the error itself if the provider asks for too long a wait, or if that
+    /// was the last call of a soft landing.
     pub(crate) async fn reset<S: Sink>(
-        &self,
+        &mut self,
         error: LoopError,
         attempt: usize,
         ctx: &ToolContext,
@@ -78,7 +80,18 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             return Err(error);
         }
         cancel::check(ctx)?;
-        limits::before_call(&self.config, &self.run)?;
+        if let Err(limit) = limits::before_call(&self.config, &self.run) {
+            // The turn was announced: should the run land softly, that is not done again.
+            self.run.turn_open = true;
+            if self.run.limit.is_some() {
+                // It was to be the last call, and failed.
+                return Err(error);
+            }
+            if self.limit_to_land_on(&limit).is_some() {
+                sink.emit(StreamEvent::Reset { attempt, error: error.into() }).await;
+            }
+            return Err(limit);
+        }
         tracing::debug!(%error, attempt, "the model's stream broke; the call is made again");
         sink.emit(StreamEvent::Reset { attempt, error: error.into() }).await;
         or_cancelled(ctx, async {

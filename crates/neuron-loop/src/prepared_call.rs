@@ -30,6 +30,8 @@ pub(crate) struct PreparedCall<'a, P, C, D> {
     reserved: Option<(Reservation, (usize, Amount))>,
     /// Whether the provider refused the call: then it took no tokens.
     is_refused: bool,
+    /// Whether the answer was handed on, with the calls that it started early.
+    is_answered: bool,
 }
 
 struct Exchanged {
@@ -73,7 +75,14 @@ impl<'a, P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'a, P,
     fn unchanged(agent: &'a mut AgentLoop<P, C, D>) -> Self {
         agent.refresh_request();
         agent.run.offered = None;
-        Self { agent, exchanged: None, notice: None, reserved: None, is_refused: false }
+        Self {
+            agent,
+            exchanged: None,
+            notice: None,
+            reserved: None,
+            is_refused: false,
+            is_answered: false,
+        }
     }
 
     fn change(&mut self, changes: Exchanged) {
@@ -108,9 +117,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'_, P, C, 
                 }
             }
         };
-        self.agent.tell_of_answer(&response, sink).await?;
+        if let Err(error) = self.agent.tell_of_answer(&response, sink).await {
+            let early = std::mem::take(&mut self.agent.run.early);
+            self.agent.give_up(early, Some(&error)).await;
+            return Err(error);
+        }
         // The answer follows it.
         self.notice = None;
+        self.is_answered = true;
         Ok(response)
     }
 
@@ -155,7 +169,7 @@ impl<P, C, D> PreparedCall<'_, P, C, D> {
         let is_known = turns_now > turns || self.is_refused || spent.requests == 0;
         reservation.close(match is_known {
             true => spent,
-            false => Amount { requests: spent.requests, ..reservation.amount() },
+            false => spent.or_at_least(Amount { requests: 0, ..reservation.amount() }),
         });
     }
 }
@@ -164,6 +178,11 @@ impl<P, C, D> Drop for PreparedCall<'_, P, C, D> {
     fn drop(&mut self) {
         self.settle();
         self.exchange();
+        if !self.is_answered {
+            // What still runs stops with the call.
+            let early = std::mem::take(&mut self.agent.run.early);
+            self.agent.run.count_given_up(&early);
+        }
         if let Some(index) = self.notice {
             self.agent.request.messages.truncate(index);
         }

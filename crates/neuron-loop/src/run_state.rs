@@ -86,6 +86,11 @@ impl RunState {
         budget.map(|budget| budget.reserve_tool_calls(calls)).transpose()
     }
 
+    /// Counts calls as started that were started early and given up.
+    pub(crate) fn count_given_up(&mut self, early: &EarlyTools) {
+        self.tool_calls = self.tool_calls.saturating_add(early.count_given_up());
+    }
+
     /// Takes from the context what the run shares with others, and what its tools are to find.
     pub(crate) fn take_from(&mut self, ctx: &ToolContext, own_budget: Option<&Budget>) {
         let mut extensions = ctx.extensions.clone();

@@ -366,8 +366,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "another attempt does not mind the limits",
         "model_call.rs",
-        "        limits::before_call(&self.config, &self.run)?;\n",
-        "",
+        "if let Err(limit) = limits::before_call(&self.config, &self.run) {",
+        "if let (true, Err(limit)) = (false, limits::before_call(&self.config, &self.run)) {",
     ),
     fault(
         "a run that should finish its turn does not",

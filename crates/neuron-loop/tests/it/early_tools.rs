@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, AgentLoopBuilder, LoopError};
+use neuron_loop::{AgentLoop, AgentLoopBuilder, Budget, LoopError};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
@@ -357,4 +357,69 @@ async fn cancelled_or_dropped_at_any_moment_the_history_is_valid_and_nothing_run
             run(Way::Stream, &mut agent, &again).await.unwrap();
         }
     }
+}
+
+/// The call went on after its run, and for the hooks it never ended.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_ends_the_run_at_the_answer_ends_what_was_started() {
+    let terminate = HookAction::Terminate { reason: "enough".into() };
+    let hook = Recorder::answering("PostLlm", terminate);
+    let calls = [("read", json!({"hang": true}))];
+    let mut agent = agent([answer(&calls)], &hook, |builder| builder);
+    run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
+    assert_eq!(hook.log.count("dropped c0"), 1, "{:?}", hook.log.lines());
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+}
+
+/// The call went on until the agent's next run.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_is_dropped_at_any_event_stops_what_was_started() {
+    let calls = [("read", json!({"hang": true}))];
+    for taken in 1.. {
+        let hook = Recorder::default();
+        let mut agent = agent([answer(&calls)], &hook, |builder| builder);
+        let ctx = ToolContext::default();
+        let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+        for _ in 0..taken {
+            events.recv().await.expect("the call hangs");
+        }
+        let next = tokio::time::timeout(Duration::from_secs(60), events.recv()).await;
+        let hangs = next.is_err();
+        drop(events);
+        let (started, stopped) = (hook.log.count("start c0"), hook.log.count("dropped c0"));
+        assert_eq!(started, stopped, "after {taken} events: {:?}", hook.log.lines());
+        check_valid(agent.messages());
+        if hangs {
+            assert_eq!((taken > 3, started), (true, 1));
+            break;
+        }
+    }
+}
+
+/// Only the limits of the run itself were asked.
+#[tokio::test(start_paused = true)]
+async fn a_budget_without_room_lets_nothing_start() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({})), ("read", json!({}))];
+    let budget = Budget::new(UsageLimits::default().with_tool_calls_limit(1));
+    let mut agent = agent([answer(&calls)], &hook, |builder| builder.budget(budget.clone()));
+    run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
+    assert_eq!(hook.log.count("start"), 1);
+    assert_eq!(budget.tool_calls(), 1, "it was started");
+}
+
+/// Each attempt ran as many calls as the limit allows in all.
+#[tokio::test(start_paused = true)]
+async fn calls_that_were_started_for_nothing_count() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({})), ("read", json!({}))];
+    let broken = Answer { breaks: true, ..answer(&calls) };
+    let budget = Budget::new(UsageLimits::default());
+    let mut agent = agent([broken.clone(), broken, done()], &hook, |builder| {
+        let limits = UsageLimits::default().with_tool_calls_limit(3);
+        builder.stream_retries(2).usage_limits(limits).budget(budget.clone())
+    });
+    run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!((hook.log.count("start"), budget.tool_calls()), (3, 3));
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use neuron_loop::{AgentLoop, AgentLoopBuilder};
+use neuron_loop::{AgentLoop, AgentLoopBuilder, Budget, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextStrategy, DeltaSink,
@@ -460,4 +460,48 @@ async fn dropped_or_cancelled_after_any_event_the_history_is_valid_and_the_next_
             }
         }
     }
+}
+
+/// The last answer followed the words of the one that broke, and the turn was announced twice.
+#[tokio::test]
+async fn where_a_limit_forbids_the_next_attempt_the_last_call_begins_anew_for_the_reader() {
+    let call = calls([json!({"text": "a"})]).with_text("Look").end_early_after(1);
+    let setup = setup([call, Reply::text("in short")]);
+    let hook = Recorder::default();
+    let limits = UsageLimits::default().with_request_limit(1);
+    let builder = setup.builder.usage_limits(limits).on_limit(OnLimit::Finalize);
+    let mut agent = builder.stream_retries(1).hook(hook.clone()).build();
+    let told = told(&mut agent, &ToolContext::default()).await;
+    assert_eq!(told[0], "Look");
+    assert!(told[1].starts_with("reset 2: "), "{told:?}");
+    assert_eq!(told[2..], ["in short", "message", "complete in short"]);
+    assert_eq!(hook.log.count("Turn 0"), 1);
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+}
+
+/// The error was the limit's.
+#[tokio::test]
+async fn a_last_call_whose_stream_breaks_ends_the_run_with_its_error() {
+    let call = Reply::text("in short").end_early_after(1);
+    let setup = setup([calls([json!({})]), call]);
+    let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).stream_retries(3);
+    let mut agent = builder.build();
+    let error = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
+    assert!(error.contains("the stream ended before the answer was complete"), "{error}");
+    assert_eq!(setup.provider.requests().len(), 2);
+    check_valid(agent.messages());
+}
+
+/// What the provider told counted for the run, and for the budget the estimate alone.
+#[tokio::test]
+async fn a_broken_attempt_takes_what_the_provider_told_of_the_budget_if_that_is_more() {
+    let call = calls([json!({})]).with_text("Look").usage(usage(50_000, 9_000));
+    let broken = call.fail_after(7, ProviderError::StreamError("cut".into()));
+    let setup = setup([broken, Reply::text("done").usage(usage(10, 1))]);
+    let budget = Budget::new(UsageLimits::default());
+    let mut agent = setup.builder.stream_retries(1).budget(budget.clone()).build();
+    run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(agent.usage(), &usage(50_010, 9_001));
+    assert_eq!(budget.usage(), usage(50_010, 9_001));
 }

@@ -657,7 +657,16 @@ impl Run<'_> {
                     if self.may_pass(&failure) && attempt <= self.config.stream_retries =>
                 {
                     attempt += 1;
-                    self.limits_before_call()?;
+                    if let Err(limit) = self.limits_before_call() {
+                        if self.limit.is_some() {
+                            return Err(failure);
+                        }
+                        self.is_turn_open = true;
+                        if self.lands_on(&limit) {
+                            self.line(drive::reset(attempt, &failure.text));
+                        }
+                        return Err(limit);
+                    }
                     self.note("stream: tried again".into());
                     self.line(drive::reset(attempt, &failure.text));
                 }
