@@ -1,5 +1,6 @@
 //! Runs that wait for a person, together with what else may happen to a run.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_context::SlidingWindowStrategy;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::approval::{ByArguments, SubAgent};
 use crate::support::*;
+use crate::waiting::*;
 
 type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
 
@@ -301,4 +303,95 @@ async fn a_run_continues_a_turn_that_the_provider_paused() {
     assert_eq!(provider.requests()[1].messages.len(), 2);
     // Now it has ended.
     agent.continue_run(&ctx).await.unwrap_err();
+}
+
+/// Left at any point the calls wait on, or are closed: none runs twice, whoever goes on.
+#[test]
+fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history() {
+    let script = || {
+        vec![
+            Reply::tool_calls([
+                ("out", "delegate", json!({})),
+                ("c1", "act", json!({"ask": "?", "text": "b"})),
+                ("c2", "act", json!({"text": "c"})),
+                ("c3", "act", json!({"ask": "?", "text": "d"})),
+            ]),
+            Reply::text("done"),
+            Reply::text("later"),
+        ]
+    };
+    for (parallel, cancels, partly) in (0..8).map(|case| (case & 1 > 0, case & 2 > 0, case & 4 > 0))
+    {
+        for polls in 0.. {
+            let at = format!("parallel: {parallel}, cancels: {cancels}, {partly}, {polls} polls");
+            let (events, log) = (Recorder::default(), Log::default());
+            let mut agent = AgentLoop::builder(Strict::new(script()), SlowWindow::new())
+                .tools(registry(&log))
+                .permission_policy(ByArguments)
+                .pause_for_approval(true)
+                .parallel_tool_execution(parallel)
+                .hook(SlowRecorder { events: events.clone(), deed: None })
+                .build();
+            let inner = [
+                calls([json!({"ask": "inner?", "text": "x"}), json!({"text": "y"})]),
+                Reply::text("inner done"),
+            ];
+            let provider = ScriptedProvider::new(inner);
+            agent.tools_mut().register_dyn(Arc::new(SubAgent { provider, log: log.clone() }));
+            let ctx = ToolContext::default();
+            let first = poll_times(pin!(agent.run_text("go", &ctx)), TO_THE_END);
+            let pending = paused(first.expect("it pauses"));
+            let decisions = match partly {
+                true => ApprovalDecisions::new().approve("c1").partial(),
+                false => ApprovalDecisions::approve_all(&pending),
+            };
+            let ended = {
+                let mut run = pin!(agent.resume(decisions, &ctx));
+                let ended = poll_times(run.as_mut(), polls).is_some();
+                if !ended && cancels {
+                    ctx.cancellation_token.cancel();
+                    assert!(poll_times(run, 500).is_some(), "{at}: it ends soon");
+                }
+                ended
+            };
+            check_valid(agent.messages());
+            if ended || cancels {
+                check_pairs(&events.log.lines());
+            }
+            // If it still waits it goes on, in another process perhaps; else with another message.
+            let again = ToolContext::default();
+            let ids: Vec<_> = agent.pending_calls().iter().map(|of| of.call.id.clone()).collect();
+            if ids.is_empty() {
+                let next = poll_times(pin!(agent.run_text("and then", &again)), TO_THE_END);
+                next.expect("it ends").unwrap();
+            } else {
+                let is_waiting = |id: &str| ids.iter().any(|waiting| waiting == id);
+                assert_eq!(ids.len(), if is_waiting("c1") { 3 } else { 2 }, "{at}: {ids:?}");
+                let mut all = ApprovalDecisions::new();
+                for waiting in &pending.calls {
+                    let id = &waiting.call.id;
+                    all = match &waiting.nested {
+                        _ if !is_waiting(id) => all,
+                        Some(nested) => all.nested(id, ApprovalDecisions::approve_all(nested)),
+                        None => all.approve(id),
+                    };
+                }
+                let next = poll_times(pin!(agent.resume(all, &again)), TO_THE_END);
+                next.expect("it ends").unwrap();
+                let results: Vec<_> = last_results(agent.messages());
+                assert_eq!(results, ["out: inner done", "c1: b", "c2: c", "c3: d"], "{at}");
+            }
+            check_valid(agent.messages());
+            for call in ["start c1", "start c2", "start c3"] {
+                // The inner agent has a `c1` of its own.
+                let most = if call == "start c1" { 2 } else { 1 };
+                assert!(log.count(call) <= most, "{at}: {:?}", log.lines());
+            }
+            assert!(log.count("start c0") <= 1, "{at}: {:?}", log.lines());
+            if ended {
+                assert!(polls > 10, "there was something to leave");
+                break;
+            }
+        }
+    }
 }
