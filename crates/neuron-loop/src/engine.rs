@@ -138,8 +138,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
     ) -> Result<Step, LoopError> {
         let within = self.config.cancel_mode.within_turn(ctx);
-        if let Some(stop_reason) = self.run.stopped.take() {
-            return Ok(Step::Final(self.result(stop_reason)));
+        if let Some((stop_reason, response)) = self.run.stopped.take() {
+            return Ok(Step::Final(AgentResult { response, ..self.result(stop_reason) }));
         }
         let step = match self.run.decisions.take() {
             Some(decisions) => {

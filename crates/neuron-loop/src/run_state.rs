@@ -42,8 +42,9 @@ pub(crate) struct RunState {
     pub(crate) early: EarlyTools,
     /// The tools that the model was offered for its last answer, if these were not all.
     pub(crate) offered: Option<ToolRegistry>,
-    /// Why the model stopped, when a stop condition ends the run with its last answer.
-    pub(crate) stopped: Option<StopReason>,
+    /// Why the model stopped, and what it said, when a stop condition ends the run with its last
+    /// answer.
+    pub(crate) stopped: Option<(StopReason, String)>,
     /// The part of it that the provider did not report.
     pub(crate) estimated_usage: TokenUsage,
     /// Whether it was noted in the log that usage is estimated.

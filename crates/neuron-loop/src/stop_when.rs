@@ -2,7 +2,8 @@
 
 use neuron_types::{StopReason, WasmCompatSend, WasmCompatSync};
 
-use crate::engine::Step;
+use crate::engine::{Step, answer_text};
+use crate::tool_results::place_of_results;
 use crate::{AgentLoop, RunView};
 
 /// A condition of [`stop_when`](crate::AgentLoopBuilder::stop_when).
@@ -27,7 +28,10 @@ impl<P, C, D> AgentLoop<P, C, D> {
         let is_met = matches!(step, Step::Tools { .. })
             && self.stop_conditions.iter().any(|condition| condition.is_met(&view));
         if is_met {
-            self.run.stopped = Some(stop_reason);
+            // Now: messages may be added until the next step.
+            let messages = &self.request.messages;
+            let end = place_of_results(messages).and_then(|at| messages.get(..=at));
+            self.run.stopped = Some((stop_reason, answer_text(end.unwrap_or(messages))));
         }
     }
 }

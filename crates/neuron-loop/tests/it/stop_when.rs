@@ -118,3 +118,17 @@ async fn what_a_provider_says_of_an_answer_with_tools_is_in_the_result() {
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(result.stop_reason, StopReason::EndTurn);
 }
+
+/// The answer was empty.
+#[tokio::test]
+async fn a_message_that_is_added_after_the_last_step_leaves_the_answer() {
+    let setup = setup([calls([json!({})]).with_text("I act")]);
+    let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(Message::user("go"), &ctx);
+    let Some(TurnResult::ToolsExecuted { .. }) = steps.next().await else { panic!("no tools") };
+    steps.inject_message(Message::user("well done"));
+    let Some(TurnResult::FinalResponse(result)) = steps.next().await else { panic!("no end") };
+    assert_eq!(result.response, "I act");
+    assert_eq!(result.messages.last().unwrap().text(), "well done");
+}
