@@ -354,8 +354,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a condition to stop is not asked",
         "stop_when.rs",
-        "            self.run.stopped = Some(stop_reason);\n",
-        "            let _ = stop_reason;\n",
+        "if is_met {",
+        "if false && is_met {",
     ),
     fault(
         "a stream is tried once too often",
