@@ -503,4 +503,42 @@ pub(crate) const FAULTS: &[Fault] = &[
         "if !self.last.failed.insert(name.clone()) {",
         "if false {",
     ),
+    // Early tools.
+    fault(
+        "a tool that changes something starts early",
+        "early_tools.rs",
+        "            && tool.effect() == ToolEffect::Pure\n",
+        "",
+    ),
+    fault("an early call runs again", "early_tools.rs", "        early.taken = true;\n", ""),
+    fault(
+        "the end of an early call is not told",
+        "early_tools.rs",
+        "            if !*taken {",
+        "            if false && !*taken {",
+    ),
+    fault(
+        "an early call overtakes another",
+        "early_tools.rs",
+        "            early.closed = true;\n",
+        "            early.begun = 0;\n",
+    ),
+    fault(
+        "a call starts early that the policy forbids",
+        "early_tools.rs",
+        "            && matches!(rules.permit(call), Permit::Run)\n",
+        "            && { let _ = (&rules, Permit::Run); true }\n",
+    ),
+    fault(
+        "the result of an early call is lost",
+        "early_tools.rs",
+        "Outcomes::Ended(ran) => Some(Box::pin(std::future::ready(ran))),",
+        "Outcomes::Ended(_) => None,",
+    ),
+    fault(
+        "more early calls at once than may be",
+        "early_tools.rs",
+        "            && early.running() < most\n",
+        "            && early.running() <= most\n",
+    ),
 ];

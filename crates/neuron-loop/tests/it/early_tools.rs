@@ -372,6 +372,18 @@ async fn a_hook_that_ends_the_run_at_the_answer_ends_what_was_started() {
     check_valid(agent.messages());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_rejects_the_answer_gives_up_what_was_read_for_it() {
+    let hook = Recorder::answering("PostLlm", HookAction::Terminate { reason: "stop".into() });
+    let calls = [("read", json!({"hang": true})), ("read", json!({}))];
+    let mut agent = agent([answer(&calls)], &hook, |builder| builder);
+    let error = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
+    assert_eq!(error, LoopError::HookTerminated("stop".into()).to_string());
+    assert_eq!((hook.log.count("start"), hook.log.count("dropped c0")), (2, 1));
+    check_pairs(&hook.log.lines());
+    check_valid(agent.messages());
+}
+
 /// The call went on until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_is_dropped_at_any_event_stops_what_was_started() {
@@ -422,4 +434,22 @@ async fn calls_that_were_started_for_nothing_count() {
     });
     run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!((hook.log.count("start"), budget.tool_calls()), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_is_dropped_after_the_answer_keeps_no_call_that_began_within_it() {
+    let hook = Recorder::default();
+    let calls = [("read", json!({"hang": true}))];
+    let mut agent = agent([answer(&calls)], &hook, |builder| builder);
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    while let Some(event) = events.recv().await {
+        if matches!(event, StreamEvent::MessageComplete(_)) {
+            break;
+        }
+    }
+    assert_eq!(hook.log.count("start c0"), 1);
+    drop(events);
+    assert_eq!(hook.log.count("dropped c0"), 1, "the agent lives on, and the call does not");
+    check_valid(agent.messages());
 }

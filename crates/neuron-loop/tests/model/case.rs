@@ -19,6 +19,8 @@ pub(crate) struct Case {
     pub(crate) interruption: Interruption,
     /// What is decided at each pause for an approval.
     pub(crate) answers: Vec<Answering>,
+    /// Tools that only read, which may start while the answer streams; tried in a run of its own.
+    pub(crate) early: Option<Vec<&'static str>>,
 }
 
 /// How a run begins, or goes on after a pause.

@@ -30,7 +30,111 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
             interrupted(&case, &parts, &mut seen).await?;
         }
     }
+    if let Some(pure) = &case.early {
+        early(&case, pure, &mut seen)
+            .await
+            .map_err(|fault| format!("with early tools: {fault}"))?;
+    }
     Ok(seen)
+}
+
+/// A run whose tools may start while the answer streams: nobody sees a difference but in time, as
+/// long as nothing goes wrong; and whatever does, calls run at most once and have an end.
+async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) -> Checked {
+    let mut memory = Memory::new(case);
+    let begin = || Begin::Message(case.messages[0].clone());
+    let expected = reference::expect(case, Way::Stream, &mut memory, begin());
+    let mut stop = Stop::Never;
+    for is_interrupted in [false, true] {
+        let world = World::new(case.config.hooks.len());
+        let mut agent = parts::agent_with(case, pure, &world);
+        let ctx = context();
+        world.begin(ctx.cancellation_token.clone(), None);
+        let run = drive::run(case, Way::Stream, &mut agent, begin(), &ctx, &world, stop);
+        let (ended, waited) = run.await;
+        let first = world.note(std::mem::take);
+        no_faults(&first)?;
+        no_scope_is_open(&first)?;
+        check_history(agent.messages())?;
+        same_list::<_, &str>("the tools that run on", &first.running, &[])?;
+        let has_begun = !first.early.is_empty();
+        match &ended {
+            Ended::With(_) => {
+                for events in &first.events {
+                    check_pairs(events)?;
+                }
+            }
+            ended => drop(seen.insert(format!("early tools: {ended:?} {has_begun}"))),
+        }
+        if is_interrupted {
+            if first.when_cancelled.is_some() {
+                seen.insert(format!("early tools: Cancelled {has_begun}"));
+            }
+        } else if is_calm(&expected) {
+            seen.insert(format!("early tools: {has_begun}"));
+            as_without(&first, &expected)?;
+            same("the outcome", &ended, &Ended::With(expected.outcome.clone()))?;
+            same_list("the history", agent.messages(), &memory.history)?;
+            same("the usage", agent.usage(), &expected.usage)?;
+            early_calls_are_first(case, &first.early)?;
+        } else {
+            seen.insert(format!("early tools, and trouble: {has_begun}"));
+        }
+        stop = match case.interruption.how {
+            How::Cancel | How::CancelWithin => Stop::Cancel(some_wait(case, &waited)),
+            _ => Stop::Drop(some_wait(case, &waited)),
+        };
+        // What ran does not run again.
+        let ctx = context();
+        world.begin(ctx.cancellation_token.clone(), None);
+        let next = Begin::Message(case.messages[1].clone());
+        drive::run(case, Way::Stream, &mut agent, next, &ctx, &world, Stop::Never).await;
+        let second = world.note(std::mem::take);
+        no_faults(&second)?;
+        check_history(agent.messages())?;
+        let begun = first.begun.iter().chain(&second.begun);
+        only_once("a call", begun.filter(|call| **call != u64::MAX))?;
+        only_once("an idempotency key", first.keys.iter().chain(&second.keys))?;
+    }
+    Ok(())
+}
+
+/// Whether nothing happens in a run that ends it, or makes a call useless.
+fn is_calm(expected: &Expected) -> bool {
+    let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
+    let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
+    let ends = ["answer ", "error ApprovalRequired"];
+    ends.iter().any(|end| expected.outcome.starts_with(end))
+        && !expected.seen.iter().any(is_trouble)
+}
+
+/// The same happens as without early tools; only the hooks are asked earlier.
+fn as_without(journal: &Journal, expected: &Expected) -> Checked {
+    for events in &journal.events {
+        same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
+    }
+    same_list("the lines", &journal.lines, &expected.lines)?;
+    same_list("the requests", &journal.requests, &expected.requests)?;
+    same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
+    same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
+    same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
+}
+
+/// None overtakes a call that must wait for the whole answer.
+fn early_calls_are_first(case: &Case, early: &[u64]) -> Checked {
+    for reply in &case.script {
+        let Reply::Answers(answer) = reply else { continue };
+        let calls = answer.message.tool_uses().map(|call| Order::read(call.input).number);
+        let mut late = None;
+        for call in calls {
+            match (early.contains(&call), late) {
+                (true, Some(late)) => return Err(format!("call {call} overtakes call {late}")),
+                (true, None) => {}
+                (false, _) => late = Some(call),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Two runs that nobody interrupts. Returns the parts of the first: where each waited, and its

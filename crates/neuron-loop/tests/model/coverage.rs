@@ -55,6 +55,8 @@ fn required() -> Vec<String> {
     add("returned to the model: ", &RETURNED);
     add("permission denied: ", &["not this one", "really?", "the permission policy failed"]);
     add("last call: ", &["MaxTurns", "UsageLimitExceeded"]);
+    add("early tools: ", &["true", "Cancelled true", "Dropped true"]);
+    add("early tools, and trouble: ", &["true"]);
     add("approval: ", &APPROVALS);
     add("route: ", &["SameAgent", "Restored", "AnotherRun"]);
     add("wrong decisions: ", &["UnknownCall", "Undecided", "NotNested", "InvalidInput"]);

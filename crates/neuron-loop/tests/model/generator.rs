@@ -27,7 +27,9 @@ pub(crate) fn case(seed: u64) -> Case {
         }
     }
     let answers = generator.answers();
-    Case { messages, interruption, config, script, answers }
+    let pure = [vec!["act"], vec!["act", "look"], vec!["look", "solo"], vec!["act", "solo"]];
+    let early = generator.random.maybe(30, |random| random.one_of(&pure));
+    Case { messages, interruption, config, script, answers, early }
 }
 
 struct Generator {

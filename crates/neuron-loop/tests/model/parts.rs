@@ -13,7 +13,7 @@ use neuron_types::{
     ImageSource, InjectionPoint, Injector, Message, ObservabilityHook, Operation, OperationKind,
     OperationScope, Outcome, PermissionDecision, PermissionPolicy, Provider, ProviderError,
     StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -28,6 +28,11 @@ pub(crate) type Agent = AgentLoop<Mock, Counting>;
 
 /// Puts an agent together.
 pub(crate) fn agent(case: &Case, world: &World) -> Agent {
+    agent_with(case, &[], world)
+}
+
+/// Puts an agent together whose tools of these names only read, and may start early.
+pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
     let mut tools = ToolRegistry::new();
@@ -36,7 +41,11 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
             true => config.most_at_once.map_or(usize::MAX, |most| most.max(1)),
             false => 1,
         };
-        tools.register_dyn(Arc::new(Obedient { name, most, world: world.clone() }));
+        let effect = match pure.contains(&name) {
+            true => ToolEffect::Pure,
+            false => ToolEffect::default(),
+        };
+        tools.register_dyn(Arc::new(Obedient { name, most, effect, world: world.clone() }));
     }
     let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
     let mut builder = AgentLoop::builder(provider.clone(), strategy)
@@ -59,6 +68,7 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
             },
             stream_retries: config.stream_retries,
             pause_for_approval: config.pauses,
+            early_tools: !pure.is_empty(),
             ..Default::default()
         })
         .messages(config.history.clone());
@@ -163,6 +173,7 @@ impl Provider for Mock {
     ) -> Result<StreamHandle, ProviderError> {
         let answer = self.next(&request).await?;
         let mut events = answer.pieces();
+        self.world.note(|journal| journal.is_streaming = true);
         match answer.breaks {
             Some((_, Break::Ends)) => {}
             Some((_, Break::Fault(fault))) => events.push(StreamEvent::Error(fault.error().into())),
@@ -180,7 +191,11 @@ impl Provider for Mock {
             async move {
                 world.wait(Place::Stream, waits).await;
                 world.pass(Place::Stream);
-                Some((events.next()?, events))
+                let event = events.next();
+                let ends =
+                    matches!(&event, None | Some(StreamEvent::Usage(_) | StreamEvent::Error(_)));
+                world.note(|journal| journal.is_streaming &= !ends);
+                Some((event?, events))
             }
         });
         Ok(StreamReceiver::new(events).into())
@@ -192,6 +207,7 @@ struct Obedient {
     name: &'static str,
     /// How many may run at the same time.
     most: usize,
+    effect: ToolEffect,
     world: World,
 }
 
@@ -220,6 +236,10 @@ impl ToolDyn for Obedient {
         self.name == "solo"
     }
 
+    fn effect(&self) -> ToolEffect {
+        self.effect
+    }
+
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
         if fits(input) { Ok(()) } else { Err(ToolError::InvalidInput("too large".into())) }
     }
@@ -234,6 +254,12 @@ impl ToolDyn for Obedient {
             self.world.note(|journal| {
                 journal.begun.push(order.number);
                 journal.keys.push(ctx.idempotency_key.clone());
+                if journal.is_streaming {
+                    journal.early.push(order.number);
+                    if self.effect != ToolEffect::Pure || self.runs_alone() {
+                        journal.faults.push(format!("call {} began early", order.number));
+                    }
+                }
             });
             let _running = Running::new(self);
             self.world.pass(Place::Tool);

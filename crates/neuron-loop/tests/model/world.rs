@@ -44,6 +44,9 @@ pub(crate) struct Journal {
     /// The calls that began, and those that ended by themselves, by number.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
+    /// Whether an answer streams that is not whole yet, and the calls that began meanwhile.
+    pub(crate) is_streaming: bool,
+    pub(crate) early: Vec<u64>,
     /// The tools that run now, by name.
     pub(crate) running: Vec<&'static str>,
     /// The idempotency keys of those that began.
