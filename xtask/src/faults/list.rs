@@ -541,4 +541,35 @@ pub(crate) const FAULTS: &[Fault] = &[
         "            && early.running() < most\n",
         "            && early.running() <= most\n",
     ),
+    // Budgets.
+    fault(
+        "what is reserved of a budget is never given back",
+        "budget.rs",
+        "        balance.reserved = balance.reserved.minus(reserved);\n",
+        "        let _ = reserved;\n",
+    ),
+    fault(
+        "what is used is not counted in a budget",
+        "budget.rs",
+        "        balance.used = balance.used.plus(spent);\n",
+        "        let _ = spent;\n",
+    ),
+    fault(
+        "a call of the model needs no budget",
+        "prepared_call.rs",
+        "            self.reserve()?;\n",
+        "            self.reserve().ok();\n",
+    ),
+    fault(
+        "a batch of tools needs no budget",
+        "engine.rs",
+        "self.run.reserve_tool_calls(open.len())",
+        "self.run.reserve_tool_calls(open.len().min(0))",
+    ),
+    fault(
+        "what a call took is not settled",
+        "prepared_call.rs",
+        "        reservation.close(match is_known {",
+        "        let _ = &mut reservation;\n        let _ = (match is_known {",
+    ),
 ];

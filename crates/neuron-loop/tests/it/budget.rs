@@ -436,6 +436,22 @@ async fn what_was_never_sent_costs_nothing_and_what_was_answered_costs_what_it_t
 }
 
 #[tokio::test]
+async fn an_answer_that_a_hook_stops_at_its_first_chunk_costs_at_least_what_the_provider_told() {
+    for way in [Way::Run, Way::Step] {
+        let budget = Budget::new(limits());
+        let setup = setup([Reply::text("hi").usage(usage(100_000, 50))]);
+        let terminate = HookAction::Terminate { reason: "no".into() };
+        let hook = Recorder::answering("FirstChunk", terminate);
+        let mut agent = setup.builder.budget(budget.clone()).hook(hook).max_tokens(500).build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(agent.usage().input_tokens, 100_000);
+        let used = budget.usage();
+        assert_eq!((used.input_tokens, used.output_tokens), (100_000, 500), "{way:?}");
+        assert_eq!(budget.reserved_tokens(), 0);
+    }
+}
+
+#[tokio::test]
 async fn no_tool_of_a_batch_for_which_there_is_no_room_runs() {
     for way in WAYS {
         let budget = Budget::new(limits().with_tool_calls_limit(3));

@@ -10,6 +10,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
+use crate::shared_budget::Shared;
+
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     pub(crate) config: Config,
@@ -21,6 +23,8 @@ pub(crate) struct Case {
     pub(crate) answers: Vec<Answering>,
     /// Tools that only read, which may start while the answer streams; tried in a run of its own.
     pub(crate) early: Option<Vec<&'static str>>,
+    /// A budget that two agents share, in runs of their own.
+    pub(crate) shared: Option<Shared>,
 }
 
 /// How a run begins, or goes on after a pause.

@@ -13,9 +13,10 @@ use crate::drive::{self, Ended, Stop};
 use crate::generator;
 use crate::parts::{self, Agent};
 use crate::reference::{self, Expected, Memory, written_by_loop};
+use crate::shared_budget;
 use crate::world::{Journal, Plan, World};
 
-type Checked<T = ()> = Result<T, String>;
+pub(crate) type Checked<T = ()> = Result<T, String>;
 
 /// Tries a case; returns what it was an example of, or what is wrong.
 pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
@@ -34,6 +35,10 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
         early(&case, pure, &mut seen)
             .await
             .map_err(|fault| format!("with early tools: {fault}"))?;
+    }
+    if let Some(shared) = &case.shared {
+        let checked = shared_budget::check(&case, shared, &mut seen).await;
+        checked.map_err(|fault| format!("with a budget: {fault}"))?;
     }
     Ok(seen)
 }
@@ -741,7 +746,7 @@ fn is_failure(result: &ContentBlock) -> bool {
     matches!(result, ContentBlock::ToolResult { is_error: true, .. })
 }
 
-fn context() -> ToolContext {
+pub(crate) fn context() -> ToolContext {
     ToolContext {
         session_id: "s".into(),
         run_id: "run".into(),
@@ -793,11 +798,11 @@ fn check_pairs(events: &[String]) -> Checked {
     same_list::<String, String>("what has no end", &open, &[])
 }
 
-fn no_faults(journal: &Journal) -> Checked {
+pub(crate) fn no_faults(journal: &Journal) -> Checked {
     same_list::<String, String>("what must never be", &journal.faults, &[])
 }
 
-fn no_scope_is_open(journal: &Journal) -> Checked {
+pub(crate) fn no_scope_is_open(journal: &Journal) -> Checked {
     same("the open scopes", &journal.open_scopes, &0)
 }
 
@@ -817,7 +822,7 @@ fn sorted<T: Ord + Clone>(list: &[T]) -> Vec<T> {
     list
 }
 
-fn same<T: PartialEq + Debug>(what: &str, is: &T, expected: &T) -> Checked {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, expected: &T) -> Checked {
     if is == expected {
         return Ok(());
     }

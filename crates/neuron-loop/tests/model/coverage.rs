@@ -55,6 +55,7 @@ fn required() -> Vec<String> {
     add("returned to the model: ", &RETURNED);
     add("permission denied: ", &["not this one", "really?", "the permission policy failed"]);
     add("last call: ", &["MaxTurns", "UsageLimitExceeded"]);
+    add("budget: ", &BUDGETS);
     add("early tools: ", &["true", "Cancelled true", "Dropped true"]);
     add("early tools, and trouble: ", &["true"]);
     add("approval: ", &APPROVALS);
@@ -192,6 +193,18 @@ const APPROVALS: [&str; 8] = [
     "left",
     "not worth it",
     "nobody is asked after a failure",
+];
+
+const BUDGETS: [&str; 9] = [
+    "at once",
+    "one after the other",
+    "all is known",
+    "with an estimate",
+    "no request",
+    "no input token",
+    "no output token",
+    "no total token",
+    "no tool call",
 ];
 
 const OTHERS: [&str; 16] = [

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::case::*;
 use crate::random::Random;
+use crate::shared_budget::Shared;
 
 /// More messages than any conversation has.
 pub(crate) const NEVER: usize = 1_000;
@@ -29,7 +30,10 @@ pub(crate) fn case(seed: u64) -> Case {
     let answers = generator.answers();
     let pure = [vec!["act"], vec!["act", "look"], vec!["look", "solo"], vec!["act", "solo"]];
     let early = generator.random.maybe(30, |random| random.one_of(&pure));
-    Case { messages, interruption, config, script, answers, early }
+    let shared = generator
+        .random
+        .maybe(30, |random| Shared { limits: budget(random), at_once: random.percent(50) });
+    Case { messages, interruption, config, script, answers, early, shared }
 }
 
 struct Generator {
@@ -321,6 +325,17 @@ fn limits(random: &mut Random) -> UsageLimits {
         total_tokens_limit: random.maybe(20, |random| random.below(180)),
         request_limit: random.maybe(25, |random| random.below(5)),
         tool_calls_limit: random.maybe(35, |random| random.below(6)),
+    }
+}
+
+/// The limits of two agents; the first answer is estimated at 1,000 tokens.
+fn budget(random: &mut Random) -> UsageLimits {
+    UsageLimits {
+        input_tokens_limit: random.maybe(20, |random| random.below(150)),
+        output_tokens_limit: random.maybe(20, |random| 950 + random.below(1_200)),
+        total_tokens_limit: random.maybe(20, |random| 950 + random.below(1_400)),
+        request_limit: random.maybe(40, |random| random.below(8)),
+        tool_calls_limit: random.maybe(40, |random| random.below(8)),
     }
 }
 

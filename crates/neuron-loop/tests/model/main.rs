@@ -21,6 +21,7 @@ mod generator;
 mod parts;
 mod random;
 mod reference;
+mod shared_budget;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

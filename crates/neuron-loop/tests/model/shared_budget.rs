@@ -1,0 +1,111 @@
+//! Two agents that share a budget, one after the other or at once, one of them interrupted: what was
+//! reserved is given back, what was used is counted, and no limit on calls is exceeded.
+
+use std::collections::BTreeSet;
+
+use neuron_loop::Budget;
+use neuron_types::TokenUsage;
+
+use crate::case::*;
+use crate::check::{Checked, context, no_faults, no_scope_is_open, same};
+use crate::drive::{self, Ended, Stop};
+use crate::parts::{self, Agent};
+use crate::world::{Journal, World};
+
+/// What two agents share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) limits: neuron_types::UsageLimits,
+    pub(crate) at_once: bool,
+}
+
+pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<String>) -> Checked {
+    let budget = Budget::new(shared.limits.clone());
+    let stop = match case.interruption.how {
+        How::Cancel | How::CancelWithin => Stop::Cancel(1 + case.interruption.nth % 20),
+        How::Drop | How::Panic => Stop::Drop(1 + case.interruption.nth % 20),
+        _ => Stop::Never,
+    };
+    let first = one(case, &budget, stop);
+    let second = one(case, &budget, Stop::Never);
+    let runs = match shared.at_once {
+        true => tokio::join!(first, second),
+        false => (first.await, second.await),
+    };
+    let runs = [runs.0?, runs.1?];
+    same("the tokens that stay reserved", &budget.reserved_tokens(), &0)?;
+    let how = if shared.at_once { "at once" } else { "one after the other" };
+    seen.insert(format!("budget: {how}"));
+    let mut usage = TokenUsage::default();
+    let (mut requests, mut begun) = (0, 0);
+    let (mut is_exact, mut is_whole) = (case.config.engine.is_none(), true);
+    for Ran { journal, agent, ended } in &runs {
+        usage += agent.total_usage();
+        requests += journal.requests.len();
+        begun += journal.begun.len();
+        let is_known = |scope: &String| {
+            let ends = [": failed", ": dropped"].iter().any(|end| scope.contains(end));
+            !(scope.starts_with("model call") && ends)
+        };
+        is_whole &= journal.scopes.iter().all(is_known);
+        match ended {
+            Ended::With(outcome) => {
+                let (_, refused) = outcome.split_once("budget: ").unwrap_or_default();
+                if let Some((what, _)) = refused.split_once(" limit exceeded") {
+                    seen.insert(format!("budget: no {what}"));
+                }
+                is_exact &= journal.when_cancelled.is_none();
+            }
+            Ended::Dropped | Ended::Panicked => is_exact = false,
+        }
+    }
+    is_whole &= is_exact;
+    if budget.requests() < requests || (is_exact && budget.requests() != requests) {
+        return Err(format!("{requests} requests, but the budget says {}", budget.requests()));
+    }
+    if budget.tool_calls() < begun {
+        return Err(format!("{begun} calls, but the budget says {}", budget.tool_calls()));
+    }
+    let used = budget.usage();
+    let tokens = |usage: &TokenUsage| (usage.input_tokens, usage.output_tokens);
+    if is_whole {
+        seen.insert("budget: all is known".into());
+        same("the tokens", &tokens(&used), &tokens(&usage))?;
+    } else if used.input_tokens < usage.input_tokens || used.output_tokens < usage.output_tokens {
+        return Err(format!("{usage:?}, but the budget says {used:?}"));
+    } else {
+        seen.insert("budget: with an estimate".into());
+    }
+    let limits = &shared.limits;
+    for (what, count, limit) in [
+        ("requests", budget.requests(), limits.request_limit),
+        ("tool calls", budget.tool_calls(), limits.tool_calls_limit),
+    ] {
+        if limit.is_some_and(|limit| count > limit) {
+            return Err(format!("{count} {what} are more than {limit:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// What came of one agent.
+struct Ran {
+    journal: Journal,
+    agent: Agent,
+    ended: Ended,
+}
+
+async fn one(case: &Case, budget: &Budget, stop: Stop) -> Checked<Ran> {
+    let world = World::new(case.config.hooks.len());
+    let mut agent = parts::agent(case, &world);
+    let mut ctx = context();
+    ctx.extensions.insert(budget.clone());
+    world.begin(ctx.cancellation_token.clone(), None);
+    let begin = Begin::Message(case.messages[0].clone());
+    let way = case.interruption.way;
+    let (ended, _) = drive::run(case, way, &mut agent, begin, &ctx, &world, stop).await;
+    let journal = world.note(std::mem::take);
+    no_faults(&journal)?;
+    no_scope_is_open(&journal)?;
+    Ok(Ran { journal, agent, ended })
+}
