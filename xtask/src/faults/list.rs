@@ -312,7 +312,7 @@ pub(crate) const FAULTS: &[Fault] = &[
         "a tool that must run alone does not",
         "tool_batch.rs",
         "self.tools.get(&call.name).is_some_and(|tool| tool.runs_alone())",
-        "tool.is_some_and(|_| false)",
+        "false",
     ),
     fault(
         "failures that the model should see end the run",
