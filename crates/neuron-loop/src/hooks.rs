@@ -46,7 +46,7 @@ impl<'a> Hooks<'a> {
                 Ok(HookAction::Skip { reason }) => skip = skip.or(Some(reason)),
                 Ok(HookAction::Terminate { reason }) => terminate = terminate.or(Some(reason)),
                 Err(error) if hook.fails_closed() => {
-                    tracing::error!(%error, "a hook that must not fail failed; the run ends");
+                    tracing::error!(%error, "a hook that guards failed");
                     terminate = terminate.or(Some(format!("a guarding hook failed: {error}")));
                 }
                 Err(error) => tracing::warn!(%error, "a hook failed; the run goes on"),

@@ -136,6 +136,7 @@ mod run_state;
 mod tool_batch;
 mod tool_execution;
 mod tool_results;
+mod tool_turn;
 mod usage;
 
 mod output;

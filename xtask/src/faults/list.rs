@@ -474,7 +474,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "what was carried out can be decided again",
-        "engine.rs",
+        "tool_turn.rs",
         "let Some(PendingApproval { calls, .. }) = self.pending.take() else {",
         "let Some(PendingApproval { calls, .. }) = self.pending.clone() else {",
     ),
@@ -562,7 +562,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     ),
     fault(
         "a batch of tools needs no budget",
-        "engine.rs",
+        "tool_turn.rs",
         "self.run.reserve_tool_calls(open.len())",
         "self.run.reserve_tool_calls(open.len().min(0))",
     ),
