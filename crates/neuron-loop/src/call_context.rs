@@ -16,6 +16,8 @@ pub(crate) struct CallContexts<'a> {
     /// Which of the agent's runs this is.
     pub(crate) run_number: usize,
     pub(crate) turn: usize,
+    /// How often calls of this turn were started and given up with the answer that made them.
+    pub(crate) attempt: usize,
 }
 
 impl CallContexts<'_> {
@@ -26,11 +28,15 @@ impl CallContexts<'_> {
         call: &ToolCall,
         cancellation: &CancellationToken,
     ) -> ToolContext {
-        let Self { outer, extensions, run_id, run_number, turn } = *self;
+        let Self { outer, extensions, run_id, run_number, turn, attempt } = *self;
         let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
         // The position makes it unique in the agent's runs, the model's id between agents that were
         // given the same run id. Writing to a string cannot fail.
         write!(idempotency_key, "{run_id}/{run_number}/{turn}/{index}/{}", call.id).ok();
+        if attempt > 0 {
+            // A call of an answer that broke off may have had the same place and id.
+            write!(idempotency_key, "/{attempt}").ok();
+        }
         // Field by field: cloning the whole would clone what is replaced too.
         ToolContext {
             cwd: outer.cwd.clone(),

@@ -207,6 +207,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             run_id: &self.run.id,
             run_number: self.run.number,
             turn: self.run.turn,
+            attempt: self.run.attempt(),
         };
         let outer = ctx.clone();
         let ctx = contexts.of(early.calls.len(), call, &ctx.cancellation_token);

@@ -38,6 +38,8 @@ pub(crate) struct RunState {
     pub(crate) budget: Option<Budget>,
     /// What its tools find in their context.
     pub(crate) extensions: Extensions,
+    /// In which turn calls were last given up that had been started early, and how often.
+    pub(crate) given_up: (usize, usize),
     /// The calls of the last answer that were started before it was whole.
     pub(crate) early: EarlyTools,
     /// The tools that the model was offered for its last answer, if these were not all.
@@ -90,6 +92,18 @@ impl RunState {
     /// Counts calls as started that were started early and given up.
     pub(crate) fn count_given_up(&mut self, early: &EarlyTools) {
         self.tool_calls = self.tool_calls.saturating_add(early.count_given_up());
+        if early.count_given_up() > 0 {
+            self.given_up = (self.turn, self.attempt().saturating_add(1));
+        }
+    }
+
+    /// How often calls of this turn were started early and given up: what runs now is not what ran
+    /// then.
+    pub(crate) fn attempt(&self) -> usize {
+        match self.given_up {
+            (turn, attempts) if turn == self.turn => attempts,
+            _ => 0,
+        }
     }
 
     /// Takes from the context what the run shares with others, and what its tools are to find.

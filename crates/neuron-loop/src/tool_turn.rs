@@ -74,6 +74,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             let reservation = self.run.reserve_tool_calls(open.len())?;
             Ok((permits, reservation))
         });
+        let attempt = self.run.attempt();
         let ran = match permits {
             Ok((permits, _)) if permits.is_empty() => Ok(()),
             Ok((permits, reservation)) => {
@@ -92,6 +93,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                         run_id: &self.run.id,
                         run_number: self.run.number,
                         turn: self.run.turn,
+                        attempt,
                     },
                     sink,
                     permits: &permits,

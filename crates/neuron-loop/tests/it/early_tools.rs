@@ -453,3 +453,20 @@ async fn a_run_that_is_dropped_after_the_answer_keeps_no_call_that_began_within_
     assert_eq!(hook.log.count("dropped c0"), 1, "the agent lives on, and the call does not");
     check_valid(agent.messages());
 }
+
+/// A call of the next attempt had the key of one that had run for the answer that broke off: whoever
+/// keeps results by their keys gave it the other one's.
+#[tokio::test(start_paused = true)]
+async fn a_call_of_another_attempt_has_a_key_of_its_own() {
+    let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };
+    let again = answer(&[("read", json!({"text": "b"}))]);
+    let hook = Recorder::default();
+    let retry = |builder: Builder| builder.stream_retries(1);
+    let next = answer(&[("read", json!({"text": "c"}))]);
+    let mut agent = agent([broken, again, next, done()], &hook, retry);
+    let ctx = ToolContext { run_id: "r".into(), ..ToolContext::default() };
+    run(Way::Stream, &mut agent, &ctx).await.unwrap();
+    let lines = hook.log.lines();
+    let keys: Vec<_> = lines.iter().filter(|line| line.starts_with("key")).collect();
+    assert_eq!(keys, ["key r/0/0/0/c0", "key r/0/0/0/c0/1", "key r/0/1/0/c0"]);
+}
