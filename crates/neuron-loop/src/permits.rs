@@ -65,6 +65,8 @@ impl Permits<'_> {
         match self.ask_policy(call) {
             PermissionDecision::Allow => Permit::Run,
             PermissionDecision::Deny(reason) => denied(&reason),
+            // What the tool refuses is not worth a question: it runs into its error.
+            PermissionDecision::Ask(_) if self.pause && self.is_refused(call) => Permit::Run,
             PermissionDecision::Ask(reason) if self.pause => {
                 Permit::Hold(PendingCall::new(call.clone(), reason))
             }
@@ -94,24 +96,22 @@ impl Permits<'_> {
         }
     }
 
-    /// What the tool would refuse anyway is not worth a question: it runs into its error.
+    fn is_refused(&self, call: &ToolCall) -> bool {
+        self.tools.get(&call.name).is_some_and(|tool| tool.check_input(&call.input).is_err())
+    }
+
     fn ask_policy(&self, call: &ToolCall) -> PermissionDecision {
-        let (Some(policy), Some(tool)) = (self.policy, self.tools.get(&call.name)) else {
+        // A tool that does not exist runs into its error.
+        let (Some(policy), Some(definition)) = (self.policy, self.tools.definition(&call.name))
+        else {
             return PermissionDecision::Allow;
         };
-        let definition = self.tools.definition(&call.name);
         // A policy that breaks must not let anything through.
-        let decide = AssertUnwindSafe(|| policy.check_call(call, definition));
-        let decision = catch_unwind(decide).unwrap_or_else(|_| {
+        let decide = AssertUnwindSafe(|| policy.check_call(call, Some(definition)));
+        catch_unwind(decide).unwrap_or_else(|_| {
             tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
             PermissionDecision::Deny("the permission policy failed".into())
-        });
-        match decision {
-            PermissionDecision::Ask(_) if tool.check_input(&call.input).is_err() => {
-                PermissionDecision::Allow
-            }
-            decision => decision,
-        }
+        })
     }
 }
 

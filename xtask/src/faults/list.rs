@@ -421,8 +421,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a person is asked about what the tool refuses anyway",
         "permits.rs",
-        "if tool.check_input(&call.input).is_err() =>",
-        "if false && tool.check_input(&call.input).is_err() =>",
+        "if self.pause && self.is_refused(call) =>",
+        "if false && self.is_refused(call) =>",
     ),
     fault(
         "the arguments that a person changed are ignored",

@@ -390,6 +390,18 @@ async fn arguments_are_checked_before_a_person_is_asked_and_when_they_were_chang
     assert_eq!(setup.log.lines(), ["transfer 1"]);
 }
 
+/// Without pausing a call ran that the policy had asked about, if its arguments did not fit: nothing said
+/// that the tool refuses them as well.
+#[tokio::test]
+async fn without_pausing_a_question_is_a_denial_whatever_the_arguments() {
+    let call = ("c0", "transfer", json!({"amount": "all"}));
+    let setup = setup([Reply::tool_calls([call]), Reply::text("done")]);
+    let mut agent = setup.builder.permission_policy(AskAlways).build();
+    agent.tools_mut().register(Transfer(setup.log.clone()));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(last_results(agent.messages()), ["c0: !permission denied: money moves"]);
+}
+
 #[tokio::test]
 async fn partial_decisions_pause_again_and_no_result_is_lost() {
     for (way, parallel) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {

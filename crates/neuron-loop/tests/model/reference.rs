@@ -851,6 +851,8 @@ impl Run<'_> {
 
     /// What the policy says of a call that the model has just made.
     fn decide(&mut self, call: &ToolCall, fate: &mut Fate) {
+        // A call of an earlier answer may have had the id.
+        self.answers.remove(&call.id);
         match self.judge(call) {
             Judgement::Deny => self.deny(call, "not this one"),
             Judgement::Panic => self.deny(call, "the permission policy failed"),
