@@ -10,6 +10,9 @@ pub mod agents;
 pub mod request;
 pub mod stream;
 
+pub mod journal;
+pub mod session;
+
 pub mod comparison;
 
 use std::alloc::System;

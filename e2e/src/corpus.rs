@@ -2,8 +2,9 @@
 
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, DocumentSource,
-    EmbeddingRequest, ImageSource, Message, ReasoningEffort, ResponseFormat, Role, SystemBlock,
-    SystemPrompt, ThinkingConfig, ToolAnnotations, ToolCall, ToolChoice, ToolDefinition,
+    EmbeddedResource, EmbeddingRequest, ImageSource, Message, ReasoningEffort, ResourceLink,
+    ResponseFormat, Role, SystemBlock, SystemPrompt, ThinkingConfig, ToolAnnotations, ToolCall,
+    ToolChoice, ToolDefinition,
 };
 use serde_json::{Value, json};
 
@@ -257,6 +258,23 @@ fn tools() -> Vec<Named> {
             ]),
         ),
         (
+            "results with sound and resources",
+            with_tools(vec![
+                Message::user("Show me."),
+                says(
+                    Role::Assistant,
+                    vec![call("call_1", "now", json!({})), call("call_2", "now", json!({}))],
+                ),
+                says(
+                    Role::User,
+                    vec![
+                        result("call_1", sound_and_resources(), false),
+                        result("call_2", sound_and_resources(), true),
+                    ],
+                ),
+            ]),
+        ),
+        (
             "arguments that are no object",
             with_tools(vec![
                 Message::user("Go on."),
@@ -426,10 +444,24 @@ fn text(text: &str) -> ContentBlock {
     ContentBlock::Text(text.into())
 }
 
+/// What tools of others return.
+fn sound_and_resources() -> Vec<ContentItem> {
+    let blob = |mime_type: &str, data: &str| ContentItem::Resource {
+        resource: EmbeddedResource::blob("file:///a", data).with_mime_type(mime_type),
+    };
+    vec![
+        ContentItem::Audio { media_type: "audio/wav".into(), data: "UklGRg==".into() },
+        ContentItem::Resource { resource: EmbeddedResource::text("file:///a", "noon") },
+        blob("image/png", PIXEL),
+        blob("image/svg+xml", "PHN2Zy8+"),
+        blob("application/pdf", "JVBERi0xLjQK"),
+        ContentItem::ResourceLink { resource: ResourceLink::new("file:///a", "a") },
+    ]
+}
+
 /// One transparent pixel.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 fn png() -> ImageSource {
-    ImageSource::Base64 {
-        media_type: "image/png".into(),
-        data: "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==".into(),
-    }
+    ImageSource::Base64 { media_type: "image/png".into(), data: PIXEL.into() }
 }

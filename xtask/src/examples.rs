@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::process;
 use crate::workspace::{self, Package};
+use crate::{compiler, engines, process};
 
 /// How long an example may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -18,14 +18,18 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
     let programs = build()?;
+    let variables = engines::variables()?;
     let output = metadata.target_directory.join("example-output.txt");
     for package in metadata.packages.iter().filter(|package| package.runs_examples()) {
+        if !compiler::builds(package)? {
+            continue;
+        }
         for target in package.targets.iter().filter(|target| target.is("example")) {
             let label = format!("{}/{}", package.name, target.name);
             let program = programs
                 .get(&target.src_path)
                 .ok_or_else(|| format!("the build made no program for example {label}"))?;
-            run_one(package, program, &output).map_err(|reason| {
+            run_one(package, program, &variables, &output).map_err(|reason| {
                 let (package, example) = (&package.name, &target.name);
                 format!("`cargo run -p {package} --example {example} --all-features` {reason}")
             })?;
@@ -40,7 +44,8 @@ pub(crate) fn run() -> Result<(), String> {
 /// The programs are started directly: `cargo run -p` chooses features for one package alone, and
 /// would build most dependencies again for each.
 fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
-    let mut command = process::cargo(["build", "--workspace", "--examples", "--all-features"]);
+    let mut command = process::cargo(["build", "--examples", "--all-features"]);
+    compiler::select_workspace(&mut command)?;
     command.arg("--message-format=json-render-diagnostics");
     let mut programs = BTreeMap::new();
     for line in process::capture(command)?.lines() {
@@ -62,8 +67,13 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 }
 
 /// Runs one example and shows its output if it fails.
-fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
-    let result = run_silently(package, program, output);
+fn run_one(
+    package: &Package,
+    program: &Path,
+    variables: &[(&str, PathBuf)],
+    output: &Path,
+) -> Result<(), String> {
+    let result = run_silently(package, program, variables, output);
     if result.is_err()
         && let Ok(text) = fs::read(output)
     {
@@ -72,7 +82,12 @@ fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), Strin
     result
 }
 
-fn run_silently(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
+fn run_silently(
+    package: &Package,
+    program: &Path,
+    variables: &[(&str, PathBuf)],
+    output: &Path,
+) -> Result<(), String> {
     // A file rather than a pipe: nobody has to read it while we wait for the example to end.
     let in_output = |error| format!("cannot write its output to {}: {error}", output.display());
     let file = File::create(output).map_err(in_output)?;
@@ -84,6 +99,7 @@ fn run_silently(package: &Package, program: &Path, output: &Path) -> Result<(), 
         .stderr(file.try_clone().map_err(in_output)?)
         .stdout(file);
     hide_keys(&mut command);
+    command.envs(variables.iter().map(|(variable, path)| (variable, path)));
 
     let mut child = command.spawn().map_err(|error| format!("did not start: {error}"))?;
     let start = Instant::now();

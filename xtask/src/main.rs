@@ -3,12 +3,20 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod api;
+mod compiler;
+mod debian;
+mod engines;
 mod examples;
 mod faults;
+mod fetched;
 #[cfg(test)]
 mod house;
+mod mcp;
 mod means;
+mod npm;
+mod postgres;
 mod process;
+mod python;
 mod sdks;
 mod suite;
 mod tally;
@@ -28,6 +36,11 @@ commands:
   e2e    the step sdks alone: the vendors' official clients judge our servers and requests
   faults the step faults alone: deliberate faults in the loop, which its model has to find;
          `cargo xtask faults limit` tries those with `limit` in their names
+  engines
+         fetches the servers of the durable engines and prints where they are;
+         `cargo xtask engines restate` and `… temporal` do it for one
+  mcp    fetches what MCP is tested with, the conformance suite, servers and a client, and prints
+         where the programs are that run them; `cargo xtask mcp node` and `… python` do it for one
   api    rewrites crates/*/api.txt, the listings of the public surface
   help   prints this text";
 
@@ -39,6 +52,10 @@ fn main() -> ExitCode {
         ["e2e"] => exit_code(sdks::check(&mut Tally::default())),
         ["faults"] => exit_code(faults::check(None)),
         ["faults", text] => exit_code(faults::check(Some(text))),
+        ["engines"] => exit_code(fetched::print(&engines::ENGINES, None)),
+        ["engines", name] => exit_code(fetched::print(&engines::ENGINES, Some(name))),
+        ["mcp"] => exit_code(fetched::print(&mcp::PEERS, None)),
+        ["mcp", name] => exit_code(fetched::print(&mcp::PEERS, Some(name))),
         ["api"] => exit_code(api::rewrite()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -48,6 +65,7 @@ fn main() -> ExitCode {
         [command @ ("test" | "e2e" | "api" | "help"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
+        ["faults" | "engines" | "mcp", ..] => usage_error("one argument at most"),
         [command, ..] => usage_error(&format!("unknown command `{command}`")),
     }
 }

@@ -56,6 +56,18 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
 }
 
+/// Runs a command that shows nothing; an error has the last line of what it said.
+pub(crate) fn quietly(mut command: Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| cannot_start(&command, &error))?;
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(said(&output.stdout));
+    }
+    let complaints = said(&[output.stdout, output.stderr].concat());
+    let last = complaints.lines().last().unwrap_or("it does not say why");
+    Err(format!("`{}` failed: {last}", display(&command)))
+}
+
 /// The message for a program that is not there or may not run.
 pub(crate) fn cannot_start(command: &Command, error: &std::io::Error) -> String {
     format!("cannot start `{}`: {error}", display(command))
@@ -93,5 +105,15 @@ mod tests {
         let mut command = Command::new("/somewhere/bin/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").env_remove("HOME");
         assert_eq!(display(&command), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_with_its_last_words() {
+        let mut missing = Command::new("cargo");
+        missing.arg("no-such-command");
+        let error = quietly(missing).unwrap_err();
+        assert!(error.starts_with("`cargo no-such-command` failed: "), "{error}");
+        let error = quietly(Command::new("no-such-program")).unwrap_err();
+        assert!(error.starts_with("cannot start `no-such-program`: "), "{error}");
     }
 }

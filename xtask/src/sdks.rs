@@ -1,8 +1,7 @@
 //! The step `sdks`: the vendors' official Python clients judge our loopback servers and what our
-//! providers send. How they come to be installed is in `environment`; what they check is in the
-//! folder `e2e`.
+//! providers send. What they check is in the folder `e2e`.
 
-mod environment;
+mod seclusion;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +9,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::tally::Tally;
-use crate::{means, process, workspace};
+use crate::{compiler, means, process, python, workspace};
 
 /// Each vendor, with the script that drives its server.
 const VENDORS: [(&str, &str); 3] = [
@@ -21,13 +20,16 @@ const VENDORS: [(&str, &str); 3] = [
 
 const PACKAGE: &str = "neuron-e2e";
 
+const ANNOUNCEMENT: &str = "installing the vendors' clients for Python";
+
 /// Runs every check of every vendor, and counts the cases.
 ///
 /// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
 pub(crate) fn check(tally: &mut Tally) -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory.join("sdks");
-    let python = match environment::python(&folder, &scripts.join("requirements.txt")) {
+    let python = match python::interpreter(&folder, &scripts.join("requirements.txt"), ANNOUNCEMENT)
+    {
         Ok(python) => python,
         Err(reason) => {
             return means::not_checked(
@@ -66,7 +68,7 @@ pub(crate) fn check(tally: &mut Tally) -> Result<(), String> {
 fn run_script(python: &Path, args: &[PathBuf], tally: &mut Tally) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());
-    environment::seclude(&mut command);
+    seclusion::seclude(&mut command);
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => return (process::cannot_start(&command, &error), false),
@@ -82,7 +84,8 @@ fn run_script(python: &Path, args: &[PathBuf], tally: &mut Tally) -> (String, bo
 /// The examples are built with it, as the step `examples` does: alone it would get other features
 /// of its dependencies, and they would be built once more.
 fn build() -> Result<PathBuf, String> {
-    let mut command = process::cargo(["build", "--workspace", "--all-features", "--examples"]);
+    let mut command = process::cargo(["build", "--all-features", "--examples"]);
+    compiler::select_workspace(&mut command)?;
     command.args(["--bin", PACKAGE, "--message-format=json-render-diagnostics"]);
     let messages = process::capture(command)?;
     program(&messages).ok_or_else(|| format!("the build made no program {PACKAGE}"))

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::tally::Tally;
-use crate::{examples, faults, process, sdks, tally, wasm};
+use crate::{compiler, examples, faults, process, sdks, tally, wasm};
 
 /// Runs the steps up to the first that fails. The last line on standard output is always the sum
 /// of the tests, which scripts may read.
@@ -51,13 +51,15 @@ const STEPS: &[Step] = &[
 ];
 
 fn clippy() -> Result<(), String> {
-    let mut command = process::cargo(["clippy", "--workspace", "--all-targets", "--all-features"]);
+    let mut command = process::cargo(["clippy", "--all-targets", "--all-features"]);
+    compiler::select_workspace(&mut command)?;
     command.args(["--", "-D", "warnings"]);
     process::run(command)
 }
 
 fn docs() -> Result<(), String> {
-    let mut command = process::cargo(["doc", "--workspace", "--no-deps", "--all-features"]);
+    let mut command = process::cargo(["doc", "--no-deps", "--all-features"]);
+    compiler::select_workspace(&mut command)?;
     command.env("RUSTDOCFLAGS", "-D warnings");
     process::run(command)
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::io::{self, PipeReader, Read, Write};
 use std::ops::AddAssign;
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use crate::process;
+use crate::{compiler, engines, mcp, postgres, process};
 
 /// How many tests passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -20,8 +21,11 @@ pub(crate) fn run_tests(tally: &mut Tally) -> Result<(), String> {
     // Cargo runs documentation tests only in a call of their own. Both calls run in any case, so
     // that the sum is complete.
     let mut own = Tally::default();
-    let targets = run_counted("--all-targets", &mut own);
-    let documentation = run_counted("--doc", &mut own);
+    let mut variables = engines::variables()?;
+    variables.extend(mcp::variables()?);
+    variables.extend(postgres::variable()?);
+    let targets = run_counted("--all-targets", &variables, &mut own);
+    let documentation = run_counted("--doc", &variables, &mut own);
     *tally += own;
     targets.and(documentation)?;
     match own {
@@ -31,9 +35,15 @@ pub(crate) fn run_tests(tally: &mut Tally) -> Result<(), String> {
     }
 }
 
-fn run_counted(selection: &str, tally: &mut Tally) -> Result<(), String> {
-    let mut command = process::cargo(["test", "--workspace", "--all-features", "--no-fail-fast"]);
+fn run_counted(
+    selection: &str,
+    variables: &[(&str, PathBuf)],
+    tally: &mut Tally,
+) -> Result<(), String> {
+    let mut command = process::cargo(["test", "--all-features", "--no-fail-fast"]);
+    compiler::select_workspace(&mut command)?;
     command.arg(selection);
+    command.envs(variables.iter().map(|(variable, path)| (variable, path)));
     // One pipe for both streams keeps cargo's headlines and the tests' lines in order.
     let in_pipe = |error| format!("cannot read the output of the tests: {error}");
     let (reader, writer) = io::pipe().map_err(in_pipe)?;

@@ -11,18 +11,22 @@ use crate::process;
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
+    /// The ids of the packages that cargo takes if none is named.
+    #[cfg(test)]
+    pub(crate) workspace_default_members: Vec<String>,
     pub(crate) target_directory: PathBuf,
 }
 
 /// A package: one of ours or, in the `graph`, one that we depend on.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
+    #[cfg(test)]
+    pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
     #[cfg(test)]
     pub(crate) version: String,
-    #[cfg(test)]
     pub(crate) rust_version: Option<String>,
     /// Where a foreign package comes from; none for a path.
     #[cfg(test)]

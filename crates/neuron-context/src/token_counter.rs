@@ -3,8 +3,8 @@
 use std::io;
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, ContextError, Message, SystemPrompt,
-    ToolDefinition,
+    CompletionRequest, ContentBlock, ContentItem, ContextError, Message, ModelContent,
+    SystemPrompt, ToolDefinition,
 };
 use serde_json::Value;
 
@@ -160,10 +160,12 @@ impl TokenCounter {
     }
 
     fn item(&self, item: &ContentItem) -> usize {
-        match item {
-            ContentItem::Text(text) => self.estimate_text(text),
-            ContentItem::Image { .. } => TOKENS_PER_IMAGE,
-            other => self.estimate_text(&other.to_string()),
+        match item.for_model() {
+            ModelContent::Text(text) => self.estimate_text(text),
+            ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => TOKENS_PER_IMAGE,
+            ModelContent::Pdf { .. } => TOKENS_PER_DOCUMENT,
+            // Sound for instance, whose bytes no provider sends.
+            _ => self.estimate_text(&item.to_string()),
         }
     }
 

@@ -21,6 +21,7 @@ use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::run_state::RunState;
 use crate::sink::Quiet;
+use crate::snapshot::is_open;
 use crate::stop_when::StopCondition;
 use crate::{AgentLoopBuilder, AgentStream, Budget, LoopConfig, StepIterator};
 
@@ -52,6 +53,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
     pub(crate) runs: usize,
     /// Over all runs.
     pub(crate) total_usage: TokenUsage,
+    /// How many of its messages, from the start, the hooks let pass to the model.
+    pub(crate) passed_messages: usize,
     /// How large the conversation was when that was last known.
     pub(crate) size: Option<KnownSize>,
     /// What came of the compactions so far.
@@ -105,6 +108,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             pending: None,
             runs: 0,
             total_usage: TokenUsage::default(),
+            passed_messages: 0,
             size: None,
             context_budget: ContextBudget::default(),
             reminders: Reminders::default(),
@@ -124,7 +128,8 @@ impl<P, C, D> AgentLoop<P, C, D> {
         &self.request.messages
     }
 
-    /// Returns the tokens of the current run, or the last.
+    /// Returns the tokens of the current run, or the last, with [those that its tools
+    /// took](Self::tool_usage).
     #[must_use]
     pub fn usage(&self) -> &TokenUsage {
         &self.run.usage
@@ -205,6 +210,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
         self.request.messages = std::mem::take(&mut pending.messages);
         self.run = approval::restored(&pending);
         self.runs = pending.run_number.saturating_add(1);
+        self.passed_messages = 0;
         self.size = None;
         self.context_budget = ContextBudget::default();
         self.pending = Some(pending);
@@ -218,9 +224,11 @@ impl<P, C, D> AgentLoop<P, C, D> {
         self.budget.as_ref()
     }
 
-    /// Adds a hook, after those added before.
+    /// Adds a hook, after those added before. What the model has not answered is new to all of them
+    /// again.
     pub fn add_hook(&mut self, hook: impl ObservabilityHook + 'static) {
         self.hooks.push(BoxedHook::new(hook));
+        self.passed_messages = 0;
     }
 }
 
@@ -244,6 +252,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
             let messages = std::mem::take(&mut self.request.messages);
             self.request.messages = transcript::repair(messages);
+            self.passed_messages = 0;
         }
     }
 
@@ -256,6 +265,7 @@ impl<P, C, D> AgentLoop<P, C, D> {
     /// Replaces the conversation, for an agent that continues an earlier one.
     pub(crate) fn set_messages(&mut self, messages: Vec<Message>) {
         self.request.messages = messages;
+        self.passed_messages = 0;
         self.repair_messages();
     }
 }
@@ -326,9 +336,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         &mut self,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
-        let last = self.request.messages.iter().rfind(|message| message.role != Role::System);
         let is_paused = self.run.is_paused;
-        let is_open = last.is_some_and(|message| message.role == Role::User || is_paused);
+        let is_open = is_open(&self.request.messages, is_paused);
         if is_open {
             self.begin_without_message(ctx);
             // Until it is answered.

@@ -100,6 +100,7 @@ pub(crate) fn waiting(run: &RunState, calls: Vec<PendingCall>) -> PendingApprova
     pending.requests = run.requests;
     pending.tool_calls = run.tool_calls;
     pending.usage = run.usage.clone();
+    pending.tool_usage = run.tool_usage.clone();
     pending
 }
 
@@ -112,6 +113,7 @@ pub(crate) fn restored(pending: &PendingApproval) -> RunState {
         turns: pending.turns,
         requests: pending.requests,
         tool_calls: pending.tool_calls,
+        tool_usage: pending.tool_usage.clone(),
         usage: pending.usage.clone(),
         ..RunState::default()
     }
@@ -119,10 +121,7 @@ pub(crate) fn restored(pending: &PendingApproval) -> RunState {
 
 /// Checks that a stored state fits together.
 pub(crate) fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError> {
-    let (found, supported) = (pending.version, PendingApproval::VERSION);
-    if found > supported {
-        return Err(ApprovalError::UnsupportedVersion { found, supported });
-    }
+    pending.check_version()?;
     let malformed = |reason: String| ApprovalError::Malformed { reason };
     if pending.calls.is_empty() {
         return Err(malformed("no call is pending".into()));

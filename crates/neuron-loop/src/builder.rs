@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -15,8 +16,8 @@ use crate::prepare_turn::PrepareTurn;
 use crate::reminders::Reminders;
 use crate::stop_when::StopCondition;
 use crate::{
-    AgentLoop, Budget, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, RunView,
-    ToolErrorPolicy, TurnSetup,
+    AgentLoop, ApprovalSignal, Budget, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode,
+    RunView, ToolErrorPolicy, TurnSetup,
 };
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
@@ -25,15 +26,15 @@ pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     provider: P,
     context: C,
     tools: ToolRegistry,
-    hooks: Vec<BoxedHook>,
+    pub(crate) hooks: Vec<BoxedHook>,
     durability: Option<D>,
-    config: LoopConfig,
+    pub(crate) config: LoopConfig,
     messages: Vec<Message>,
     injectors: Vec<Box<dyn Injector>>,
     persistent: Vec<SystemPrompt>,
-    policy: Option<Arc<dyn PermissionPolicy>>,
+    pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
     #[cfg(feature = "signed-approvals")]
-    approval_key: Option<crate::ApprovalKey>,
+    pub(crate) approval_key: Option<crate::ApprovalKey>,
     budget: Option<Budget>,
     prepare: Vec<Box<dyn PrepareTurn>>,
     stop_conditions: Vec<Box<dyn StopCondition>>,
@@ -62,6 +63,12 @@ impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
 }
 
 impl<P, C, D> AgentLoopBuilder<P, C, D> {
+    /// Names the agent, for hooks and telemetry. Default: it has no name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.config.name = name.into();
+        self
+    }
+
     /// Sets the tools. Default: none.
     pub fn tools(mut self, tools: ToolRegistry) -> Self {
         self.tools = tools;
@@ -123,6 +130,13 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// [`LoopError::ApprovalRequired`]: crate::LoopError::ApprovalRequired
     pub fn pause_for_approval(mut self, pause: bool) -> Self {
         self.config.pause_for_approval = pause;
+        self
+    }
+
+    /// Lets a run that waits for an approval under a durable engine go on with the decisions that this
+    /// signal brings; see [`ApprovalSignal`]. Default: such a run ends.
+    pub fn approval_signal(mut self, name: impl Into<String>, timeout: Duration) -> Self {
+        self.config.approval_signal = Some(ApprovalSignal { name: name.into(), timeout });
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use neuron_types::{Extensions, ToolCall, ToolContext};
+use neuron_types::{Extensions, ToolCall, ToolContext, UsageMeter};
 use tokio_util::sync::CancellationToken;
 
 /// What the contexts of all calls of one answer are made from.
@@ -48,6 +48,7 @@ impl CallContexts<'_> {
             run_id: run_id.to_owned(),
             idempotency_key,
             turn: Some(turn),
+            usage: UsageMeter::default(),
             extensions: extensions.clone(),
         }
     }

@@ -4,13 +4,14 @@ use neuron_types::{
     ContextError, ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message,
     OperationKind, Outcome, Provider, ProviderError, Role, TokenUsage, ToolContext, transcript,
 };
+use serde::{Deserialize, Serialize};
 
 use crate::AgentLoop;
 use crate::cancel::or_cancelled;
 use crate::engine::Step;
 
 /// The size of the conversation, with all that is sent beside it, at some point.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct KnownSize {
     tokens: usize,
     /// How many messages there were.
@@ -20,6 +21,10 @@ pub(crate) struct KnownSize {
 impl KnownSize {
     pub(crate) fn tokens(self) -> usize {
         self.tokens
+    }
+
+    pub(crate) fn messages(self) -> usize {
+        self.messages
     }
 }
 
@@ -74,6 +79,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             if new_estimate != old_estimate {
                 self.context_budget.put_off_no_more();
             }
+        }
+        // It was with what is sent now.
+        if let Some(size) = self.run.size_before.take() {
+            self.size = Some(size);
         }
     }
 
@@ -130,6 +139,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         new_tokens: usize,
     ) -> Result<Step, LoopError> {
         self.size = Some(KnownSize { tokens: new_tokens, messages: messages.len() });
+        self.passed_messages = self.passed_of(&messages);
         self.request.messages = messages;
         match self.context.should_compact_request(&self.request, new_tokens) {
             true => self.context_budget.not_reached(new_tokens),
@@ -137,6 +147,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
         self.hooks().ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
         Ok(Step::Compacted { old_tokens, new_tokens })
+    }
+
+    /// How many messages of the compacted history come of such as the hooks let pass: all but the new
+    /// ones, if those are as they were. Else none counts as passed.
+    fn passed_of(&self, messages: &[Message]) -> usize {
+        messages.strip_suffix(self.new_messages()).map_or(0, <[_]>::len)
     }
 
     /// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it

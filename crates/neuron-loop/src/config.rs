@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
 
-use crate::{CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings};
+use crate::{ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
@@ -22,6 +22,8 @@ use crate::{CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoopConfig {
+    /// The agent's name, for hooks and telemetry. Default: none.
+    pub name: String,
     /// Instructions for the model. Default: none.
     pub system_prompt: SystemPrompt,
     /// Model, sampling, thinking and all else that a call of the model can be asked for. Default:
@@ -57,6 +59,11 @@ pub struct LoopConfig {
     /// [`AgentLoop::resume`](crate::AgentLoop::resume). Default: such a call is denied, and the model
     /// sees why.
     pub pause_for_approval: bool,
+    /// With a durable context: the signal by which a person's decisions reach a run that waits for an
+    /// approval, which then goes on instead of ending; see [`ApprovalSignal`]. Naming one is asking for
+    /// the wait: calls wait as with `pause_for_approval`. Without a durable context it has no effect.
+    /// Default: none.
+    pub approval_signal: Option<ApprovalSignal>,
     /// How often the call of one answer is made again after its stream broke, or did not open, with
     /// an error that may pass. Default: never.
     ///
@@ -88,9 +95,17 @@ pub struct LoopConfig {
     pub tool_activity: ActivityOptions,
 }
 
+impl LoopConfig {
+    /// How many calls may run at the same time; zero is as one.
+    pub(crate) fn most_tools_at_once(&self) -> usize {
+        self.max_parallel_tools.map_or(usize::MAX, |most| most.max(1))
+    }
+}
+
 impl Default for LoopConfig {
     fn default() -> Self {
         Self {
+            name: String::new(),
             system_prompt: SystemPrompt::default(),
             request: RequestSettings::default(),
             max_turns: None,
@@ -103,6 +118,7 @@ impl Default for LoopConfig {
             tool_errors: ToolErrorPolicy::default(),
             tool_retry_limit: None,
             pause_for_approval: false,
+            approval_signal: None,
             stream_retries: 0,
             early_tools: false,
             output_mode: OutputMode::default(),

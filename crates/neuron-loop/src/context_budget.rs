@@ -1,5 +1,7 @@
 //! The strategy's budget, where it cannot be reached: how long until a compaction is tried again.
 
+use serde::{Deserialize, Serialize};
+
 /// How often in a row a compaction may change nothing before it is put off: each may cost a call of a
 /// model.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
@@ -13,7 +15,8 @@ const GROWTH_BEFORE_RETRY: usize = 8;
 const MAX_MISSED_RUNS: usize = 2;
 
 /// What came of the compactions so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct ContextBudget {
     /// How often in a row a compaction changed nothing.
     futile: usize,

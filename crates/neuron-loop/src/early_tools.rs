@@ -6,17 +6,17 @@ use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use neuron_tool::ToolRegistry;
 use neuron_types::{
     ContextStrategy, DurableContext, HookEvent, LoopError, OperationKind, Provider, StreamEvent,
     ToolCall, ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 
 use crate::call_context::CallContexts;
-use crate::cancel::or_cancelled;
 use crate::limits;
 use crate::permits::{Permit, Permits, has_invalid_arguments};
 use crate::tool_batch::Ran;
-use crate::tool_execution::{Failures, outcome};
+use crate::tool_execution::{Failures, in_scope};
 use crate::{AgentLoop, Budget};
 
 /// The calls of one answer that were started before it was whole. They are the first of it.
@@ -166,21 +166,17 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Whether a call may start before the answer is whole: it and all before it only read, and nothing
     /// forbids it.
     fn may_start_early(&self, call: &ToolCall, early: &EarlyTools) -> bool {
-        let tools = self.run.offered.as_ref().unwrap_or(&self.tools);
+        let tools = self.offered_tools();
         let Some(tool) = tools.get(&call.name) else {
             return false;
         };
         let begun_before = early.begun.saturating_sub(1);
         let most = match self.config.parallel_tool_execution {
-            true => self.config.max_parallel_tools.map_or(usize::MAX, |most| most.max(1)),
+            true => self.config.most_tools_at_once(),
             false => 1,
         };
-        let rules = Permits {
-            policy: self.policy.as_ref(),
-            tools,
-            pause: self.config.pause_for_approval,
-            errors: self.config.tool_errors,
-        };
+        let pauses = self.config.pauses(self.durability.is_some());
+        let rules = Permits::new(self.policy.as_ref(), tools, &self.config, pauses);
         let count = early.calls.len().saturating_add(1);
         !early.closed
             && begun_before <= early.calls.len()
@@ -211,18 +207,19 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         };
         let outer = ctx.clone();
         let ctx = contexts.of(early.calls.len(), call, &ctx.cancellation_token);
-        let tools = self.run.offered.as_ref().unwrap_or(&self.tools).clone();
-        let mut scopes = self.hooks().in_call(&call.id).open(OperationKind::ToolCall { call });
-        let (call, failures) = (call.clone(), Failures::of(&self.config));
-        Box::pin(async move {
-            let guard = ctx.cancellation_token.clone().drop_guard();
-            let work = async { Ok(tools.execute_call(&call, &ctx).await?) };
-            let ran = scopes.run(or_cancelled(&outer, work)).await;
-            let ran = ran.or_else(|error| failures.settle(error, &outer, &tools));
-            scopes.end(outcome(&ran));
-            guard.disarm();
-            ran
-        })
+        let tools = self.offered_tools().clone();
+        let scopes = self.hooks().in_call(&call.id).open(OperationKind::ToolCall { call });
+        let (call, failures) =
+            (call.clone(), Failures::of(&self.config, self.durability.is_some()));
+        let meter = self.run.tool_meter.clone();
+        Box::pin(
+            async move { in_scope(&tools, &call, ctx, (&outer, &meter), scopes, failures).await },
+        )
+    }
+
+    /// The tools that the model was offered.
+    fn offered_tools(&self) -> &ToolRegistry {
+        self.run.offered.as_ref().unwrap_or(&self.tools)
     }
 
     /// Gives up the calls that no batch took over: the answer broke off, or its calls must not run.
@@ -230,11 +227,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     pub(crate) async fn give_up(&mut self, mut early: EarlyTools, error: Option<&LoopError>) {
         self.run.count_given_up(&early);
         let cancelled = LoopError::Tool(ToolError::Cancelled);
-        for EarlyCall { call, taken, outcome } in &mut early.calls {
+        for EarlyCall { outcome, .. } in &mut early.calls {
             if let Outcomes::Running(_) = outcome {
                 // It stops here.
                 *outcome = Outcomes::Gone;
             }
+        }
+        self.count_tool_usage();
+        for EarlyCall { call, taken, .. } in &early.calls {
             if !*taken {
                 let error = error.unwrap_or(&cancelled);
                 let event = HookEvent::ToolError { tool_name: &call.name, error };

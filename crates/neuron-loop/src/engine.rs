@@ -2,10 +2,9 @@
 
 use neuron_types::{
     AgentResult, ApprovalDecisions, ApprovalError, CompletionResponse, ContentBlock,
-    ContextStrategy, DurableContext, DurableError, HookEvent, LoopError, Message, OperationKind,
-    Outcome, Provider, ProviderError, Role, Scopes, StopReason, StreamEvent, ToolCall, ToolContext,
+    ContextStrategy, DurableContext, HookEvent, LoopError, Message, OperationKind, Outcome,
+    Provider, ProviderError, Role, Scopes, StopReason, StreamEvent, ToolCall, ToolContext,
 };
-use serde_json::{Value, json};
 
 use crate::AgentLoop;
 use crate::approval;
@@ -21,9 +20,6 @@ use crate::tool_results::ToolResults;
 
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
-
-/// The version of the state that a run continues from as a new execution.
-const SNAPSHOT_VERSION: u32 = 1;
 
 /// What a step of the engine did.
 pub(crate) enum Step {
@@ -43,6 +39,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     pub(crate) fn begin_without_message(&mut self, ctx: &ToolContext) {
         let budget = self.budget.as_ref();
         self.run = RunState::new(self.runs, ctx, self.durability.as_ref(), budget);
+        self.enclose(ctx);
         self.runs = self.runs.saturating_add(1);
         self.pending = None;
         self.refresh_request();
@@ -55,13 +52,20 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         decisions: ApprovalDecisions,
         ctx: &ToolContext,
     ) -> Result<(), LoopError> {
+        self.accept(decisions)?;
+        self.run.take_from(ctx, self.budget.as_ref());
+        self.enclose(ctx);
+        self.refresh_request();
+        Ok(())
+    }
+
+    /// Takes decisions that fit the calls that wait.
+    pub(crate) fn accept(&mut self, decisions: ApprovalDecisions) -> Result<(), ApprovalError> {
         let pending = self.pending.as_ref().ok_or(ApprovalError::NothingPending)?;
         #[cfg(feature = "signed-approvals")]
         self.check_signatures(pending)?;
         approval::check(pending, &decisions, &self.tools)?;
         self.run.decisions = Some(decisions);
-        self.run.take_from(ctx, self.budget.as_ref());
-        self.refresh_request();
         Ok(())
     }
 
@@ -112,7 +116,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         Ok(())
     }
 
-    /// Tells the hooks that the run ended.
+    /// Tells the hooks that the run ended, and the durable engine how.
     pub(crate) async fn conclude(
         &mut self,
         ctx: &ToolContext,
@@ -120,6 +124,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) {
         if std::mem::take(&mut self.run.announced) {
             self.hooks().tell(HookEvent::RunEnd { result }).await;
+            if let Some(durability) = &self.durability {
+                durability.run_ended(result).await;
+            }
         }
         self.hooks().tell(HookEvent::SessionEnd { session_id: &ctx.session_id }).await;
     }
@@ -135,19 +142,28 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if let Some((stop_reason, response)) = self.run.stopped.take() {
             return Ok(Step::Final(AgentResult { response, ..self.result(stop_reason) }));
         }
-        let step = match self.run.decisions.take() {
-            Some(decisions) => {
-                cancel::check(ctx)?;
-                self.run_decided(decisions, &within, sink).await
+        loop {
+            if self.awaits_signal() {
+                Box::pin(self.await_decisions(ctx)).await?;
             }
-            None => self.advance(ctx, &within, sink).await,
-        };
-        match step.as_ref().err().and_then(|error| self.limit_to_land_on(error)) {
-            Some(limit) => {
+            let step = match self.run.decisions.take() {
+                Some(decisions) => {
+                    cancel::check(ctx)?;
+                    Box::pin(self.run_decided(decisions, &within, sink)).await
+                }
+                // In a box: the run of an agent inside this one stands on the same stack, and each
+                // future that holds this one would have room for a copy of it there.
+                None => Box::pin(self.advance(ctx, &within, sink)).await,
+            };
+            if let Some(limit) = step.as_ref().err().and_then(|error| self.limit_to_land_on(error))
+            {
                 cancel::check(ctx)?;
-                self.finalize(limit, &within, sink).await
+                return Box::pin(self.finalize(limit, &within, sink)).await;
             }
-            None => step,
+            let is_pause = matches!(step, Err(LoopError::ApprovalRequired(_)));
+            if !(is_pause && self.awaits_signal()) {
+                return step;
+            }
         }
     }
 
@@ -172,7 +188,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             limits::before_call(&self.config, &self.run)
                 .inspect_err(|_| self.run.turn_open = true)?;
             self.remind(within);
-            let answered = PreparedCall::new(self).make(within, sink).await;
+            let answered = Box::pin(PreparedCall::new(self).make(within, sink)).await;
             if is_overflow(&answered) {
                 if let Some(compacted) = self.make_room(within).await? {
                     // An answer that was cut off was a turn; a call that was refused was none.
@@ -188,7 +204,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             let response = answered?;
             let stop_reason = response.stop_reason.clone();
-            let step = self.take_answer(response, within, sink).await;
+            let step = Box::pin(self.take_answer(response, within, sink)).await;
             let early = std::mem::take(&mut self.run.early);
             self.give_up(early, step.as_ref().err()).await;
             if let Some(step) = step? {
@@ -215,31 +231,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.run.turn = self.run.turns;
         self.hooks().ask(HookEvent::LoopIteration { turn: self.run.turn }).await?;
         Ok(())
-    }
-
-    async fn continue_as_new_if_due(&self) -> Result<(), LoopError> {
-        match &self.durability {
-            Some(durability) if durability.should_continue_as_new() => {
-                durability.continue_as_new(self.snapshot()?).await?;
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The state of the run, for a new execution to start from.
-    fn snapshot(&self) -> Result<Value, LoopError> {
-        let failed = |error| LoopError::Durable(DurableError::Other(Box::new(error)));
-        let messages = serde_json::to_value(&self.request.messages).map_err(failed)?;
-        let usage = serde_json::to_value(&self.run.usage).map_err(failed)?;
-        Ok(json!({
-            "version": SNAPSHOT_VERSION,
-            "messages": messages,
-            "usage": usage,
-            "turns": self.run.turns,
-            "requests": self.run.requests,
-            "tool_calls": self.run.tool_calls,
-        }))
     }
 
     /// Decides what an answer means: the end, a pause, or tools to run.
@@ -310,6 +301,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             &self.request.model,
             self.durability.as_ref(),
         )
+        .of_agent(&self.config.name, self.run.within.as_ref())
     }
 }
 

@@ -22,7 +22,18 @@ struct Turn {
     succeeded: BTreeSet<String>,
 }
 
+impl From<BTreeMap<String, usize>> for FailingTurns {
+    fn from(turns: BTreeMap<String, usize>) -> Self {
+        Self { turns, last: Turn::default() }
+    }
+}
+
 impl FailingTurns {
+    /// In how many turns in a row the calls of each tool failed.
+    pub(crate) fn turns(&self) -> &BTreeMap<String, usize> {
+        &self.turns
+    }
+
     /// Counts a turn, or a part of one: its calls that ran, and whether they failed. A tool that
     /// succeeded in one of them starts anew.
     ///

@@ -88,6 +88,41 @@
 //! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired), and finds a
 //! [`ResumedApproval`](neuron_types::ResumedApproval) in its context once it is decided.
 //!
+//! Under a durable engine the run need not stop: with an
+//! [`approval_signal`](AgentLoopBuilder::approval_signal) it waits until somebody has decided, and goes on.
+//!
+//! # Durable runs
+//!
+//! With a [durable context](AgentLoopBuilder::durability) an engine makes the calls of the model and of
+//! tools, and journals them. The loop asks for them in an order that follows from the conversation alone,
+//! so that a replay finds each in the journal. Where the journal grows too long, the engine begins a new
+//! execution with the [state](neuron_types::RunSnapshot) of the run: [`AgentLoop::run_from`] goes on from
+//! it as if nothing had happened in between. What a hook, an injector or a callback of yours does runs
+//! again on replay.
+//!
+//! # Rejected text
+//!
+//! A hook that [rejects text](neuron_types::ObservabilityHook::rejects_text) (a guardrail) ends a run
+//! so that what it rejected stays nowhere: the user's new message leaves the conversation, and an answer
+//! does not come into it, nor into the run's stream as a whole message. Everything before stays, results
+//! of tools too, and the error says so. With a hook that
+//! [holds text back](neuron_types::ObservabilityHook::holds_back_text) the reader of a stream gets each
+//! answer once all hooks have let it pass; without one nothing waits.
+//!
+//! # Agents inside tools
+//!
+//! An agent that runs inside a tool call, with the context of the call, belongs to the run around it:
+//!
+//! - what it takes counts in that run's [`usage`](AgentLoop::usage), and in a [`Budget`] that the run has;
+//! - it is cancelled with it, and its calls have keys below that of the call;
+//! - [`HookScope::within`](neuron_types::HookScope::within) tells hooks of the call around it;
+//! - its pause for an approval, a cancellation and a hook that ends it end the run around it too, as
+//!   [`ToolError`](neuron_types::ToolError) made from its [`LoopError`].
+//!
+//! What it does not do by itself: [`inherit_hooks`](AgentLoopBuilder::inherit_hooks) lets the hooks of the
+//! run around it watch, [`inherit_permissions`](AgentLoopBuilder::inherit_permissions) lets its policy
+//! decide. `neuron-subagent` does all of it.
+//!
 //! # Retries
 //!
 //! An error that may pass ends the run, which the next one continues. The loop itself makes no call
@@ -115,15 +150,19 @@ mod config;
 mod prepare_turn;
 mod request_settings;
 mod run_view;
+mod session;
+mod snapshot;
 mod stop_when;
 
 mod approval;
 #[cfg(feature = "signed-approvals")]
 mod approval_key;
+mod approval_signal;
 mod call_context;
 mod compaction;
 mod context_budget;
 mod early_tools;
+mod enclosing_run;
 mod engine;
 mod failing_turns;
 mod finalize;
@@ -131,6 +170,7 @@ mod model_call;
 mod overflow;
 mod permits;
 mod prepared_call;
+mod rejection;
 mod reminders;
 mod run_state;
 mod tool_batch;
@@ -150,6 +190,7 @@ mod hooks;
 mod limits;
 mod wait;
 
+mod held_back;
 mod sink;
 mod steps;
 mod stream;
@@ -157,6 +198,7 @@ mod stream;
 pub use agent::AgentLoop;
 #[cfg(feature = "signed-approvals")]
 pub use approval_key::ApprovalKey;
+pub use approval_signal::ApprovalSignal;
 pub use budget::{Budget, Reservation};
 pub use builder::AgentLoopBuilder;
 pub use cancel::CancelMode;

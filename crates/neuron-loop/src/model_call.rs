@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuron_types::{
     CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
-    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamError,
-    StreamEvent, TokenUsage, ToolContext,
+    OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
+    TokenUsage, ToolContext,
 };
 
 use crate::AgentLoop;
@@ -27,8 +27,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
         broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
-        let before = HookEvent::PreLlmCall { request: &self.request };
-        let asked = self.hooks().ask(before).await.and_then(|_| cancel::check(ctx));
+        let asked = self.ask_before_call().await.and_then(|()| cancel::check(ctx));
         let answered = match asked {
             Ok(()) => {
                 self.run.requests = self.run.requests.saturating_add(1);
@@ -101,19 +100,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         .await
     }
 
-    /// Tells the reader and the hooks of an answer.
-    pub(crate) async fn tell_of_answer<S: Sink>(
-        &self,
-        response: &CompletionResponse,
-        sink: &S,
-    ) -> Result<(), LoopError> {
-        if S::DELTAS {
-            sink.emit(StreamEvent::MessageComplete(response.message.clone())).await;
-            sink.emit(StreamEvent::Usage(response.usage.clone())).await;
-        }
-        self.hooks().ask(HookEvent::PostLlmCall { response }).await.map(drop)
-    }
-
     async fn ask_in_scope<S: Sink>(
         &self,
         ctx: &ToolContext,
@@ -180,7 +166,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             if let StreamEvent::Usage(usage) = &event {
                 broken.usage.clone_from(usage);
             }
-            let is_final = matches!(&event, StreamEvent::Error(error) if is_final(error));
+            let is_final = matches!(&event, StreamEvent::Error(error) if error.is_final());
             let progress = end.take(event).map_err(|error| broken.by(error));
             broken.may_pass &= !is_final;
             let progress = progress?;
@@ -218,12 +204,6 @@ impl Broken {
         self.may_pass = error.is_retryable() || matches!(error, ProviderError::StreamError(_));
         error.into()
     }
-}
-
-/// Whether an error says of itself that the same call fails again. The error of a provider that lost
-/// its connection does not.
-fn is_final(error: &StreamError) -> bool {
-    !error.is_retryable() && error.as_provider().is_none()
 }
 
 /// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it

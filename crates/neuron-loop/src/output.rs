@@ -36,8 +36,9 @@ impl Output {
         end: EndStrategy,
         check: fn(Value) -> Result<(), JsonMismatch>,
         retries: usize,
+        attempts: usize,
     ) -> Self {
-        Self { tool, end, check, retries, attempts: 0, given: None, accepted: None }
+        Self { tool, end, check, retries, attempts, given: None, accepted: None }
     }
 
     pub(crate) fn tool_name(&self) -> Option<&str> {

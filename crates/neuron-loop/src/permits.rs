@@ -1,17 +1,22 @@
 //! What is to happen with each call of an answer: by its arguments, by the policy, and by what a person
 //! decided.
 
+use std::future::ready;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalDecision, PendingCall, PermissionDecision, PermissionPolicy, ResumedApproval, ToolCall,
-    ToolDefinition, ToolError, ToolOutput,
+    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
-use crate::ToolErrorPolicy;
+use crate::{LoopConfig, ToolErrorPolicy};
+
+/// Why a call does not run that was wrong when it was made, and then was not.
+pub(crate) const NOT_ASKED: &str =
+    "a person must be asked about the call, and the model did not make it like this";
 
 /// What is to happen with a call.
 pub(crate) enum Permit {
@@ -23,18 +28,29 @@ pub(crate) enum Permit {
     Answer(ToolOutput),
     /// It waits for a person.
     Hold(PendingCall),
+    /// The tool refuses it, so that nobody need be asked: it runs into that error and no further.
+    Refused,
 }
 
 /// Who decides which calls may run.
 pub(crate) struct Permits<'a> {
-    pub(crate) policy: Option<&'a Arc<dyn PermissionPolicy>>,
-    pub(crate) tools: &'a ToolRegistry,
+    policy: Option<&'a Arc<dyn PermissionPolicy>>,
+    tools: &'a ToolRegistry,
     /// Whether a call waits for a person when the policy asks; else it is denied.
-    pub(crate) pause: bool,
-    pub(crate) errors: ToolErrorPolicy,
+    pause: bool,
+    errors: ToolErrorPolicy,
 }
 
-impl Permits<'_> {
+impl<'a> Permits<'a> {
+    pub(crate) fn new(
+        policy: Option<&'a Arc<dyn PermissionPolicy>>,
+        tools: &'a ToolRegistry,
+        config: &LoopConfig,
+        pause: bool,
+    ) -> Self {
+        Self { policy, tools, pause, errors: config.tool_errors }
+    }
+
     /// Decides on the calls that the model has just made.
     ///
     /// # Errors
@@ -66,7 +82,7 @@ impl Permits<'_> {
             PermissionDecision::Allow => Permit::Run,
             PermissionDecision::Deny(reason) => denied(&reason),
             // What the tool refuses is not worth a question: it runs into its error.
-            PermissionDecision::Ask(_) if self.pause && self.is_refused(call) => Permit::Run,
+            PermissionDecision::Ask(_) if self.pause && self.is_refused(call) => Permit::Refused,
             PermissionDecision::Ask(reason) if self.pause => {
                 Permit::Hold(PendingCall::new(call.clone(), reason))
             }
@@ -122,6 +138,49 @@ fn denied(reason: &str) -> Permit {
 /// What the model is told of a call that may not run.
 pub(crate) fn denial(reason: &str) -> ToolOutput {
     ToolOutput::error(format!("permission denied: {reason}"))
+}
+
+/// A tool in whose place stands what refuses a call as it does. Middleware may mend the arguments: then
+/// the tool would run although nobody was asked.
+struct Refusing(Arc<dyn ToolDyn>);
+
+/// The same tools, of which the one that refuses a call never runs.
+pub(crate) fn refusing(tools: &ToolRegistry, name: &str) -> ToolRegistry {
+    let mut tools = tools.clone();
+    if let Some(tool) = tools.remove(name) {
+        tools.register_dyn(Arc::new(Refusing(tool)));
+    }
+    tools
+}
+
+impl ToolDyn for Refusing {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.0.definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(ready(self.0.check_input(&input).map(|()| denial(NOT_ASKED))))
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.0.effect()
+    }
+
+    fn runs_alone(&self) -> bool {
+        self.0.runs_alone()
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        self.0.check_input(input)
+    }
 }
 
 /// Whether a call's arguments were not JSON. A tool that takes an argument of the name that marks

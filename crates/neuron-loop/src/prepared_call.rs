@@ -10,6 +10,7 @@ use neuron_types::{
 
 use crate::budget::{Amount, Reservation};
 use crate::compaction::KnownSize;
+use crate::held_back::HeldBack;
 use crate::model_call::Broken;
 use crate::prepare_turn::TurnSetup;
 use crate::sink::Sink;
@@ -100,11 +101,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'_, P, C, 
         ctx: &ToolContext,
         sink: &S,
     ) -> Result<CompletionResponse, LoopError> {
+        let held = HeldBack::new(sink, self.agent.hooks().hold_back_text());
         let mut attempt = 1;
         let response = loop {
             self.reserve()?;
             let mut broken = Broken::default();
-            match self.agent.attempt(ctx, sink, &mut broken).await {
+            match self.agent.attempt(ctx, &held, &mut broken).await {
                 Ok(response) => break response,
                 Err(error) => {
                     self.is_refused = is_refusal(&error);
@@ -113,11 +115,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> PreparedCall<'_, P, C, 
                         return Err(error);
                     }
                     attempt += 1;
+                    held.forget();
                     self.agent.reset(error, attempt, ctx, sink).await?;
                 }
             }
         };
-        if let Err(error) = self.agent.tell_of_answer(&response, sink).await {
+        if let Err(error) = self.agent.tell_of_answer(&response, &held).await {
             let early = std::mem::take(&mut self.agent.run.early);
             self.agent.give_up(early, Some(&error)).await;
             return Err(error);
@@ -182,9 +185,12 @@ impl<P, C, D> Drop for PreparedCall<'_, P, C, D> {
             // What still runs stops with the call.
             let early = std::mem::take(&mut self.agent.run.early);
             self.agent.run.count_given_up(&early);
+            drop(early);
+            self.agent.count_tool_usage();
         }
         if let Some(index) = self.notice {
             self.agent.request.messages.truncate(index);
+            self.agent.passed_messages = self.agent.passed_messages.min(index);
         }
     }
 }
@@ -197,17 +203,24 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             false => self.size.map(KnownSize::tokens).unwrap_or_default(),
         };
         let most = self.request.max_tokens.unwrap_or(usize::MAX);
-        let answer = self.run.usage.output_tokens.checked_div(self.run.turns);
+        let (_, Amount { output_tokens, .. }) = self.spent();
+        let answer = output_tokens.checked_div(self.run.turns);
         (prompt, answer.unwrap_or(FIRST_ANSWER).min(most))
     }
 }
 
 impl<P, C, D> AgentLoop<P, C, D> {
-    /// The answered calls of the run, and what it has taken of a budget for calls of the model.
+    /// The answered calls of the run, and what it has taken of a budget for calls of the model. What its
+    /// tools took is none of it.
     fn spent(&self) -> (usize, Amount) {
-        let TokenUsage { input_tokens, output_tokens, .. } = self.run.usage;
-        let requests = self.run.requests;
-        (self.run.turns, Amount { input_tokens, output_tokens, requests, tool_calls: 0 })
+        let of = |TokenUsage { input_tokens, output_tokens, .. }: &TokenUsage| Amount {
+            input_tokens: *input_tokens,
+            output_tokens: *output_tokens,
+            requests: 0,
+            tool_calls: 0,
+        };
+        let own = of(&self.run.usage).minus(of(&self.run.tool_usage));
+        (self.run.turns, Amount { requests: self.run.requests, ..own })
     }
 
     fn asked_to_change(&self) -> Exchanged {

@@ -29,6 +29,23 @@ impl Reminders {
         self.said.insert(content);
     }
 
+    /// Whether a message is something that was said so.
+    pub(crate) fn said(&self, message: &Message) -> bool {
+        message.role == Role::System && !message.is_pinned() && self.said.contains(&message.text())
+    }
+
+    /// Begins anew, with a conversation that somebody else had.
+    pub(crate) fn forget(&mut self) {
+        self.said.clear();
+        self.turns = 0;
+    }
+
+    /// Goes on with a conversation of which some messages were said so.
+    pub(crate) fn restore<'m>(&mut self, said: impl Iterator<Item = &'m Message>, turns: usize) {
+        self.said = said.map(Message::text).collect();
+        self.turns = turns;
+    }
+
     /// Of equal reminders only the newest: strategies keep all system messages, so that over a long
     /// conversation they would crowd out the rest.
     pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {

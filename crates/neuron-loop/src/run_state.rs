@@ -5,12 +5,14 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalDecisions, DurableContext, Extensions, LoopError, ResumedApproval, StopReason,
-    TokenUsage, ToolContext,
+    TokenUsage, ToolContext, UsageMeter,
 };
 
 use crate::Budget;
 use crate::budget::Reservation;
+use crate::compaction::KnownSize;
 use crate::early_tools::EarlyTools;
+use crate::enclosing_run::Within;
 use crate::failing_turns::FailingTurns;
 use crate::finalize::Limit;
 use crate::output::Output;
@@ -30,12 +32,20 @@ pub(crate) struct RunState {
     /// The tool calls that were started.
     pub(crate) tool_calls: usize,
     pub(crate) usage: TokenUsage,
+    /// The part of it that the tools took.
+    pub(crate) tool_usage: TokenUsage,
+    /// What the tools took and is not in it yet.
+    pub(crate) tool_meter: UsageMeter,
+    /// The meter of the context, on which all of it is counted too.
+    pub(crate) meter: UsageMeter,
     /// How often in a row the calls of a tool failed.
     pub(crate) failing: FailingTurns,
     /// What was decided on the calls that wait, until they run.
     pub(crate) decisions: Option<ApprovalDecisions>,
     /// What it shares with other runs.
     pub(crate) budget: Option<Budget>,
+    /// The call of another agent inside which it is.
+    pub(crate) within: Option<Within>,
     /// What its tools find in their context.
     pub(crate) extensions: Extensions,
     /// In which turn calls were last given up that had been started early, and how often.
@@ -47,7 +57,7 @@ pub(crate) struct RunState {
     /// Why the model stopped, and what it said, when a stop condition ends the run with its last
     /// answer.
     pub(crate) stopped: Option<(StopReason, String)>,
-    /// The part of it that the provider did not report.
+    /// The part of the usage that the provider did not report.
     pub(crate) estimated_usage: TokenUsage,
     /// Whether it was noted in the log that usage is estimated.
     pub(crate) told_of_estimates: bool,
@@ -66,6 +76,11 @@ pub(crate) struct RunState {
     pub(crate) turn_open: bool,
     /// Whether the last call did not fit into the context window, and room was made for it.
     pub(crate) overflowed: bool,
+    /// The size of the conversation as an earlier execution of the run knew it, until the request is
+    /// whole again.
+    pub(crate) size_before: Option<KnownSize>,
+    /// How many answers of a typed run an earlier execution of it took for its output.
+    pub(crate) output_attempts: usize,
 }
 
 impl RunState {
@@ -91,8 +106,9 @@ impl RunState {
 
     /// Counts calls as started that were started early and given up.
     pub(crate) fn count_given_up(&mut self, early: &EarlyTools) {
-        self.tool_calls = self.tool_calls.saturating_add(early.count_given_up());
-        if early.count_given_up() > 0 {
+        let count = early.count_given_up();
+        self.tool_calls = self.tool_calls.saturating_add(count);
+        if count > 0 {
             self.given_up = (self.turn, self.attempt().saturating_add(1));
         }
     }
@@ -120,6 +136,7 @@ impl RunState {
             extensions.insert(budget.clone());
         }
         (self.budget, self.extensions) = (budget, extensions);
+        self.meter = ctx.usage.clone();
     }
 }
 

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     DurableContext, HookEvent, LoopError, PendingCall, StreamEvent, ToolCall, ToolContext,
-    ToolError, ToolOutput,
+    ToolError, ToolOutput, UsageMeter,
 };
 
 use crate::LoopConfig;
@@ -34,6 +34,8 @@ pub(crate) struct ToolBatch<'a, D, S> {
     pub(crate) ctx: &'a ToolContext,
     /// What the tools see of the run.
     pub(crate) contexts: CallContexts<'a>,
+    /// Counts what the tools take.
+    pub(crate) meter: &'a UsageMeter,
     pub(crate) sink: &'a S,
     /// What is to happen with each call.
     pub(crate) permits: &'a [Permit],
@@ -92,7 +94,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     /// The calls to run, in order, in groups that run at the same time.
     fn groups(&self, results: &ToolResults<'_>) -> Vec<Vec<usize>> {
         // An engine runs all that it is given at once.
-        let most = self.durability.and_then(|_| self.most_at_once()).unwrap_or(usize::MAX);
+        let most = self.durability.map_or(usize::MAX, |_| self.config.most_tools_at_once());
         let mut groups: Vec<Vec<usize>> = Vec::new();
         let mut open = false;
         for (index, call) in results.calls().iter().enumerate() {
@@ -107,11 +109,6 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             open = !alone;
         }
         groups
-    }
-
-    /// How many calls may run at the same time; zero is as one.
-    fn most_at_once(&self) -> Option<usize> {
-        self.config.max_parallel_tools.map(|most| most.max(1))
     }
 
     /// Runs one call in this process: `run_together` without what several calls need.
@@ -242,7 +239,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         let calls = results.calls();
         let cancellation = self.ctx.cancellation_token.child_token();
         let mut waiting = run.iter().filter_map(|&index| Some((index, calls.get(index)?)));
-        let most = self.most_at_once().unwrap_or(usize::MAX);
+        let most = self.config.most_tools_at_once();
         let mut running = FuturesUnordered::new();
         let mut first_error = None;
         while first_error.is_none() {

@@ -2,8 +2,8 @@
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, DurableError, LoopError, OperationKind, Outcome, ToolCall, ToolContext,
-    ToolError, ToolInvocation, ToolOutput,
+    DurableContext, DurableError, LoopError, OperationKind, Outcome, Scopes, ToolCall, ToolContext,
+    ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ use crate::permits::{self, Permit};
 use crate::sink::Sink;
 use crate::tool_batch::{Ran, ToolBatch};
 use crate::tool_results::ToolResults;
+use crate::usage::CallMeter;
 use crate::{LoopConfig, ToolErrorPolicy};
 
 impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
@@ -21,15 +22,15 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         if let Some(work) = early {
             return work.await;
         }
-        // Dropped while the call runs, it tells whatever the tool started elsewhere.
-        let guard = ctx.cancellation_token.clone().drop_guard();
-        let mut scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
-        let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };
-        let ran = scopes.run(or_cancelled(self.ctx, work)).await;
-        let ran = ran.or_else(|error| self.settle(error));
-        scopes.end(outcome(&ran));
-        guard.disarm();
-        ran
+        let scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
+        let failures = Failures::of(self.config, self.durability.is_some());
+        let refusing = self.is_refused(index).then(|| permits::refusing(self.tools, &call.name));
+        let tools = refusing.as_ref().unwrap_or(self.tools);
+        in_scope(tools, call, ctx, (self.ctx, self.meter), scopes, failures).await
+    }
+
+    fn is_refused(&self, index: usize) -> bool {
+        matches!(self.permits.get(index), Some(Permit::Refused))
     }
 
     /// Runs calls in a durable engine: all handed over at once, so that it can run them in the
@@ -51,19 +52,36 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         // Dropped while the engine runs them, it tells whatever the tools started elsewhere.
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(chosen.len());
+        let mut meters = Vec::with_capacity(chosen.len());
         let mut scopes = Vec::with_capacity(chosen.len());
-        // A tool that the model was not offered is none, whatever the engine has.
-        let is_known =
-            |call: &ToolCall| !self.is_restricted || self.tools.definition(&call.name).is_some();
+        // A tool that the model was not offered is none, whatever the engine has. Nor is a call for the
+        // engine that the tool refuses and nobody was asked about.
+        let refused = |index: usize, call: &ToolCall| {
+            let tool = self.tools.get(&call.name);
+            match tool {
+                None if self.is_restricted => Some(ToolError::NotFound(call.name.clone())),
+                Some(tool) if self.is_refused(index) => {
+                    let why = || ToolError::PermissionDenied(permits::NOT_ASKED.into());
+                    Some(tool.check_input(&call.input).err().unwrap_or_else(why))
+                }
+                _ => None,
+            }
+        };
+        let mut errors = Vec::with_capacity(chosen.len());
         for &(index, call) in &chosen {
-            if is_known(call) {
+            let error = refused(index, call);
+            if error.is_none() {
                 let ctx = self.call_context(index, call, &token);
+                meters.push(ctx.usage.clone());
                 let tool = self.tools.get(&call.name);
                 let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
                 batch.push(ToolInvocation::new(call.clone(), ctx).with_effect(effect));
             }
+            errors.push(error);
             scopes.push(self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call }));
         }
+        let metered = meters.iter().map(|call| CallMeter { call, run: self.meter });
+        let metered: Vec<_> = metered.collect();
         let work = async {
             match batch.is_empty() {
                 true => Ok(Vec::new()),
@@ -79,6 +97,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             _ => work.await,
         };
         guard.disarm();
+        drop(metered);
         let mut ran = match ran {
             Ok(ran) => ran.into_iter(),
             Err(_) => Vec::new().into_iter(),
@@ -90,12 +109,14 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
             )),
         };
         let mut first_error = None;
-        for ((index, call), scope) in chosen.into_iter().zip(scopes) {
-            let ran = match is_known(call).then(|| ran.next()) {
-                Some(Some(Ok(output))) => Ok(output),
-                Some(Some(Err(error))) => self.settle(error.into()),
-                Some(None) => Err(missing()),
-                None => self.settle(ToolError::NotFound(call.name.clone()).into()),
+        for (((index, _), scope), error) in chosen.into_iter().zip(scopes).zip(errors) {
+            let ran = match error {
+                Some(error) => self.settle(error.into()),
+                None => match ran.next() {
+                    Some(Ok(output)) => Ok(output),
+                    Some(Err(error)) => self.settle(error.into()),
+                    None => Err(missing()),
+                },
             };
             scope.end(outcome(&ran));
             let recorded = self.record(index, ran, results).await;
@@ -105,7 +126,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     }
 
     fn settle(&self, error: LoopError) -> Ran {
-        Failures::of(self.config).settle(error, self.ctx, self.tools)
+        Failures::of(self.config, self.durability.is_some()).settle(error, self.ctx, self.tools)
     }
 
     pub(crate) fn call_context(
@@ -122,27 +143,51 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
     }
 }
 
+/// Runs a call inside its scopes, until it ends or the run is cancelled. `meter` counts what it takes.
+pub(crate) async fn in_scope(
+    tools: &ToolRegistry,
+    call: &ToolCall,
+    ctx: ToolContext,
+    (run, meter): (&ToolContext, &UsageMeter),
+    mut scopes: Scopes,
+    failures: Failures,
+) -> Ran {
+    // Dropped while the call runs, it tells whatever the tool started elsewhere.
+    let guard = ctx.cancellation_token.clone().drop_guard();
+    let _metered = CallMeter { call: &ctx.usage, run: meter };
+    let work = async { Ok(tools.execute_call(call, &ctx).await?) };
+    let ran = scopes.run(or_cancelled(run, work)).await;
+    let ran = ran.or_else(|error| failures.settle(error, run, tools));
+    scopes.end(outcome(&ran));
+    guard.disarm();
+    ran
+}
+
 /// What a call's error means, by the configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Failures {
     policy: ToolErrorPolicy,
-    pause_for_approval: bool,
+    pauses: bool,
 }
 
 impl Failures {
-    pub(crate) fn of(config: &LoopConfig) -> Self {
-        Self { policy: config.tool_errors, pause_for_approval: config.pause_for_approval }
+    pub(crate) fn of(config: &LoopConfig, is_durable: bool) -> Self {
+        Self { policy: config.tool_errors, pauses: config.pauses(is_durable) }
     }
 
     /// A hint for the model is a result, and so is every failure if the configuration says so; a tool
-    /// that stops because the run was cancelled is not what ends the run.
+    /// that stops because the run was cancelled, or because a hook ended the agent inside it, is not
+    /// what ends the run.
     pub(crate) fn settle(self, error: LoopError, ctx: &ToolContext, tools: &ToolRegistry) -> Ran {
         match error {
             LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
+            LoopError::Tool(ToolError::HookTerminated(reason)) => {
+                Err(LoopError::HookTerminated(reason))
+            }
             LoopError::Tool(ToolError::Cancelled) if ctx.cancellation_token.is_cancelled() => {
                 Err(LoopError::Cancelled)
             }
-            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.pause_for_approval => {
+            LoopError::Tool(ToolError::ApprovalRequired(_)) if !self.pauses => {
                 Ok(permits::denial("an agent inside the call needs an approval"))
             }
             LoopError::Tool(error) => match self.policy {
@@ -168,7 +213,7 @@ fn returned(error: ToolError, tools: &ToolRegistry) -> Ran {
     }
 }
 
-pub(crate) fn outcome(ran: &Ran) -> Outcome<'_> {
+fn outcome(ran: &Ran) -> Outcome<'_> {
     match ran {
         Ok(output) => Outcome::ToolOutput(output),
         Err(error) => Outcome::Error(error),

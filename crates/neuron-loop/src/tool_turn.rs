@@ -20,6 +20,7 @@ use crate::permits::Permits;
 use crate::sink::Sink;
 use crate::tool_batch::ToolBatch;
 use crate::tool_results::ToolResults;
+use crate::usage::ToolUsage;
 
 impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Runs the tool calls of an answer, or those of them on which a person decided and for which there
@@ -39,14 +40,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.provider.info(),
             &self.request.model,
             self.durability.as_ref(),
-        );
+        )
+        .of_agent(&self.config.name, self.run.within.as_ref());
         let tools = self.run.offered.as_ref().unwrap_or(&self.tools);
-        let rules = Permits {
-            policy: self.policy.as_ref(),
-            tools,
-            pause: self.config.pause_for_approval,
-            errors: self.config.tool_errors,
-        };
+        let pauses = self.config.pauses(self.durability.is_some());
+        let rules = Permits::new(self.policy.as_ref(), tools, &self.config, pauses);
         let messages = &mut self.request.messages;
         let mut results = match &decided {
             None => ToolResults::open(messages, &calls),
@@ -79,6 +77,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             Ok((permits, _)) if permits.is_empty() => Ok(()),
             Ok((permits, reservation)) => {
                 let started = StartedCalls::new(&mut self.run.tool_calls, reservation);
+                let (meter, outer) = (&self.run.tool_meter, &self.run.meter);
+                let (usage, tool_usage) = (&mut self.run.usage, &mut self.run.tool_usage);
+                let _used =
+                    ToolUsage::new(meter, outer, [usage, tool_usage, &mut self.total_usage]);
                 let early = Mutex::new(std::mem::take(&mut self.run.early));
                 let batch = ToolBatch {
                     tools,
@@ -95,6 +97,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                         turn: self.run.turn,
                         attempt,
                     },
+                    meter,
                     sink,
                     permits: &permits,
                     early: &early,
@@ -128,10 +131,18 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     fn pause(&mut self, calls: Vec<PendingCall>) -> LoopError {
         #[cfg(feature = "signed-approvals")]
         let calls = self.signed(calls);
-        let mut pending = approval::waiting(&self.run, calls);
-        self.pending = Some(pending.clone());
+        self.pending = Some(approval::waiting(&self.run, calls));
+        match self.pending_state() {
+            Ok(pending) => LoopError::ApprovalRequired(Box::new(pending)),
+            Err(error) => error.into(),
+        }
+    }
+
+    /// The state of the run that waits, with its conversation.
+    pub(crate) fn pending_state(&self) -> Result<PendingApproval, ApprovalError> {
+        let mut pending = self.pending.clone().ok_or(ApprovalError::NothingPending)?;
         pending.messages.clone_from(&self.request.messages);
-        LoopError::ApprovalRequired(Box::new(pending))
+        Ok(pending)
     }
 
     /// Runs the calls on which a person decided. If there is no room for them they wait on, unless the

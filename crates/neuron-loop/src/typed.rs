@@ -5,8 +5,8 @@ use std::future::Future;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, ContextStrategy, DurableContext, JsonMismatch, LoopError,
-    Message, Provider, ResponseFormat, SystemPrompt, ToolChoice, ToolContext, ToolDefinition,
-    WasmCompatSend, read_json,
+    Message, Provider, ResponseFormat, RunStart, SystemPrompt, ToolChoice, ToolContext,
+    ToolDefinition, WasmCompatSend, read_json,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -138,6 +138,29 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         TypedRun::new(self).drive(ctx)
     }
 
+    /// [`run_from`](Self::run_from) until the model gives a value of type `T`. The retries that an
+    /// earlier execution left go on counting.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_from`](Self::run_from) and [`run_typed`](Self::run_typed).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_typed_from<T: DeserializeOwned + JsonSchema>(
+        &mut self,
+        start: impl Into<RunStart>,
+        ctx: &ToolContext,
+    ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + WasmCompatSend {
+        let begun = self.begin_from(start.into(), ctx);
+        let run = TypedRun::new(self);
+        async move {
+            begun?;
+            run.drive(ctx).await
+        }
+    }
+
     /// [`resume`](Self::resume) until the model gives a value of type `T`: goes on with a
     /// [`run_typed`](Self::run_typed) that waits for an approval. An output that stood beside the
     /// calls that wait was not used; the model gives it again.
@@ -202,7 +225,8 @@ impl<'a, P, C, D, T: DeserializeOwned + JsonSchema> TypedRun<'a, P, C, D, T> {
             false => (|value| read_json::<T>(value).map(drop), read_json),
         };
         let (end, retries) = (agent.config.end_strategy, agent.config.output_retries);
-        agent.run.output = Some(Output::new(tool, end, check, retries));
+        let attempts = agent.run.output_attempts;
+        agent.run.output = Some(Output::new(tool, end, check, retries, attempts));
         agent.request_changed();
         Self { agent, system_prompt, settings, read }
     }

@@ -6,8 +6,8 @@
 use neuron_http::{Fields, ObjectInput, Shortest, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
-    DocumentSource, ImageSource, Message, ProviderError, ReasoningEffort, ResponseFormat, Role,
-    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    DocumentSource, ImageSource, Message, ModelContent, ProviderError, ReasoningEffort,
+    ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -357,6 +357,11 @@ enum Block<'a> {
     Text {
         text: &'a str,
     },
+    /// What can only be told.
+    #[serde(rename = "text")]
+    Words {
+        text: Words<'a>,
+    },
     Thinking {
         thinking: &'a str,
         signature: &'a str,
@@ -435,16 +440,30 @@ impl Items<'_> {
         let is_blank =
             |item: &ContentItem| matches!(item, ContentItem::Text(text) if is_blank(text));
         let says_nothing = self.is_error && self.content.iter().all(is_blank);
-        let items = self.content.iter().filter_map(move |item| match item {
-            item if is_blank(item) => None,
-            ContentItem::Text(text) => Some(Block::Text { text }),
-            _ if self.is_error => Some(Block::Text { text: "[image]" }),
-            ContentItem::Image { source } => Some(Block::Image { source: image(source)? }),
-            _ => None,
+        let items = self.content.iter().filter(move |item| !is_blank(item)).map(|item| match item
+            .for_model()
+        {
+            ModelContent::Text(text) => Block::Text { text },
+            _ if self.is_error => Block::Words { text: Words(item) },
+            ModelContent::Image { media_type, data } => {
+                Block::Image { source: Source::Base64 { media_type, data } }
+            }
+            ModelContent::ImageUrl { url } => Block::Image { source: image_at(url) },
+            ModelContent::Pdf { data } => Block::Document { source: pdf(data) },
+            _ => Block::Words { text: Words(item) },
         });
         items.chain(
             says_nothing.then_some(Block::Text { text: "[the tool failed without a message]" }),
         )
+    }
+}
+
+/// A piece of a tool's result as a text.
+struct Words<'a>(&'a ContentItem);
+
+impl Serialize for Words<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
     }
 }
 
@@ -469,12 +488,20 @@ enum Source<'a> {
 fn image(source: &ImageSource) -> Option<Source<'_>> {
     Some(match source {
         ImageSource::Base64 { media_type, data } => Source::Base64 { media_type, data },
-        ImageSource::Url { url } => match inline_image(url) {
-            Some((media_type, data)) => Source::Base64 { media_type, data },
-            None => Source::Url { url },
-        },
+        ImageSource::Url { url } => image_at(url),
         _ => return None,
     })
+}
+
+fn image_at(url: &str) -> Source<'_> {
+    match inline_image(url) {
+        Some((media_type, data)) => Source::Base64 { media_type, data },
+        None => Source::Url { url },
+    }
+}
+
+fn pdf(data: &str) -> Source<'_> {
+    Source::Base64 { media_type: "application/pdf", data }
 }
 
 /// The type and the base64 of a `data:` URL, as conversations with other vendors have them: the API
@@ -487,9 +514,7 @@ fn inline_image(url: &str) -> Option<(&str, &str)> {
 
 fn document(source: &DocumentSource) -> Option<Source<'_>> {
     Some(match source {
-        DocumentSource::Base64Pdf { data } => {
-            Source::Base64 { media_type: "application/pdf", data }
-        }
+        DocumentSource::Base64Pdf { data } => pdf(data),
         DocumentSource::PlainText { data } => Source::Text { media_type: "text/plain", data },
         DocumentSource::Url { url } => Source::Url { url },
         _ => return None,

@@ -3,11 +3,13 @@
 //! A message of the API has one text, one reasoning, a list of images and a list of tool calls; the
 //! result of a tool is a message of its own.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use neuron_http::ObjectInput;
 use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, SystemPrompt,
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, Role,
+    SystemPrompt,
 };
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -96,10 +98,12 @@ struct ResultText<'a> {
 }
 
 impl ResultText<'_> {
-    fn texts(&self) -> impl Iterator<Item = &str> {
-        self.content.iter().filter_map(|item| match item {
-            ContentItem::Text(text) => Some(text.as_str()),
-            _ => None,
+    fn texts(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.content.iter().filter_map(|item| match item.for_model() {
+            ModelContent::Text(text) => Some(Cow::Borrowed(text)),
+            // These go along.
+            ModelContent::Image { .. } | ModelContent::ImageUrl { .. } => None,
+            _ => Some(Cow::Owned(item.to_string())),
         })
     }
 }
@@ -281,8 +285,9 @@ fn call(block: &ContentBlock) -> Option<Call<'_>> {
 
 /// The server takes images in messages of every role.
 fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
-    content.iter().filter_map(|item| match item {
-        ContentItem::Image { source } => bare_base64(source),
+    content.iter().filter_map(|item| match item.for_model() {
+        ModelContent::Image { data, .. } => Some(data),
+        ModelContent::ImageUrl { url } => base64_of_url(url),
         _ => None,
     })
 }
@@ -292,12 +297,14 @@ fn result_images(content: &[ContentItem]) -> impl Iterator<Item = &str> {
 pub(crate) fn bare_base64(source: &ImageSource) -> Option<&str> {
     match source {
         ImageSource::Base64 { data, .. } => Some(data),
-        ImageSource::Url { url } => {
-            let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-            kind.ends_with(";base64").then_some(data)
-        }
+        ImageSource::Url { url } => base64_of_url(url),
         _ => None,
     }
+}
+
+fn base64_of_url(url: &str) -> Option<&str> {
+    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
+    kind.ends_with(";base64").then_some(data)
 }
 
 /// The same part of several blocks as one text.
@@ -326,13 +333,17 @@ impl fmt::Display for Joined<'_> {
     }
 }
 
-fn join<'t>(
+fn join<T: AsRef<str>>(
     f: &mut fmt::Formatter<'_>,
     separator: &str,
-    texts: impl Iterator<Item = &'t str>,
+    texts: impl Iterator<Item = T>,
 ) -> fmt::Result {
     let mut is_first = true;
-    for text in texts.filter(|text| !text.is_empty()) {
+    for text in texts {
+        let text = text.as_ref();
+        if text.is_empty() {
+            continue;
+        }
         if !std::mem::take(&mut is_first) {
             f.write_str(separator)?;
         }

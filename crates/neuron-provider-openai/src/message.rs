@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ProviderError, ToolCall,
-    ToolDefinition,
+    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
+    ToolCall, ToolDefinition,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -140,7 +140,22 @@ pub(crate) fn own_part<'a>(block: &'a ContentBlock, types: &[&str]) -> Option<&'
 }
 
 fn image(source: &ImageSource) -> Option<Part<'_>> {
-    Some(Part::ImageUrl { image_url: ImageUrl { url: DataUrl::image(source)? } })
+    DataUrl::image(source).map(image_part)
+}
+
+fn image_part(url: DataUrl<'_>) -> Part<'_> {
+    Part::ImageUrl { image_url: ImageUrl { url } }
+}
+
+/// The image that a piece of a tool's result is, a resource for instance.
+fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
+    match item.for_model() {
+        ModelContent::Image { media_type, data } => {
+            Some(DataUrl::Data { media_type, base64: data })
+        }
+        ModelContent::ImageUrl { url } => Some(DataUrl::Address(url)),
+        _ => None,
+    }
 }
 
 /// What the user says: one text, or parts. The results of tools are not among them, but for their
@@ -158,10 +173,7 @@ impl<'a> UserContent<'a> {
                 Some(ContentBlock::ToolResult { content, .. }) => content.as_slice(),
                 _ => &[],
             };
-            let images = images.iter().filter_map(|item| match item {
-                ContentItem::Image { source } => image(source),
-                _ => None,
-            });
+            let images = images.iter().filter_map(item_image).map(image_part);
             part(block).into_iter().chain(images)
         })
     }
@@ -229,9 +241,9 @@ impl Display for ToolText<'_> {
             if position > 0 {
                 f.write_str("\n")?;
             }
-            match item {
-                ContentItem::Image { .. } => f.write_str("[the image follows]")?,
-                item => item.fmt(f)?,
+            match item_image(item) {
+                Some(_) => f.write_str("[the image follows]")?,
+                None => item.fmt(f)?,
             }
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! What the tests of both APIs' requests share: conversations of every kind of block.
 
 use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolCall, ToolDefinition,
+    ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
+    ResourceLink, Role, ToolCall, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -16,6 +17,23 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
         annotations: None,
         cache_control: None,
     }
+}
+
+/// One of each kind of what servers of others return.
+pub(crate) fn items_of_others() -> Vec<ContentItem> {
+    let blob = |mime_type: &str| ContentItem::Resource {
+        resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
+    };
+    let svg = ImageSource::Base64 { media_type: "image/svg+xml".into(), data: "aGk=".into() };
+    vec![
+        ContentItem::Audio { media_type: "audio/wav".into(), data: "aGk=".into() },
+        ContentItem::Resource { resource: EmbeddedResource::text("file:///a", "hi") },
+        blob("image/jpg"),
+        blob("application/pdf"),
+        blob("application/zip"),
+        ContentItem::Image { source: svg },
+        ContentItem::ResourceLink { resource: ResourceLink::new("file:///a", "a") },
+    ]
 }
 
 fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
@@ -114,7 +132,7 @@ type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 fn turn() -> impl Strategy<Value = Turn> {
     (
         prop::collection::vec(said(), 0..3),
-        prop::collection::vec((0_u8..6, 0_u8..5, 0_u8..4), 0..3),
+        prop::collection::vec((0_u8..6, 0_u8..5, 0_u8..5), 0..3),
         prop::collection::vec(answered(), 0..4),
         any::<bool>(),
     )
@@ -137,6 +155,7 @@ pub(crate) fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
                     vec![ContentItem::Text("fine".into())],
                     vec![ContentItem::Text(" ".into()), ContentItem::Text("x".into())],
                     vec![ContentItem::Image { source: png() }],
+                    items_of_others(),
                 ];
                 results.push(ContentBlock::ToolResult {
                     tool_use_id: id,

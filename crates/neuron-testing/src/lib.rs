@@ -46,6 +46,9 @@
 //! | a connection that does what no server should | [`RawServer`] |
 //! | a vendor's rules and formats without HTTP | [`anthropic`], [`openai`], [`ollama`] |
 //! | whether a provider of yours holds the contract | [`conformance`] |
+//! | a real PostgreSQL | [`postgres`](postgres::PostgresServer) |
+//! | a real Restate or Temporal | [`engines`] |
+//! | MCP's conformance suite, reference servers and SDK for Python | [`mcp`] |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -61,6 +64,20 @@ pub mod openai;
 pub mod vendor;
 
 pub mod conformance;
+
+#[cfg(unix)]
+pub mod postgres;
+
+#[cfg(unix)]
+pub mod engines;
+
+#[cfg(unix)]
+pub mod mcp;
+
+#[cfg(unix)]
+mod fetched;
+#[cfg(unix)]
+mod server_process;
 
 mod base64;
 mod chunks;

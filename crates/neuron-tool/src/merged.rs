@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    BoxedSandbox, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
@@ -12,28 +13,41 @@ use crate::registry::Registered;
 
 /// Returns the tools of a registry under names with a prefix.
 pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
-    if prefix.is_empty() && !registry.names().any(|name| registry.has_middleware(name)) {
+    if prefix.is_empty() && !registry.names().any(|name| registry.surrounds(name)) {
         return registry.into_tools().collect();
     }
     let registry = Arc::new(registry);
     let rename = |registered: &Registered| {
         let original = &registered.definition;
-        let tool = Merged {
+        Registered::merged(Merged {
             name: format!("{prefix}{}", original.name),
             original: original.clone(),
             registry: registry.clone(),
-        };
-        Registered::new(Arc::new(tool))
+        })
     };
     registry.tools().map(rename).collect()
 }
 
 /// A tool that is called through the registry from which it came: under its old name, so that the
 /// middleware there still knows it.
-struct Merged {
+pub(crate) struct Merged {
     name: String,
     original: Arc<ToolDefinition>,
     registry: Arc<ToolRegistry>,
+}
+
+impl Merged {
+    /// Runs the tool in the sandbox of its own registry, or in the one given if that has none.
+    pub(crate) async fn call(
+        &self,
+        input: Value,
+        ctx: &ToolContext,
+        sandbox: Option<&BoxedSandbox>,
+    ) -> Result<ToolOutput, ToolError> {
+        let name = self.original.name.clone();
+        let call = ToolCall { id: ctx.call_id.clone(), name, input };
+        self.registry.execute_call_in(&call, ctx, self.registry.sandbox().or(sandbox)).await
+    }
 }
 
 impl ToolDyn for Merged {
@@ -50,7 +64,7 @@ impl ToolDyn for Merged {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(self.registry.execute(&self.original.name, input, ctx))
+        Box::pin(self.call(input, ctx, None))
     }
 
     fn effect(&self) -> ToolEffect {

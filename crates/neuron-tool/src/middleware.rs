@@ -59,7 +59,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_types::{
-    ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    BoxedSandbox, ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
     WasmCompatSend, WasmCompatSync,
 };
 
@@ -130,6 +130,7 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
 pub struct Next<'a> {
     global: &'a [Arc<dyn ToolMiddleware>],
     own: &'a [Arc<dyn ToolMiddleware>],
+    sandbox: Option<&'a BoxedSandbox>,
     target: &'a Registered,
 }
 
@@ -137,9 +138,10 @@ impl<'a> Next<'a> {
     pub(crate) fn new(
         global: &'a [Arc<dyn ToolMiddleware>],
         own: &'a [Arc<dyn ToolMiddleware>],
+        sandbox: Option<&'a BoxedSandbox>,
         target: &'a Registered,
     ) -> Self {
-        Self { global, own, target }
+        Self { global, own, sandbox, target }
     }
 
     /// Returns the definition of the tool that is called.
@@ -183,7 +185,19 @@ impl<'a> Next<'a> {
             return middleware.process(call, ctx, Next { own, ..self });
         }
         // Caught here and around the whole chain: middleware sees how the call ended.
-        Box::pin(panic::caught(&call.name, || self.target.tool.call_dyn(call.input.clone(), ctx)))
+        Box::pin(panic::caught(&call.name, move || self.call_tool(call, ctx)))
+    }
+
+    /// The innermost step.
+    fn call_tool<'b>(
+        &self,
+        call: &ToolCall,
+        ctx: &'b ToolContext,
+    ) -> WasmBoxedFuture<'b, Result<ToolOutput, ToolError>>
+    where
+        'a: 'b,
+    {
+        self.target.call(call.input.clone(), ctx, self.sandbox)
     }
 
     /// Runs the whole chain. A panic in it is an error for the model.
@@ -193,7 +207,7 @@ impl<'a> Next<'a> {
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let start = || match self.global.is_empty() && self.own.is_empty() {
-            true => self.target.tool.call_dyn(call.input.clone(), ctx),
+            true => self.call_tool(call, ctx),
             false => self.run(call, ctx),
         };
         panic::caught(&call.name, start).await

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use neuron_types::{
-    RegistryError, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
-    WasmCompatSend,
+    BoxedSandbox, RegistryError, Sandbox, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolOutput, WasmBoxedFuture, WasmCompatSend,
 };
 use serde_json::Value;
 
-use crate::merged;
+use crate::merged::{self, Merged};
 use crate::middleware::{Next, ToolMiddleware};
 
 /// The tools that a model can call, in the order in which they were registered.
@@ -60,6 +60,8 @@ pub struct ToolRegistry {
     global: Vec<Arc<dyn ToolMiddleware>>,
     /// Around the calls of one tool, inside the global ones, outermost first.
     by_tool: HashMap<String, Vec<Arc<dyn ToolMiddleware>>>,
+    /// Runs the tools; `None` for in this process.
+    sandbox: Option<BoxedSandbox>,
 }
 
 /// A tool, and what the model is told of it.
@@ -69,9 +71,34 @@ pub(crate) struct Registered {
     /// Read once: a schema is costly to make, and must not change between two requests. Shared, so
     /// that middleware can tell two definitions apart by their address.
     pub(crate) definition: Arc<ToolDefinition>,
+    /// The tool once more, if it came from another registry.
+    merged: Option<Arc<Merged>>,
 }
 
 impl Registered {
+    /// A tool that came from another registry.
+    pub(crate) fn merged(tool: Merged) -> Self {
+        let merged = Arc::new(tool);
+        Self { merged: Some(merged.clone()), ..Self::new(merged) }
+    }
+
+    /// Runs the tool itself, in a sandbox if there is one.
+    pub(crate) fn call<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+        sandbox: Option<&'a BoxedSandbox>,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        match (sandbox, &self.merged) {
+            (None, _) => self.tool.call_dyn(input, ctx),
+            // The sandbox goes inside what the other registry put around the tool.
+            (Some(_), Some(merged)) => Box::pin(merged.call(input, ctx, sandbox)),
+            (Some(sandbox), None) => {
+                Box::pin(async move { Ok(sandbox.execute_tool(&*self.tool, input, ctx).await?) })
+            }
+        }
+    }
+
     pub(crate) fn new(tool: Arc<dyn ToolDyn>) -> Self {
         let mut definition = tool.definition();
         if definition.name != tool.name() {
@@ -88,7 +115,7 @@ impl Registered {
                 "not every vendor takes this name: it has 1 to 64 ASCII letters, digits, `_` or `-`"
             );
         }
-        Self { tool, definition: Arc::new(definition) }
+        Self { tool, definition: Arc::new(definition), merged: None }
     }
 }
 
@@ -292,9 +319,65 @@ impl ToolRegistry {
         self
     }
 
-    /// Whether any middleware is around the calls of a tool.
-    pub(crate) fn has_middleware(&self, name: &str) -> bool {
-        !self.global.is_empty() || self.by_tool.contains_key(name)
+    /// Runs every call in a sandbox from now on: it is the innermost step, inside all middleware, in
+    /// the place of the tool. Clones made before are as they were.
+    ///
+    /// Tools that were [merged](Self::merge) from a registry with a sandbox keep theirs; those of one
+    /// without run in this one, inside the middleware that they came with.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_tool::{ToolRegistry, neuron_tool};
+    /// use neuron_types::{Sandbox, SandboxError, ToolContext, ToolDyn, ToolError, ToolOutput};
+    ///
+    /// /// Lets nothing run.
+    /// struct Closed;
+    ///
+    /// impl Sandbox for Closed {
+    ///     async fn execute_tool(
+    ///         &self,
+    ///         tool: &dyn ToolDyn,
+    ///         _input: serde_json::Value,
+    ///         _ctx: &ToolContext,
+    ///     ) -> Result<ToolOutput, SandboxError> {
+    ///         Err(SandboxError::SetupFailed(format!("`{}` cannot be confined", tool.name())))
+    ///     }
+    /// }
+    ///
+    /// /// Deletes a file
+    /// #[neuron_tool]
+    /// async fn delete(path: String) -> Result<(), ToolError> {
+    ///     Ok(std::fs::remove_file(path).map_err(|error| ToolError::ExecutionFailed(Box::new(error)))?)
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let mut registry = ToolRegistry::new();
+    /// registry.register(DeleteTool);
+    /// registry.set_sandbox(Closed);
+    ///
+    /// let input = serde_json::json!({ "path": "/etc/passwd" });
+    /// let error = registry.execute("delete", input, &ToolContext::default()).await.unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "execution failed: sandbox setup failed: `delete` cannot be confined"
+    /// );
+    /// # }
+    /// ```
+    pub fn set_sandbox(&mut self, sandbox: impl Sandbox + 'static) -> &mut Self {
+        self.sandbox = Some(BoxedSandbox::new(sandbox));
+        self
+    }
+
+    /// Removes the sandbox and returns it: calls run in this process again.
+    pub fn remove_sandbox(&mut self) -> Option<BoxedSandbox> {
+        self.sandbox.take()
+    }
+
+    /// Whether calls of a tool do more here than to run it.
+    pub(crate) fn surrounds(&self, name: &str) -> bool {
+        !self.global.is_empty() || self.by_tool.contains_key(name) || self.sandbox.is_some()
     }
 
     pub(crate) fn into_tools(self) -> impl Iterator<Item = Registered> {
@@ -341,13 +424,25 @@ impl ToolRegistry {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
-        async move {
-            let Some(registered) = self.tools.get(&call.name) else {
-                return Err(ToolError::NotFound(call.name.clone()));
-            };
-            let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
-            Next::new(&self.global, own, registered).run_caught(call, ctx).await
-        }
+        self.execute_call_in(call, ctx, self.sandbox.as_ref())
+    }
+
+    /// Runs a tool call, through the middleware, in a sandbox.
+    pub(crate) async fn execute_call_in(
+        &self,
+        call: &ToolCall,
+        ctx: &ToolContext,
+        sandbox: Option<&BoxedSandbox>,
+    ) -> Result<ToolOutput, ToolError> {
+        let Some(registered) = self.tools.get(&call.name) else {
+            return Err(ToolError::NotFound(call.name.clone()));
+        };
+        let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
+        Next::new(&self.global, own, sandbox, registered).run_caught(call, ctx).await
+    }
+
+    pub(crate) fn sandbox(&self) -> Option<&BoxedSandbox> {
+        self.sandbox.as_ref()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Cutting text between characters, never inside one.
 
+use std::fmt::{self, Write};
+
 use neuron_types::ContentItem;
 
 /// Returns the first `count` characters.
@@ -10,13 +12,36 @@ pub(crate) fn first(text: &str, count: usize) -> &str {
     }
 }
 
+/// Whether the model reads a piece of an output: text, the text of a resource, a link. Of the rest it gets
+/// the bytes, or is told what it is.
+pub(crate) fn is_text(item: &ContentItem) -> bool {
+    match item {
+        ContentItem::Text(_) | ContentItem::ResourceLink { .. } => true,
+        ContentItem::Resource { resource } => resource.text.is_some() || resource.blob.is_none(),
+        _ => false,
+    }
+}
+
+/// Counts the characters of a text, as the model reads it.
+pub(crate) fn characters(item: &ContentItem) -> usize {
+    struct Count(usize);
+
+    impl fmt::Write for Count {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0 += text.chars().count();
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    // Counting cannot fail.
+    write!(count, "{item}").ok();
+    count.0
+}
+
 /// Counts the characters of all texts.
 pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
-    let texts = content.iter().filter_map(|item| match item {
-        ContentItem::Text(text) => Some(text),
-        _ => None,
-    });
-    texts.map(|text| text.chars().count()).sum()
+    content.iter().filter(|item| is_text(item)).map(characters).sum()
 }
 
 /// Shortens a text in its middle to about `count` characters: what an error quotes stands at its

@@ -11,7 +11,8 @@ pub struct AgentResult {
     pub response: String,
     /// The whole conversation.
     pub messages: Vec<Message>,
-    /// The tokens that this run took; estimates for answers of which the provider reported none.
+    /// The tokens that this run took, with those of agents within its tools; estimates for answers of
+    /// which the provider reported none.
     pub usage: TokenUsage,
     /// The calls of the model in this run.
     pub turns: usize,

@@ -58,6 +58,9 @@ pub struct PendingApproval {
     /// The tokens that the run took so far.
     #[serde(default)]
     pub usage: TokenUsage,
+    /// The part of them that its tools took: agents within them.
+    #[serde(default)]
+    pub tool_usage: TokenUsage,
     /// The conversation. The message after the last answer holds the results of its calls; those of the
     /// pending calls are placeholders. What was added while they waited stands after it.
     #[serde(default)]
@@ -81,6 +84,7 @@ impl PendingApproval {
             requests: 0,
             tool_calls: 0,
             usage: TokenUsage::default(),
+            tool_usage: TokenUsage::default(),
             messages: Vec::new(),
             calls,
         }
@@ -92,16 +96,26 @@ impl PendingApproval {
         self.calls.iter().find(|pending| pending.call.id == id)
     }
 
+    /// Checks that this release can read the state.
+    ///
+    /// # Errors
+    ///
+    /// [`ApprovalError::UnsupportedVersion`] for one that a newer release wrote.
+    pub fn check_version(&self) -> Result<(), ApprovalError> {
+        let (found, supported) = (self.version, Self::VERSION);
+        match found > supported {
+            true => Err(ApprovalError::UnsupportedVersion { found, supported }),
+            false => Ok(()),
+        }
+    }
+
     /// Checks that decisions fit: each is on a pending call, in its form, and none is missing.
     ///
     /// # Errors
     ///
     /// The first mismatch, the missing ones last.
     pub fn check(&self, decisions: &ApprovalDecisions) -> Result<(), ApprovalError> {
-        if self.version > Self::VERSION {
-            let (found, supported) = (self.version, Self::VERSION);
-            return Err(ApprovalError::UnsupportedVersion { found, supported });
-        }
+        self.check_version()?;
         for (id, decision) in &decisions.calls {
             let pending =
                 self.call(id).ok_or_else(|| ApprovalError::UnknownCall { id: id.clone() })?;
@@ -311,7 +325,7 @@ pub enum ApprovalDecision {
 
 /// What a tool finds in [`ToolContext::extensions`](crate::ToolContext::extensions) when the run
 /// inside its call goes on after an approval: it resumes that run instead of starting another.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResumedApproval {
     /// The state of the run inside the call.

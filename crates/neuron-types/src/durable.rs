@@ -1,8 +1,6 @@
-//! The trait through which a durable engine takes over a run's side effects, and its erased form.
+//! The trait through which a durable engine takes over a run's side effects.
 
-use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -11,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CompletionRequest, CompletionResponse, DurableError, StreamEvent, ToolCall, ToolContext,
-    ToolEffect, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
+    AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, DurableError, LoopError,
+    PendingApproval, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolOutput, WasmBoxedFuture,
+    WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// How an engine treats one activity: a call of the model or of a tool.
@@ -60,7 +59,7 @@ pub struct RetryPolicy {
 pub struct ToolInvocation {
     /// The call.
     pub call: ToolCall,
-    /// Its context: call id and idempotency key are set.
+    /// Its context: call id and idempotency key are set, and it has a meter of its own.
     pub ctx: ToolContext,
     /// What running the tool twice would do, as the tool declares it.
     pub effect: ToolEffect,
@@ -102,6 +101,10 @@ pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
 /// - Tools are run by the registry of the executing side: it runs their middleware, knows their
 ///   effects, and makes an error of a panic. A tool that is called past it may panic through the run,
 ///   which leaves a valid history, but no result of the other calls.
+/// - The tokens that a tool call took itself belong to its result: journal the
+///   [`total`](crate::UsageMeter::total) of [`ToolContext::usage`] with it, also with an error, and on
+///   replay [add](crate::UsageMeter::add) it to the meter of the call's context. Where the tool runs
+///   elsewhere, its context there has a meter of its own.
 /// - Execution is at least once, as the tool's [`ToolEffect`](crate::ToolEffect) allows; every
 ///   attempt sees the same idempotency key.
 ///
@@ -196,7 +199,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// The engine's, or [`DurableError::Other`] when the signal is not a `T`.
+    /// The engine's; [`DurableError::Other`] with the [`serde_json::Error`] in it when the signal is not
+    /// a `T`: such a signal is used up.
     fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
@@ -283,6 +287,45 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
+    /// Waits until a person has decided on the calls of a run; `None` when nobody did in time.
+    ///
+    /// Provided: waits for the signal. An engine that can shows `pending` meanwhile to whoever asks what
+    /// the run waits for.
+    ///
+    /// The loop checks the decisions, and waits again after such as do not fit.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_for_signal`](Self::wait_for_signal). After a signal that is no [`ApprovalDecisions`] the
+    /// loop waits again.
+    fn wait_for_approval(
+        &self,
+        pending: &PendingApproval,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Option<ApprovalDecisions>, DurableError>> + WasmCompatSend
+    {
+        let _ = pending;
+        async move {
+            // Whatever it is it is taken, so that the next wait is not for the same signal.
+            let signal: Option<Value> = self.wait_for_signal(signal_name, timeout).await?;
+            let decisions = signal.map(serde_json::from_value).transpose();
+            decisions.map_err(|error| DurableError::Other(Box::new(error)))
+        }
+    }
+
+    /// Hears how the run ended, also each time that it is replayed. Provided: does nothing.
+    ///
+    /// It is not called when the run is dropped, and must not fail the run: what it cannot note is noted
+    /// on the next replay.
+    fn run_ended(
+        &self,
+        result: Result<&AgentResult, &LoopError>,
+    ) -> impl Future<Output = ()> + WasmCompatSend {
+        let _ = result;
+        async {}
+    }
+
     /// Whether what happens now repeats what an earlier attempt did. Provided: no.
     fn is_replaying(&self) -> bool {
         false
@@ -291,224 +334,5 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// The engine's id of the run. Provided: none.
     fn run_id(&self) -> Option<&str> {
         None
-    }
-}
-
-/// A durable context behind a pointer. It may borrow the engine's context for one invocation.
-/// Clones share it.
-#[derive(Clone)]
-pub struct Durability<'d>(Arc<dyn DurableDyn + 'd>);
-
-impl<'d> Durability<'d> {
-    /// Puts a durable context behind a pointer.
-    pub fn new(context: impl DurableContext + 'd) -> Self {
-        Self(Arc::new(context))
-    }
-}
-
-impl fmt::Debug for Durability<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Durability").field("run_id", &self.0.run_id_dyn()).finish_non_exhaustive()
-    }
-}
-
-impl DurableContext for Durability<'_> {
-    async fn execute_llm_call(
-        &self,
-        request: CompletionRequest,
-        options: ActivityOptions,
-    ) -> Result<CompletionResponse, DurableError> {
-        self.0.llm_call_dyn(request, options).await
-    }
-
-    async fn execute_tool(
-        &self,
-        tool_name: &str,
-        input: Value,
-        ctx: &ToolContext,
-        options: ActivityOptions,
-    ) -> Result<ToolOutput, DurableError> {
-        self.0.tool_dyn(tool_name, input, ctx, options).await
-    }
-
-    async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
-        &self,
-        signal_name: &str,
-        timeout: Duration,
-    ) -> Result<Option<T>, DurableError> {
-        let Some(signal) = self.0.signal_dyn(signal_name, timeout).await? else {
-            return Ok(None);
-        };
-        serde_json::from_value(signal)
-            .map(Some)
-            .map_err(|error| DurableError::Other(Box::new(error)))
-    }
-
-    fn should_continue_as_new(&self) -> bool {
-        self.0.should_continue_as_new_dyn()
-    }
-
-    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
-        self.0.continue_as_new_dyn(state).await
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        self.0.sleep_dyn(duration).await;
-    }
-
-    fn now(&self) -> DateTime<Utc> {
-        self.0.now_dyn()
-    }
-
-    async fn execute_llm_call_ref(
-        &self,
-        request: &CompletionRequest,
-        options: ActivityOptions,
-    ) -> Result<CompletionResponse, DurableError> {
-        self.0.llm_call_ref_dyn(request, options).await
-    }
-
-    async fn execute_llm_stream(
-        &self,
-        request: &CompletionRequest,
-        options: ActivityOptions,
-        sink: &dyn DeltaSink,
-    ) -> Result<CompletionResponse, DurableError> {
-        self.0.llm_stream_dyn(request, options, sink).await
-    }
-
-    async fn execute_tools(
-        &self,
-        batch: Vec<ToolInvocation>,
-        options: ActivityOptions,
-    ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.0.tools_dyn(batch, options).await
-    }
-
-    fn is_replaying(&self) -> bool {
-        self.0.is_replaying_dyn()
-    }
-
-    fn run_id(&self) -> Option<&str> {
-        self.0.run_id_dyn()
-    }
-}
-
-type Done<'a, T> = WasmBoxedFuture<'a, Result<T, DurableError>>;
-
-/// The object-safe twin; private, see `ProviderDyn`.
-trait DurableDyn: WasmCompatSend + WasmCompatSync {
-    fn llm_call_dyn(
-        &self,
-        request: CompletionRequest,
-        options: ActivityOptions,
-    ) -> Done<'_, CompletionResponse>;
-    fn llm_call_ref_dyn<'a>(
-        &'a self,
-        request: &'a CompletionRequest,
-        options: ActivityOptions,
-    ) -> Done<'a, CompletionResponse>;
-    fn llm_stream_dyn<'a>(
-        &'a self,
-        request: &'a CompletionRequest,
-        options: ActivityOptions,
-        sink: &'a dyn DeltaSink,
-    ) -> Done<'a, CompletionResponse>;
-    fn tool_dyn<'a>(
-        &'a self,
-        tool_name: &'a str,
-        input: Value,
-        ctx: &'a ToolContext,
-        options: ActivityOptions,
-    ) -> Done<'a, ToolOutput>;
-    fn tools_dyn(
-        &self,
-        batch: Vec<ToolInvocation>,
-        options: ActivityOptions,
-    ) -> WasmBoxedFuture<'_, Vec<Result<ToolOutput, DurableError>>>;
-    fn signal_dyn<'a>(&'a self, signal_name: &'a str, timeout: Duration)
-    -> Done<'a, Option<Value>>;
-    fn should_continue_as_new_dyn(&self) -> bool;
-    fn continue_as_new_dyn(&self, state: Value) -> Done<'_, ()>;
-    fn sleep_dyn(&self, duration: Duration) -> WasmBoxedFuture<'_, ()>;
-    fn now_dyn(&self) -> DateTime<Utc>;
-    fn is_replaying_dyn(&self) -> bool;
-    fn run_id_dyn(&self) -> Option<&str>;
-}
-
-impl<D: DurableContext> DurableDyn for D {
-    fn llm_call_dyn(
-        &self,
-        request: CompletionRequest,
-        options: ActivityOptions,
-    ) -> Done<'_, CompletionResponse> {
-        Box::pin(self.execute_llm_call(request, options))
-    }
-
-    fn llm_call_ref_dyn<'a>(
-        &'a self,
-        request: &'a CompletionRequest,
-        options: ActivityOptions,
-    ) -> Done<'a, CompletionResponse> {
-        Box::pin(self.execute_llm_call_ref(request, options))
-    }
-
-    fn llm_stream_dyn<'a>(
-        &'a self,
-        request: &'a CompletionRequest,
-        options: ActivityOptions,
-        sink: &'a dyn DeltaSink,
-    ) -> Done<'a, CompletionResponse> {
-        Box::pin(self.execute_llm_stream(request, options, sink))
-    }
-
-    fn tool_dyn<'a>(
-        &'a self,
-        tool_name: &'a str,
-        input: Value,
-        ctx: &'a ToolContext,
-        options: ActivityOptions,
-    ) -> Done<'a, ToolOutput> {
-        Box::pin(self.execute_tool(tool_name, input, ctx, options))
-    }
-
-    fn tools_dyn(
-        &self,
-        batch: Vec<ToolInvocation>,
-        options: ActivityOptions,
-    ) -> WasmBoxedFuture<'_, Vec<Result<ToolOutput, DurableError>>> {
-        Box::pin(self.execute_tools(batch, options))
-    }
-
-    fn signal_dyn<'a>(
-        &'a self,
-        signal_name: &'a str,
-        timeout: Duration,
-    ) -> Done<'a, Option<Value>> {
-        Box::pin(self.wait_for_signal::<Value>(signal_name, timeout))
-    }
-
-    fn should_continue_as_new_dyn(&self) -> bool {
-        self.should_continue_as_new()
-    }
-
-    fn continue_as_new_dyn(&self, state: Value) -> Done<'_, ()> {
-        Box::pin(self.continue_as_new(state))
-    }
-
-    fn sleep_dyn(&self, duration: Duration) -> WasmBoxedFuture<'_, ()> {
-        Box::pin(self.sleep(duration))
-    }
-
-    fn now_dyn(&self) -> DateTime<Utc> {
-        self.now()
-    }
-
-    fn is_replaying_dyn(&self) -> bool {
-        self.is_replaying()
-    }
-
-    fn run_id_dyn(&self) -> Option<&str> {
-        self.run_id()
     }
 }

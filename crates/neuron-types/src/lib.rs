@@ -26,9 +26,11 @@
 //! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
 //! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
+//! | isolating tools | [`Sandbox`], [`ToolCommand`], [`CommandOutput`] |
 //! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`], [`Injector`] |
 //! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
-//! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`], [`SessionStorage`] |
+//! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
+//! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
 //! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
@@ -40,18 +42,22 @@
 mod wasm;
 
 mod message;
+mod model_content;
 mod pin;
 mod request;
 mod response;
 pub mod transcript;
 mod usage;
+mod usage_meter;
 
 mod embedding;
 mod provider;
 mod stream;
 
+mod command;
 mod permission;
 mod read_json;
+mod resource;
 mod sandbox;
 mod tool;
 mod tool_arguments;
@@ -61,12 +67,18 @@ mod tool_failure;
 mod agent;
 mod approval;
 mod context_strategy;
+mod durability;
 mod durable;
+mod durable_agent;
 mod durable_provider;
 mod hook;
 mod injector;
+mod run_snapshot;
 mod scope;
 mod session;
+mod session_id;
+mod session_storage;
+pub mod stored_json;
 
 mod error;
 
@@ -75,23 +87,26 @@ pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, PendingApproval, PendingCall,
     ResumedApproval,
 };
+pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
-pub use durable::{
-    ActivityOptions, DeltaSink, Durability, DurableContext, RetryPolicy, ToolInvocation,
-};
+pub use durability::Durability;
+pub use durable::{ActivityOptions, DeltaSink, DurableContext, RetryPolicy, ToolInvocation};
+pub use durable_agent::{DurableAgent, RunStart};
 pub use durable_provider::DurableProvider;
 pub use embedding::{
     BoxedEmbeddingProvider, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,
 };
 pub use error::{
     ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
-    McpError, ProviderError, RegistryError, SandboxError, StorageError, StreamError, ToolError,
+    McpError, PermissionRuleError, ProviderError, RegistryError, SandboxError, StorageError,
+    StreamError, SubAgentError, ToolError,
 };
-pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook};
+pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};
 pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
+pub use model_content::ModelContent;
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use provider::{BoxedProvider, Provider, ProviderInfo};
 pub use read_json::{JsonMismatch, read_json};
@@ -99,10 +114,14 @@ pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
     ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,
 };
+pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
-pub use sandbox::Sandbox;
+pub use run_snapshot::RunSnapshot;
+pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};
 pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};
-pub use session::{Session, SessionState, SessionStorage, SessionSummary};
+pub use session::{Session, SessionState, SessionSummary};
+pub use session_id::check_session_id;
+pub use session_storage::{SessionRevision, SessionStorage, VersionedSessionStorage};
 pub use stream::{
     Progress, ResponseEnd, StreamEvent, StreamHandle, StreamReceiver, message_events,
 };
@@ -110,4 +129,5 @@ pub use tool::{Tool, ToolAnnotations, ToolCall, ToolDefinition, ToolDyn, ToolEff
 pub use tool_context::{Extensions, ProgressReporter, ToolContext};
 pub use tool_failure::ToolFailure;
 pub use usage::{TokenUsage, UsageIteration, UsageLimits};
+pub use usage_meter::UsageMeter;
 pub use wasm::{BoxError, WasmBoxedFuture, WasmBoxedStream, WasmCompatSend, WasmCompatSync};

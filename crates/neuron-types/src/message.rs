@@ -8,6 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{EmbeddedResource, ResourceLink};
+
 /// Who wrote a [`Message`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -232,6 +234,10 @@ pub struct ToolUseRef<'a> {
 }
 
 /// A piece of a tool's result.
+///
+/// It is stored as `{"type":"text","text":"…"}`, or with the type `image`, `audio`, `resource` or
+/// `resource_link` and the fields of the variant. `Display` says in words what a model that takes only text
+/// is told: text and text resources as they are, of the rest what it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -244,6 +250,23 @@ pub enum ContentItem {
         /// Where its bytes are.
         source: ImageSource,
     },
+    /// Sound.
+    Audio {
+        /// The MIME type, `audio/wav` for one.
+        media_type: String,
+        /// The bytes in standard base64.
+        data: String,
+    },
+    /// A resource with its content.
+    Resource {
+        /// The resource.
+        resource: EmbeddedResource,
+    },
+    /// A resource by its address.
+    ResourceLink {
+        /// The resource.
+        resource: ResourceLink,
+    },
 }
 
 impl fmt::Display for ContentItem {
@@ -251,6 +274,9 @@ impl fmt::Display for ContentItem {
         match self {
             Self::Text(text) => f.write_str(text),
             Self::Image { .. } => f.write_str("[image]"),
+            Self::Audio { media_type, .. } => write!(f, "[audio, {media_type}]"),
+            Self::Resource { resource } => resource.fmt(f),
+            Self::ResourceLink { resource } => resource.fmt(f),
         }
     }
 }

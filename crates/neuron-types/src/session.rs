@@ -1,14 +1,13 @@
-//! Sessions: a conversation with its metadata, and the trait of what stores them.
+//! Sessions: a conversation with its metadata. What stores them is in `session_storage`.
 
 use std::collections::HashMap;
-use std::future::Future;
 use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, StorageError, TokenUsage, WasmCompatSend, WasmCompatSync};
+use crate::{ContentBlock, Message, Role, TokenUsage};
 
 /// A conversation that outlives the process.
 ///
@@ -31,7 +30,8 @@ pub struct Session {
     pub state: SessionState,
     /// When it was created.
     pub created_at: DateTime<Utc>,
-    /// When it was last changed.
+    /// When it was last changed. [`SessionStorage::save`](crate::SessionStorage::save) stores it as
+    /// it is; [`touch`](Self::touch) sets it.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -58,6 +58,72 @@ impl Session {
             updated_at: self.updated_at,
         }
     }
+
+    /// Notes that the session was changed now.
+    pub fn touch(&mut self) {
+        self.updated_at = Utc::now();
+    }
+
+    /// Starts another session from this one, with the same messages and state. What happens in one
+    /// of them does not touch the other.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::{Message, Session};
+    ///
+    /// let mut session = Session::new("chat-42", ".".into());
+    /// session.messages.push(Message::user("Write a haiku"));
+    /// session.messages.push(Message::assistant("Leaves fall in silence"));
+    /// session.messages.push(Message::user("Shorter"));
+    ///
+    /// // Another attempt at the second turn, beside the first.
+    /// let mut other = session.fork("chat-42b");
+    /// other.rewind(1);
+    /// other.messages.push(Message::user("Longer"));
+    /// assert_eq!(session.messages[2].text(), "Shorter");
+    /// assert_eq!(other.messages[2].text(), "Longer");
+    /// ```
+    #[must_use]
+    pub fn fork(&self, id: impl Into<String>) -> Self {
+        let now = Utc::now();
+        Self {
+            id: id.into(),
+            messages: self.messages.clone(),
+            state: self.state.clone(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Counts the turns. A turn begins with a message of the user's that is more than tool results,
+    /// and goes on to the next one.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.messages.iter().filter(|message| begins_turn(message)).count()
+    }
+
+    /// Goes back to where only the first `turns` turns had happened, and returns the messages that
+    /// were removed. Nothing is removed if there are no more turns.
+    ///
+    /// What the turns took in tokens was paid for and stays in the state. A valid conversation stays
+    /// valid: no tool call loses its result.
+    pub fn rewind(&mut self, turns: usize) -> Vec<Message> {
+        let mut starts =
+            self.messages.iter().enumerate().filter(|(_, message)| begins_turn(message));
+        let Some((start, _)) = starts.nth(turns) else {
+            return Vec::new();
+        };
+        let removed = self.messages.split_off(start);
+        self.touch();
+        removed
+    }
+}
+
+/// Whether a message is what the user said, and not the results of the tools before it.
+fn begins_turn(message: &Message) -> bool {
+    let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+    message.role == Role::User && !message.content.iter().any(is_result)
 }
 
 /// What belongs to a session besides its messages.
@@ -85,83 +151,4 @@ pub struct SessionSummary {
     pub created_at: DateTime<Utc>,
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
-}
-
-/// Stores sessions.
-///
-/// # Contract
-///
-/// [`save`](Self::save) is all or nothing: after a crash the old or the new version is there.
-///
-/// # Example
-///
-/// ```
-/// use std::{collections::HashMap, sync::Mutex};
-/// use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
-///
-/// #[derive(Default)]
-/// struct InMemory(Mutex<HashMap<String, Session>>);
-///
-/// impl SessionStorage for InMemory {
-///     async fn save(&self, session: &Session) -> Result<(), StorageError> {
-///         self.0.lock().unwrap().insert(session.id.clone(), session.clone());
-///         Ok(())
-///     }
-///
-///     async fn load(&self, id: &str) -> Result<Session, StorageError> {
-///         self.0.lock().unwrap().get(id).cloned().ok_or_else(|| StorageError::NotFound(id.into()))
-///     }
-///
-///     async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
-///         Ok(self.0.lock().unwrap().values().map(Session::summary).collect())
-///     }
-///
-///     async fn delete(&self, id: &str) -> Result<(), StorageError> {
-///         self.0.lock().unwrap().remove(id).map(drop).ok_or_else(|| StorageError::NotFound(id.into()))
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), StorageError> {
-/// let storage = InMemory::default();
-/// storage.save(&Session::new("s-1", ".".into())).await?;
-/// assert_eq!(storage.list().await?.len(), 1);
-/// # Ok(())
-/// # }
-/// ```
-pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
-    /// Writes a session, in place of one with the same id.
-    ///
-    /// # Errors
-    ///
-    /// The storage's.
-    fn save(
-        &self,
-        session: &Session,
-    ) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend;
-
-    /// Reads a session.
-    ///
-    /// # Errors
-    ///
-    /// [`StorageError::NotFound`] when there is none with this id; else the storage's.
-    fn load(
-        &self,
-        id: &str,
-    ) -> impl Future<Output = Result<Session, StorageError>> + WasmCompatSend;
-
-    /// Describes all sessions.
-    ///
-    /// # Errors
-    ///
-    /// The storage's.
-    fn list(
-        &self,
-    ) -> impl Future<Output = Result<Vec<SessionSummary>, StorageError>> + WasmCompatSend;
-
-    /// Deletes a session.
-    ///
-    /// # Errors
-    ///
-    /// [`StorageError::NotFound`] when there is none with this id; else the storage's.
-    fn delete(&self, id: &str) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend;
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    CacheControl, ContentItem, ToolContext, ToolError, ToolFailure, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync, tool_arguments,
+    CacheControl, CommandOutput, ContentItem, ToolCommand, ToolContext, ToolError, ToolFailure,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync, tool_arguments,
 };
 
 /// A function that the model can call, with typed arguments and a typed result.
@@ -202,6 +202,32 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
     /// [`ToolError::InvalidInput`], which says what is wrong.
     fn check_input(&self, _input: &Value) -> Result<(), ToolError> {
         Ok(())
+    }
+
+    /// Says which program a call would run, if that is all that the tool does: a
+    /// [`Sandbox`](crate::Sandbox) can then run it elsewhere, and gives what became of it to
+    /// [`command_output`](Self::command_output). Provided: `None`, the tool's own code runs in this
+    /// process.
+    ///
+    /// # Errors
+    ///
+    /// The tool's own, for arguments that it does not take for instance.
+    fn command_dyn(
+        &self,
+        _input: &Value,
+        _ctx: &ToolContext,
+    ) -> Option<Result<ToolCommand, ToolError>> {
+        None
+    }
+
+    /// Turns what became of the program into what the model sees. Provided:
+    /// [`CommandOutput::to_tool_output`].
+    ///
+    /// # Errors
+    ///
+    /// The tool's own.
+    fn command_output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
+        Ok(output.to_tool_output())
     }
 }
 

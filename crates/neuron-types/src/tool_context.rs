@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::wasm::SharedAny;
-use crate::{WasmCompatSend, WasmCompatSync};
+use crate::{UsageMeter, WasmCompatSend, WasmCompatSync};
 
 /// What a tool call is told of the run that it belongs to.
 ///
@@ -49,11 +49,14 @@ pub struct ToolContext {
     pub idempotency_key: String,
     /// The turn of the run, from zero: the same for all calls of one answer; `None` outside a run.
     pub turn: Option<usize>,
+    /// Counts the tokens that the call takes itself. An agent that runs with this context counts what it
+    /// takes there.
+    pub usage: UsageMeter,
     /// Values of any type that layers hand to the tools below them.
     pub extensions: Extensions,
 }
 
-/// The current directory, no session, no environment, a fresh cancellation token.
+/// The current directory, no session, no environment, a fresh cancellation token, an empty meter.
 impl Default for ToolContext {
     fn default() -> Self {
         Self {
@@ -67,6 +70,7 @@ impl Default for ToolContext {
             run_id: String::new(),
             idempotency_key: String::new(),
             turn: None,
+            usage: UsageMeter::default(),
             extensions: Extensions::default(),
         }
     }
@@ -86,6 +90,7 @@ impl fmt::Debug for ToolContext {
             .field("run_id", &self.run_id)
             .field("idempotency_key", &self.idempotency_key)
             .field("turn", &self.turn)
+            .field("usage", &self.usage)
             .field("extensions", &self.extensions)
             .finish()
     }

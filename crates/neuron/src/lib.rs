@@ -42,6 +42,34 @@
     doc = "| [`ollama`] | `neuron-provider-ollama` | Ollama's chat and embeddings |"
 )]
 #![cfg_attr(
+    feature = "runtime",
+    doc = "| [`runtime`] | `neuron-runtime` | sessions, guardrails, tracing, permission rules, sandboxes |"
+)]
+#![cfg_attr(
+    feature = "durable-sqlite",
+    doc = "| [`durable_sqlite`] | `neuron-durable-sqlite` | runs that survive a crash, in a SQLite file |"
+)]
+#![cfg_attr(
+    feature = "durable-restate",
+    doc = "| [`durable_restate`] | `neuron-durable-restate` | runs that survive a crash, on Restate |"
+)]
+#![cfg_attr(
+    feature = "session-postgres",
+    doc = "| [`session_postgres`] | `neuron-session-postgres` | sessions in PostgreSQL |"
+)]
+#![cfg_attr(
+    feature = "session-sqlite",
+    doc = "| [`session_sqlite`] | `neuron-session-sqlite` | sessions in SQLite |"
+)]
+#![cfg_attr(
+    feature = "subagent",
+    doc = "| [`subagent`] | `neuron-subagent` | agents to which an agent gives tasks |"
+)]
+#![cfg_attr(
+    feature = "mcp",
+    doc = "| [`mcp`] | `neuron-mcp` | MCP: servers' tools in an agent, and a server for tools of your own |"
+)]
+#![cfg_attr(
     feature = "tower",
     doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
 )]
@@ -54,19 +82,47 @@
 //! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` of `neuron-tool` | yes |
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
+//! | `runtime` | `neuron-runtime` | no |
+//! | `durable-sqlite` | `neuron-durable-sqlite` | no |
+//! | `durable-restate` | `neuron-durable-restate` | no |
+//! | `process-sandbox` | `ProcessSandbox` of `neuron-runtime`, on Linux | no |
+//! | `session-postgres` | `neuron-session-postgres` | no |
+//! | `session-sqlite` | `neuron-session-sqlite` | no |
+//! | `subagent` | `neuron-subagent` | no |
+//! | `mcp` | `neuron-mcp` | no |
+//! | `mcp-oauth` | authorization of MCP clients by OAuth 2.1 | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `signed-approvals` | signatures on calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |
-//! | `full` | all of them, except the Temporal adapter | no |
+//! | `full` | all of them | no |
+//!
+//! The adapter to Temporal, `neuron-durable-temporal`, stands beside: Temporal's SDK needs Rust 1.92, where all
+//! else is content with 1.90, and takes some minutes to build. Depend on the crate itself.
+//!
+#![doc = include_str!("../durability.md")]
 
 pub use neuron_context as context;
+#[cfg(feature = "durable-restate")]
+pub use neuron_durable_restate as durable_restate;
+#[cfg(feature = "durable-sqlite")]
+pub use neuron_durable_sqlite as durable_sqlite;
 pub use neuron_loop as agent;
+#[cfg(feature = "mcp")]
+pub use neuron_mcp as mcp;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
 #[cfg(feature = "ollama")]
 pub use neuron_provider_ollama as ollama;
 #[cfg(feature = "openai")]
 pub use neuron_provider_openai as openai;
+#[cfg(feature = "runtime")]
+pub use neuron_runtime as runtime;
+#[cfg(feature = "session-postgres")]
+pub use neuron_session_postgres as session_postgres;
+#[cfg(feature = "session-sqlite")]
+pub use neuron_session_sqlite as session_sqlite;
+#[cfg(feature = "subagent")]
+pub use neuron_subagent as subagent;
 pub use neuron_tool as tool;
 #[cfg(feature = "tower")]
 pub use neuron_tower as tower;
@@ -78,9 +134,13 @@ pub mod prelude;
 #[cfg(all(
     doctest,
     feature = "anthropic",
+    feature = "durable-sqlite",
     feature = "macros",
+    feature = "mcp",
     feature = "openai",
     feature = "ollama",
+    feature = "process-sandbox",
+    feature = "subagent",
     feature = "tower"
 ))]
 #[doc = include_str!("../../../README.md")]

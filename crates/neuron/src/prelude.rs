@@ -7,6 +7,18 @@ pub use neuron_loop::{
     AgentLoop, AgentStream, Budget, LoopConfig, OnLimit, StepIterator, ToolErrorPolicy, TurnResult,
     TypedResult,
 };
+#[cfg(all(feature = "runtime", not(target_family = "wasm")))]
+#[doc(no_inline)]
+pub use neuron_runtime::FileSessionStorage;
+#[cfg(feature = "runtime")]
+#[doc(no_inline)]
+pub use neuron_runtime::{
+    GuardrailHook, GuardrailResult, InMemorySessionStorage, InputGuardrail, OutputGuardrail,
+    PermissionRule, PermissionRules, Session, SessionStorage, TracingHook,
+};
+#[cfg(feature = "subagent")]
+#[doc(no_inline)]
+pub use neuron_subagent::{SubAgentConfig, SubAgentManager};
 #[cfg(feature = "macros")]
 #[doc(no_inline)]
 pub use neuron_tool::{RunTool, neuron_tool};

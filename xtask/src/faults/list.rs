@@ -62,9 +62,9 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a second execution",
         "tool_execution.rs",
-        "let work = async { Ok(self.tools.execute_call(call, &ctx).await?) };",
-        "let work = async { self.tools.execute_call(call, &ctx).await.ok(); \
-         Ok(self.tools.execute_call(call, &ctx).await?) };",
+        "let work = async { Ok(tools.execute_call(call, &ctx).await?) };",
+        "let work = async { tools.execute_call(call, &ctx).await.ok(); \
+         Ok(tools.execute_call(call, &ctx).await?) };",
     ),
     fault(
         "a skipped call runs",
@@ -136,8 +136,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a scope that is not ended",
         "tool_execution.rs",
-        "        scopes.end(outcome(&ran));\n        guard.disarm();",
-        "        guard.disarm();",
+        "    scopes.end(outcome(&ran));\n    guard.disarm();",
+        "    guard.disarm();",
     ),
     fault(
         "the run's scope is not ended",
@@ -166,14 +166,14 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "the last hook's wish wins",
         "hooks.rs",
-        "terminate = terminate.or(Some(reason))",
-        "terminate = Some(reason)",
+        "            wishes.terminate.get_or_insert(reason);\n",
+        "            wishes.terminate = Some(reason);\n",
     ),
     fault(
         "a hook's failure ends the run",
         "hooks.rs",
-        "Err(error) => tracing::warn!(%error, \"a hook failed; the run goes on\"),",
-        "Err(error) => return Err(LoopError::HookTerminated(error.to_string())),",
+        "                    tracing::warn!(%error, \"a hook failed; the run goes on\");\n                    continue;\n",
+        "                    error.to_string()\n",
     ),
     fault(
         "the reader of a stream misses results",
@@ -445,8 +445,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a restored run has used nothing",
         "approval.rs",
-        "        usage: pending.usage.clone(),\n        ..RunState",
-        "        ..RunState",
+        "        usage: pending.usage.clone(),\n",
+        "",
     ),
     fault(
         "a restored run has called no tool",
@@ -481,9 +481,9 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "decisions are lost with a run that is cancelled before",
         "engine.rs",
-        "                cancel::check(ctx)?;\n                self.run_decided",
-        "                let waits = self.pending.take();\n                cancel::check(ctx)?;\n                \
-         self.pending = waits;\n                self.run_decided",
+        "cancel::check(ctx)?;\n                    Box::pin(self.run_decided",
+        "let waits = self.pending.take();\n                    cancel::check(ctx)?;\n                    \
+         self.pending = waits;\n                    Box::pin(self.run_decided",
     ),
     fault(
         "another run leaves calls waiting",
@@ -571,5 +571,216 @@ pub(crate) const FAULTS: &[Fault] = &[
         "prepared_call.rs",
         "        reservation.close(match is_known {",
         "        let _ = &mut reservation;\n        let _ = (match is_known {",
+    ),
+    // What hooks reject.
+    fault(
+        "rejected input stays",
+        "rejection.rs",
+        "            self.take_back_input(are_results_gone);\n",
+        "",
+    ),
+    fault(
+        "rejected results stay",
+        "rejection.rs",
+        "                if are_results_gone {\n",
+        "                if false && are_results_gone {\n",
+    ),
+    fault(
+        "results go with rejected input",
+        "rejection.rs",
+        "message.content.retain(|block| block.as_tool_result_id().is_some());",
+        "message.content.clear();",
+    ),
+    fault(
+        "a reminder stays without what it stood behind",
+        "rejection.rs",
+        "} else if is_taken_back && self.reminders.said(&message) {",
+        "} else if false && self.reminders.said(&message) {",
+    ),
+    fault(
+        "what passed may be rejected again",
+        "rejection.rs",
+        "        self.passed_messages = self.request.messages.len();\n",
+        "",
+    ),
+    fault(
+        "what is rejected counts as passed",
+        "rejection.rs",
+        "        if wishes.is_rejection() {\n",
+        "        self.passed_messages = self.request.messages.len();\n        if wishes.is_rejection() {\n",
+    ),
+    fault(
+        "a rejected answer is told",
+        "rejection.rs",
+        "            if !wishes.is_termination() {\n",
+        "            if !wishes.is_termination() || true {\n",
+    ),
+    fault(
+        "parts of an answer are judged alone",
+        "rejection.rs",
+        "let said_before = if goes_on {",
+        "let said_before = if false && goes_on {",
+    ),
+    fault(
+        "an answer is told before it is judged",
+        "hooks.rs",
+        "hook.rejects_text() || hook.holds_back_text()",
+        "hook.holds_back_text()",
+    ),
+    fault(
+        "only the last hook rejects",
+        "hooks.rs",
+        "wishes.rejects_text |= rejects_text;",
+        "wishes.rejects_text = rejects_text;",
+    ),
+    fault(
+        "nothing is held back",
+        "held_back.rs",
+        "Some(deltas) if event.is_delta() =>",
+        "Some(deltas) if false && event.is_delta() =>",
+    ),
+    fault(
+        "what was held back is never shown",
+        "held_back.rs",
+        "            self.sink.emit(delta).await;\n",
+        "            let _ = delta;\n",
+    ),
+    fault(
+        "what broke is shown with the next attempt",
+        "prepared_call.rs",
+        "                    held.forget();\n",
+        "",
+    ),
+    fault(
+        "what was taken back counts as passed",
+        "prepared_call.rs",
+        "            self.agent.passed_messages = self.agent.passed_messages.min(index);\n",
+        "",
+    ),
+    fault(
+        "a compacted message counts as passed",
+        "compaction.rs",
+        "messages.strip_suffix(self.new_messages()).map_or(0, <[_]>::len)",
+        "messages.len()",
+    ),
+    // What tools take.
+    fault(
+        "what tools took is not counted",
+        "usage.rs",
+        "            self.sums.iter_mut().for_each(|sum| **sum += &usage);\n",
+        "            self.sums.iter_mut().skip(2).for_each(|sum| **sum += &usage);\n",
+    ),
+    fault(
+        "what a tool took counts twice",
+        "usage.rs",
+        "            self.run.add(&usage);\n",
+        "            self.run.add(&usage);\n            self.run.add(&usage);\n",
+    ),
+    fault(
+        "what tools took is lost when calls are handed to an engine",
+        "tool_execution.rs",
+        "meters.push(ctx.usage.clone());",
+        "meters.push(UsageMeter::default());",
+    ),
+    fault(
+        "what early tools took for nothing is not counted",
+        "early_tools.rs",
+        "        self.count_tool_usage();\n",
+        "",
+    ),
+    fault(
+        "a restored run forgets what its tools took",
+        "approval.rs",
+        "        tool_usage: pending.tool_usage.clone(),\n",
+        "",
+    ),
+    // New executions, and persons who decide by a signal.
+    fault(
+        "a new execution forgets the usage",
+        "snapshot.rs",
+        "            usage: snapshot.usage,\n",
+        "",
+    ),
+    fault(
+        "a new execution forgets the usage of all runs",
+        "snapshot.rs",
+        "            total_usage: Some(self.total_usage.clone()),\n",
+        "            total_usage: Some(TokenUsage::default()),\n",
+    ),
+    fault(
+        "a new execution has all its requests left",
+        "snapshot.rs",
+        "            requests: snapshot.requests,\n",
+        "",
+    ),
+    fault(
+        "a new execution has all its tool calls left",
+        "snapshot.rs",
+        "            tool_calls: snapshot.tool_calls,\n",
+        "",
+    ),
+    fault(
+        "a new execution has all its turns left",
+        "snapshot.rs",
+        "            turns: snapshot.turns,\n",
+        "",
+    ),
+    fault(
+        "a new execution forgets what its tools took",
+        "snapshot.rs",
+        "            tool_usage: snapshot.tool_usage,\n",
+        "",
+    ),
+    fault(
+        "a new execution reminds as if nothing had been said",
+        "snapshot.rs",
+        "self.reminders.restore(said, state.all_turns);",
+        "self.reminders.restore(said, 0);",
+    ),
+    fault(
+        "a new execution tries in vain to compact",
+        "snapshot.rs",
+        "self.context_budget = state.context_budget;",
+        "self.context_budget = ContextBudget::default();",
+    ),
+    fault(
+        "decisions that a signal brings are not checked",
+        "approval_signal.rs",
+        "match self.accept(decisions) {",
+        "self.run.decisions = Some(decisions);\n            \
+         match Ok::<(), neuron_types::ApprovalError>(()) {",
+    ),
+    fault(
+        "wrong decisions that a signal brings end the run",
+        "approval_signal.rs",
+        "                    self.ask_anew();\n",
+        "                    self.ask_anew();\n                    return Err(error.into());\n",
+    ),
+    fault(
+        "a run goes on although nobody decided in time",
+        "approval_signal.rs",
+        "Signal::TooLate => return Err(LoopError::ApprovalRequired(Box::new(pending))),",
+        "Signal::TooLate => {\n                    self.pending = None;\n                    \
+         return Ok(());\n                }",
+    ),
+    fault(
+        "a run with a signal ends where calls wait",
+        "engine.rs",
+        "if !(is_pause && self.awaits_signal()) {",
+        "if !is_pause || self.awaits_signal() {",
+    ),
+    fault(
+        "the engine does not hear how a run ended",
+        "engine.rs",
+        "durability.run_ended(result).await;",
+        "let _ = durability;",
+    ),
+    fault(
+        "the engine hears of the end of what was no run",
+        "engine.rs",
+        "        self.hooks().tell(HookEvent::SessionEnd { session_id: &ctx.session_id }).await;\n",
+        "        self.hooks().tell(HookEvent::SessionEnd { session_id: &ctx.session_id }).await;\n        \
+         if let Some(durability) = &self.durability {\n            \
+         durability.run_ended(result).await;\n        }\n",
     ),
 ];

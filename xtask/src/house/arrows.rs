@@ -20,12 +20,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("neuron-mcp", &["neuron-types", "neuron-tool"]),
     ("neuron-runtime", &["neuron-types", "neuron-tool"]),
     ("neuron-subagent", &["neuron-types", "neuron-tool", "neuron-loop"]),
-    ("neuron-session-sqlite", &["neuron-types", "neuron-tool", "neuron-runtime"]),
-    ("neuron-session-postgres", &["neuron-types", "neuron-tool", "neuron-runtime"]),
-    ("neuron-durable-sqlite", &["neuron-types", "neuron-tool", "neuron-runtime"]),
+    ("neuron-sqlite", &["neuron-types"]),
+    ("neuron-session-sqlite", &["neuron-types", "neuron-sqlite"]),
+    ("neuron-session-postgres", &["neuron-types"]),
+    ("neuron-durable-sqlite", &["neuron-types", "neuron-tool", "neuron-runtime", "neuron-sqlite"]),
     ("neuron-durable-restate", &["neuron-types", "neuron-tool", "neuron-runtime"]),
     ("neuron-durable-temporal", &["neuron-types", "neuron-tool", "neuron-runtime"]),
-    ("neuron-testing", &["neuron-types", "neuron-tool", "neuron-loop", "neuron-runtime"]),
+    (
+        "neuron-testing",
+        &["neuron-types", "neuron-tool", "neuron-context", "neuron-loop", "neuron-runtime"],
+    ),
 ];
 
 /// The umbrella may depend on every crate of the table.

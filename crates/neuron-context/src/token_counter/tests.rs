@@ -1,6 +1,8 @@
 //! The estimate of each kind of content.
 
-use neuron_types::{DocumentSource, ImageSource, Role, SystemBlock};
+use neuron_types::{
+    DocumentSource, EmbeddedResource, ImageSource, ResourceLink, Role, SystemBlock,
+};
 use serde_json::json;
 
 use super::*;
@@ -36,6 +38,30 @@ fn each_kind_of_block_has_its_estimate() {
     let source = DocumentSource::PlainText { data: "x".repeat(9999) };
     check(ContentBlock::Document { source }, 500);
     check(ContentBlock::Compaction { content: "1234".into() }, 1);
+}
+
+#[test]
+fn pieces_of_results_count_as_what_providers_send() {
+    let check = |item, expected| {
+        let tool_use_id = "c1".to_owned();
+        check(
+            ContentBlock::ToolResult { tool_use_id, content: vec![item], is_error: false },
+            expected,
+        );
+    };
+    let resource = |resource| ContentItem::Resource { resource };
+    let bytes = || "aGkh".repeat(9999);
+    let blob = |mime_type: &str| {
+        resource(EmbeddedResource::blob("a:b", bytes()).with_mime_type(mime_type))
+    };
+    check(ContentItem::Audio { media_type: "audio/wav".into(), data: bytes() }, 5);
+    check(resource(EmbeddedResource::text("a:b", "x".repeat(400))), 104);
+    check(blob("image/png"), 300);
+    check(blob("image/tiff"), 7);
+    check(blob("application/pdf"), 500);
+    check(ContentItem::ResourceLink { resource: ResourceLink::new("a:b", "name") }, 7);
+    let source = ImageSource::Base64 { media_type: "image/png".into(), data: bytes() };
+    check(ContentItem::Image { source }, 300);
 }
 
 fn tool() -> ToolDefinition {

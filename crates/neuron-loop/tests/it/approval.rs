@@ -5,6 +5,7 @@ use std::sync::Arc;
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{AgentLoop, AgentStream, LoopConfig, LoopError, StepIterator, TurnResult};
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, HookAction, Message, PendingApproval, PermissionDecision,
     PermissionPolicy, ResumedApproval, StreamEvent, Tool, ToolCall, ToolContext, ToolDefinition,
@@ -400,6 +401,33 @@ async fn without_pausing_a_question_is_a_denial_whatever_the_arguments() {
     agent.tools_mut().register(Transfer(setup.log.clone()));
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(agent.messages()), ["c0: !permission denied: money moves"]);
+}
+
+/// What the tool refuses nobody is asked about; so it must not run, whatever middleware makes of it.
+#[tokio::test]
+async fn a_call_that_middleware_mends_does_not_run_unasked() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let call = ("c0", "transfer", json!({"amount": "7"}));
+            let setup = setup([Reply::tool_calls([call]), Reply::text("done")]);
+            let builder = setup.builder.permission_policy(AskAlways).pause_for_approval(true);
+            let mut agent = builder.parallel_tool_execution(parallel).build();
+            agent.tools_mut().register(Transfer(setup.log.clone()));
+            agent.tools_mut().add_middleware(tool_middleware_fn(
+                |call: &ToolCall, ctx: &ToolContext, next: Next<'_>| {
+                    let call = ToolCall { input: json!({"amount": 7}), ..call.clone() };
+                    let ctx = ctx.clone();
+                    Box::pin(async move { next.run(&call, &ctx).await })
+                },
+            ));
+            let ctx = ToolContext::default();
+            assert_eq!(start(way, &mut agent, &ctx).await.answer(), "done", "{way:?}");
+            let denial = "c0: !permission denied: a person must be asked about the call, and the \
+                          model did not make it like this";
+            assert_eq!(last_results(agent.messages()), [denial]);
+            assert_eq!(setup.log.lines(), [""; 0]);
+        }
+    }
 }
 
 #[tokio::test]

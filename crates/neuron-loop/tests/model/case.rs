@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use neuron_types::{
     ApprovalDecisions, CompletionResponse, ContentBlock, ContextError, DurableError, Message,
-    PendingCall, ProviderError, Role, StopReason, StreamEvent, TokenUsage, ToolOutput, UsageLimits,
-    message_events,
+    PendingCall, ProviderError, Role, RunStart, StopReason, StreamEvent, TokenUsage, ToolOutput,
+    UsageLimits, message_events,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,8 @@ pub(crate) struct Case {
 pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
+    /// As an engine begins it, or goes on with it.
+    Start(RunStart),
 }
 
 /// The three ways to run.
@@ -70,6 +72,8 @@ pub(crate) struct Config {
     /// In milliseconds; never what a tool takes.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
+    /// What each of them guards.
+    pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
     /// Injectors that speak every so many turns.
     pub(crate) reminders: Vec<usize>,
@@ -80,6 +84,14 @@ pub(crate) struct Config {
     pub(crate) slow_reader: usize,
     /// Whether hooks wait.
     pub(crate) slow_hooks: bool,
+}
+
+/// What must not stay of the text on which a hook ends a run, and whether a stream waits for it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Guard {
+    pub(crate) rejects_text: bool,
+    pub(crate) rejects_results: bool,
+    pub(crate) holds_back: bool,
 }
 
 /// What a hook does at the n-th event of a kind.
@@ -176,7 +188,7 @@ impl Strategy {
 }
 
 /// A durable context in memory, and what goes wrong in it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Engine {
     /// Whether it runs a batch's calls together.
     pub(crate) joins: bool,
@@ -186,6 +198,10 @@ pub(crate) struct Engine {
     pub(crate) short_batch: Option<usize>,
     /// Which time that it is asked it wants a new execution, and whether it says so by an error.
     pub(crate) continues: Option<(usize, bool)>,
+    /// After how many turns it continues as a new execution, each time.
+    pub(crate) every: Option<usize>,
+    /// Whether a person's decisions reach the run by a signal.
+    pub(crate) signals: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -10,6 +10,7 @@ use neuron_types::{
 
 use crate::case::*;
 use crate::drive::{self, Ended, Stop};
+use crate::executions;
 use crate::generator;
 use crate::parts::{self, Agent};
 use crate::reference::{self, Expected, Memory, written_by_loop};
@@ -40,6 +41,9 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
         let checked = shared_budget::check(&case, shared, &mut seen).await;
         checked.map_err(|fault| format!("with a budget: {fault}"))?;
     }
+    executions::check(&case, &mut seen)
+        .await
+        .map_err(|fault| format!("in several executions: {fault}"))?;
     Ok(seen)
 }
 
@@ -62,6 +66,9 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
         no_scope_is_open(&first)?;
         check_history(agent.messages())?;
         same_list::<_, &str>("the tools that run on", &first.running, &[])?;
+        // Each call that began took one, whatever became of it.
+        let taken = agent.tool_usage().input_tokens;
+        same("what tools took", &taken, &first.begun.len())?;
         let has_begun = !first.early.is_empty();
         match &ended {
             Ended::With(_) => {
@@ -238,11 +245,13 @@ impl<'a> Session<'a> {
         for events in &journal.events {
             same_list("the events", events, &expected.events)?;
         }
+        same_list("the ends that the engine hears of", &journal.ends, &expected.ends)?;
         same_list("the lines", &journal.lines, &expected.lines)?;
         same("the outcome", &outcome, &expected.outcome)?;
         same_list("the history", agent.messages(), &memory.history)?;
         same("the turns", &agent.turns(), &expected.turns)?;
         same("the usage", agent.usage(), &expected.usage)?;
+        same("what tools took", agent.tool_usage(), &expected.tool_usage)?;
         same_list("the requests", &journal.requests, &expected.requests)?;
         same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
         same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
@@ -351,6 +360,7 @@ impl<'a> Session<'a> {
         let state: PendingApproval =
             serde_json::from_str(&stored).map_err(|error| error.to_string())?;
         self.agent = parts::agent(self.case, &self.world);
+        self.world.forget_passed();
         let mut broken = state.clone();
         broken.messages.pop();
         if self.agent.restore(broken).is_ok() {
@@ -646,7 +656,9 @@ impl Interrupted<'_> {
         seen: &mut BTreeSet<String>,
     ) -> Checked<Option<Memory>> {
         let is_unsure = self.how == How::DropStep || self.is_restored;
-        if is_unsure && self.case.config.strategy.above < generator::NEVER {
+        // So it is of what the hooks let pass of a history that was compacted since.
+        let guards = !self.case.config.guards.is_empty();
+        if (is_unsure || guards) && self.case.config.strategy.above < generator::NEVER {
             return Ok(None);
         }
         let run = self.before.waiting.as_ref().map_or(0, |waiting| waiting.turns);
@@ -654,6 +666,7 @@ impl Interrupted<'_> {
             history: self.agent.messages().to_vec(),
             turns: self.before.turns + self.agent.turns() - run,
             counters: world.counters(),
+            passed: world.passed().min(self.agent.messages().len()),
             budget: self.expected.budgets.get(compacted).cloned().unwrap_or_default(),
             waiting: None,
             ..self.after.clone()
@@ -755,7 +768,7 @@ pub(crate) fn context() -> ToolContext {
     }
 }
 
-fn check_history(messages: &[Message]) -> Checked {
+pub(crate) fn check_history(messages: &[Message]) -> Checked {
     transcript::validate(messages).map_err(|violation| format!("{violation}: {messages:#?}"))?;
     for pair in messages.windows(2) {
         let calls: Vec<&str> = pair[0].tool_uses().map(|call| call.id).collect();
@@ -806,7 +819,10 @@ pub(crate) fn no_scope_is_open(journal: &Journal) -> Checked {
     same("the open scopes", &journal.open_scopes, &0)
 }
 
-fn only_once<'a, T: Ord + Debug + 'a>(what: &str, all: impl Iterator<Item = &'a T>) -> Checked {
+pub(crate) fn only_once<'a, T: Ord + Debug + 'a>(
+    what: &str,
+    all: impl Iterator<Item = &'a T>,
+) -> Checked {
     let mut met = BTreeSet::new();
     for one in all {
         if !met.insert(one) {
@@ -816,7 +832,7 @@ fn only_once<'a, T: Ord + Debug + 'a>(what: &str, all: impl Iterator<Item = &'a 
     Ok(())
 }
 
-fn sorted<T: Ord + Clone>(list: &[T]) -> Vec<T> {
+pub(crate) fn sorted<T: Ord + Clone>(list: &[T]) -> Vec<T> {
     let mut list = list.to_vec();
     list.sort();
     list
@@ -829,7 +845,11 @@ pub(crate) fn same<T: PartialEq + Debug>(what: &str, is: &T, expected: &T) -> Ch
     Err(format!("{what}:\n is: {is:?}\nnot: {expected:?}"))
 }
 
-fn same_list<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U]) -> Checked {
+pub(crate) fn same_list<T: Debug + PartialEq<U>, U: Debug>(
+    what: &str,
+    is: &[T],
+    expected: &[U],
+) -> Checked {
     begins(what, is, expected)?;
     match expected.get(is.len()) {
         None => Ok(()),

@@ -56,6 +56,7 @@ fn required() -> Vec<String> {
     add("permission denied: ", &["not this one", "really?", "the permission policy failed"]);
     add("last call: ", &["MaxTurns", "UsageLimitExceeded"]);
     add("budget: ", &BUDGETS);
+    add("executions: ", &["several", "two", "one", "a signal", "a signal and several", "nobody"]);
     add("early tools: ", &["true", "Cancelled true", "Dropped true"]);
     add("early tools, and trouble: ", &["true"]);
     add("approval: ", &APPROVALS);
@@ -65,6 +66,7 @@ fn required() -> Vec<String> {
     add("a resumed run: ", &["cancelled in", "dropped in", "step dropped in", "panic in"]);
     add("a resumed run: ", &["cancelled by"]);
     add("waits: ", &["no more", "as before", "as expected"]);
+    add("rejected: ", &["input", "output", "message", "results"]);
     add("", &OTHERS);
     add("cancelled in ", &PLACES);
     add("dropped in ", &PLACES);
@@ -207,7 +209,8 @@ const BUDGETS: [&str; 9] = [
     "no tool call",
 ];
 
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 17] = [
+    "held back",
     "error: ApprovalRequired ",
     "resumed after an interruption",
     "window exceeded: room made for an answer",

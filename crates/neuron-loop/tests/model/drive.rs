@@ -48,6 +48,7 @@ pub(crate) async fn run(
             let result = match begin {
                 Begin::Message(message) => agent.run(message, ctx).await,
                 Begin::Decisions(decisions) => agent.resume(decisions, ctx).await,
+                Begin::Start(start) => agent.run_from(start, ctx).await,
             };
             match result {
                 Ok(result) => answered(&result.stop_reason, result.turns, &result.response),
@@ -72,6 +73,7 @@ async fn stream(
     let mut events = match begin {
         Begin::Message(message) => agent.run_stream(message, ctx).await,
         Begin::Decisions(decisions) => agent.resume_stream(decisions, ctx).await,
+        Begin::Start(start) => agent.run_from_stream(start, ctx).await,
     };
     let mut last = None;
     loop {
@@ -111,6 +113,7 @@ async fn steps(
     let mut steps = match begin {
         Begin::Message(message) => agent.run_step(message, ctx),
         Begin::Decisions(decisions) => agent.resume_step(decisions, ctx),
+        Begin::Start(start) => agent.run_from_step(start, ctx),
     };
     let mut last = None;
     loop {

@@ -33,6 +33,9 @@ pub(crate) fn case(seed: u64) -> Case {
     let shared = generator
         .random
         .maybe(30, |random| Shared { limits: budget(random), at_once: random.percent(50) });
+    if generator.random.percent(20) {
+        guard(&mut config, &mut generator.random);
+    }
     Case { messages, interruption, config, script, answers, early, shared }
 }
 
@@ -61,6 +64,7 @@ impl Generator {
             stream_retries: random.one_of(&[0, 0, 0, 1, 2]),
             grace: random.one_of(&[0, 15, 15, 1_005]),
             hooks: hooks(random),
+            guards: Vec::new(),
             strategy: strategy(random),
             reminders: random.one_of(&[vec![], vec![], vec![], vec![1], vec![2], vec![1, 2]]),
             engine: random.maybe(25, engine),
@@ -366,6 +370,27 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     hooks
 }
 
+/// Lets hooks guard, and mostly reject something: often the same.
+fn guard(config: &mut Config, random: &mut Random) {
+    let rule = |random: &mut Random| Rule {
+        event: random.one_of(&["PreLlm", "PreLlm", "PostLlm", "ToolError"]),
+        nth: random.one_of(&[0, 1, 1, 2, 3]),
+        deed: Deed::Terminate,
+    };
+    let common = rule(random);
+    for rules in &mut config.hooks {
+        config.guards.push(Guard {
+            rejects_text: random.percent(70),
+            rejects_results: random.percent(60),
+            holds_back: random.percent(40),
+        });
+        if random.percent(50) {
+            let is_common = random.percent(60);
+            rules.insert(0, if is_common { common.clone() } else { rule(random) });
+        }
+    }
+}
+
 fn rules(random: &mut Random) -> Vec<Rule> {
     let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
     let rule = |random: &mut Random| {
@@ -419,6 +444,8 @@ fn engine(random: &mut Random) -> Engine {
         failing_call: random.maybe(15, |random| (random.below(3), random.one_of(&faults))),
         short_batch: random.maybe(15, |random| random.below(2)),
         continues: random.maybe(15, |random| (random.below(4), random.percent(70))),
+        every: None,
+        signals: false,
     }
 }
 

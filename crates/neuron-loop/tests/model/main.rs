@@ -17,6 +17,7 @@ mod case;
 mod check;
 mod coverage;
 mod drive;
+mod executions;
 mod generator;
 mod parts;
 mod random;

@@ -5,15 +5,19 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::stream;
-use neuron_loop::{AgentLoop, CancelMode, LoopConfig, OnLimit, ToolErrorPolicy};
+use neuron_loop::{
+    AgentLoop, AgentResult, ApprovalSignal, CancelMode, LoopConfig, LoopError, OnLimit,
+    ToolErrorPolicy,
+};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, BoxedHook, CompletionRequest, CompletionResponse, ContentItem, ContextError,
-    ContextStrategy, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope,
-    ImageSource, InjectionPoint, Injector, Message, ObservabilityHook, Operation, OperationKind,
-    OperationScope, Outcome, PermissionDecision, PermissionPolicy, Provider, ProviderError,
-    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ActivityOptions, ApprovalDecisions, BoxedHook, CompletionRequest, CompletionResponse,
+    ContentItem, ContextError, ContextStrategy, DurableContext, DurableError, HookAction,
+    HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector, Message,
+    ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, PendingApproval,
+    PermissionDecision, PermissionPolicy, Provider, ProviderError, StreamEvent, StreamHandle,
+    StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -68,6 +72,10 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
             },
             stream_retries: config.stream_retries,
             pause_for_approval: config.pauses,
+            approval_signal: config.engine.as_ref().filter(|engine| engine.signals).map(|_| {
+                let timeout = std::time::Duration::from_secs(60);
+                ApprovalSignal { name: "decided".into(), timeout }
+            }),
             early_tools: !pure.is_empty(),
             ..Default::default()
         })
@@ -75,7 +83,8 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     for (index, rules) in config.hooks.iter().enumerate() {
         let rules = rules.clone();
         let (waits, world) = (usize::from(config.slow_hooks), world.clone());
-        builder = builder.hook(BoxedHook::new(Ruled { index, rules, waits, world }));
+        let guard = config.guards.get(index).copied();
+        builder = builder.hook(BoxedHook::new(Ruled { index, rules, guard, waits, world }));
     }
     for every in &config.reminders {
         builder = builder.injector(Every(*every));
@@ -96,7 +105,8 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     let mut agent = builder.build();
     if let Some(engine) = &config.engine {
         let engine = engine.clone();
-        agent.set_durability(InMemory { engine, provider, tools, world: world.clone() });
+        let (answers, world) = (case.answers.clone(), world.clone());
+        agent.set_durability(InMemory { engine, provider, tools, answers, world });
     }
     agent
 }
@@ -119,6 +129,17 @@ impl PermissionPolicy for Choosy {
             Judgement::Panic => panic!("{}", crate::world::PLANNED),
             Judgement::Allow => PermissionDecision::Allow,
         }
+    }
+}
+
+/// What a person decides on the calls that wait; all are approved where nothing is planned.
+pub(crate) fn decisions(
+    answering: Option<&Answering>,
+    pending: &PendingApproval,
+) -> ApprovalDecisions {
+    match answering {
+        Some(answering) => answering.decisions(&pending.calls),
+        None => ApprovalDecisions::approve_all(pending),
     }
 }
 
@@ -261,6 +282,7 @@ impl ToolDyn for Obedient {
                     }
                 }
             });
+            ctx.usage.add(&taken());
             let _running = Running::new(self);
             self.world.pass(Place::Tool);
             if order.deed == "patient" {
@@ -278,6 +300,11 @@ impl ToolDyn for Obedient {
             done(&order)
         })
     }
+}
+
+/// What each call of a tool takes itself.
+pub(crate) fn taken() -> TokenUsage {
+    TokenUsage { input_tokens: 1, cache_read_tokens: Some(1), ..TokenUsage::default() }
 }
 
 /// A call that runs, and with too many others perhaps.
@@ -334,6 +361,8 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
 struct Ruled {
     index: usize,
     rules: Vec<Rule>,
+    /// In cases with guards every hook has one.
+    guard: Option<Guard>,
     waits: usize,
     world: World,
 }
@@ -348,7 +377,10 @@ impl ObservabilityHook for Ruled {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
-        let line = line(&event, scope);
+        let mut line = line(&event, scope);
+        if let (HookEvent::PreLlmCall { request }, Some(_)) = (event, self.guard) {
+            line += &format!(", {} new", scope.new_messages(&request.messages).len());
+        }
         let kind = kind(&line);
         self.world.note(|journal| journal.events[self.index].push(line));
         let nth = self.world.count(|counters| {
@@ -358,7 +390,12 @@ impl ObservabilityHook for Ruled {
         });
         self.world.pass(Place::Hook);
         self.world.wait(Place::Hook, self.waits).await;
-        match deed(&self.rules, kind, nth) {
+        let deed = deed(&self.rules, kind, nth);
+        if let HookEvent::PreLlmCall { request } = event {
+            let messages = request.messages.len();
+            self.world.judge(self.index, messages, deed != Some(Deed::Terminate));
+        }
+        match deed {
             Some(Deed::Skip) => Ok(HookAction::Skip { reason: reason(self.index, kind, nth) }),
             Some(Deed::Terminate) => {
                 Ok(HookAction::Terminate { reason: reason(self.index, kind, nth) })
@@ -366,6 +403,18 @@ impl ObservabilityHook for Ruled {
             Some(Deed::Fail) => Err(HookError::Failed("no connection".into())),
             None => Ok(HookAction::Continue),
         }
+    }
+
+    fn rejects_text(&self) -> bool {
+        self.guard.is_some_and(|guard| guard.rejects_text)
+    }
+
+    fn rejects_tool_results(&self) -> bool {
+        self.guard.is_some_and(|guard| guard.rejects_results)
+    }
+
+    fn holds_back_text(&self) -> bool {
+        self.guard.is_some_and(|guard| guard.holds_back)
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
@@ -414,7 +463,9 @@ fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
         HookEvent::RunEnd { result: Err(error) } => format!("RunEnd {error}"),
         HookEvent::LoopIteration { turn } => format!("Turn {turn} {}", scope.turn),
         HookEvent::PreLlmCall { request } => format!("PreLlm {}", request.messages.len()),
-        HookEvent::PostLlmCall { response } => format!("PostLlm {:?}", response.stop_reason),
+        HookEvent::PostLlmCall { response } => {
+            format!("PostLlm {:?} after {:?}", response.stop_reason, scope.said_before)
+        }
         HookEvent::LlmError { error } => format!("LlmError {error}"),
         HookEvent::FirstChunk => "FirstChunk".into(),
         HookEvent::PreToolExecution { tool_name, input } => {
@@ -534,6 +585,7 @@ struct InMemory {
     engine: Engine,
     provider: Mock,
     tools: ToolRegistry,
+    answers: Vec<Answering>,
     world: World,
 }
 
@@ -607,15 +659,57 @@ impl DurableContext for InMemory {
             counters.engine_asked += 1;
             counters.engine_asked - 1
         });
+        // A new execution asks once more before its first turn.
+        let is_due = |turns: usize| nth % (turns + 1) == turns;
         self.engine.continues.is_some_and(|(at, _)| at == nth)
+            || self.engine.every.is_some_and(is_due)
     }
 
-    async fn continue_as_new(&self, _: Value) -> Result<(), DurableError> {
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         self.world.wait(Place::Engine, 1).await;
+        if self.engine.every.is_some() {
+            self.world.note(|journal| journal.state = Some(state));
+            return Err(DurableError::ContinueAsNew("the journal is long".into()));
+        }
         match self.engine.continues {
             Some((_, true)) => Err(DurableError::ContinueAsNew("the journal is long".into())),
             _ => Ok(()),
         }
+    }
+
+    async fn wait_for_approval(
+        &self,
+        pending: &PendingApproval,
+        _: &str,
+        _: std::time::Duration,
+    ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        self.world.wait(Place::Engine, 1).await;
+        // After wrong decisions the same is asked again.
+        if !self.world.counters().signals.1 {
+            self.world.note(|journal| journal.asked.push(pending.clone()));
+        }
+        Ok(self.world.count(|counters| {
+            let (asked, wrong_was_first) = &mut counters.signals;
+            let answering = self.answers.get(*asked);
+            if answering.is_some_and(|answering| answering.route == Route::AnotherRun) {
+                return None;
+            }
+            match answering.and_then(|answering| answering.wrong) {
+                Some(wrong) if !std::mem::replace(wrong_was_first, true) => {
+                    return Some(wrong.decisions(&pending.calls));
+                }
+                _ => {}
+            }
+            *asked += 1;
+            *wrong_was_first = false;
+            Some(decisions(answering, pending))
+        }))
+    }
+
+    async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
+        let event = HookEvent::RunEnd { result };
+        let line = line(&event, &HookScope::default());
+        self.world.note(|journal| journal.ends.push(line));
     }
 
     async fn sleep(&self, _: std::time::Duration) {}

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::case::*;
 use crate::drive;
-use crate::parts::{TOOLS, brief, deed, done, hides, kind, reason, reminders, reply};
+use crate::parts::{TOOLS, brief, deed, done, hides, kind, reason, reminders, reply, taken};
 use crate::world::Counters;
 
 /// How often in a row a paused turn is continued.
@@ -27,6 +27,8 @@ pub(crate) struct Memory {
     /// Answered calls of the model, over all runs.
     pub(crate) turns: usize,
     pub(crate) counters: Counters,
+    /// How many messages the hooks let pass to the model.
+    pub(crate) passed: usize,
     pub(crate) budget: ContextBudget,
     /// What was said to the model in the middle of the conversation.
     pub(crate) said: BTreeSet<String>,
@@ -47,6 +49,7 @@ pub(crate) struct Waiting {
     requests: usize,
     tool_calls: usize,
     usage: TokenUsage,
+    tool_usage: TokenUsage,
     failing: Failing,
     hides_look: bool,
 }
@@ -89,6 +92,7 @@ impl Memory {
             history,
             turns: 0,
             counters,
+            passed: 0,
             budget: ContextBudget::default(),
             said: BTreeSet::new(),
             runs: 0,
@@ -96,9 +100,18 @@ impl Memory {
         }
     }
 
+    /// The messages that neither the model answered nor the hooks let pass.
+    fn new_messages(&self) -> &[Message] {
+        let is_answer = |message: &Message| message.role == Role::Assistant;
+        let answers = self.history.iter().filter(|message| is_answer(message)).count();
+        let until_last = self.history.split_inclusive(is_answer).take(answers).flatten().count();
+        &self.history[until_last.max(self.passed).min(self.history.len())..]
+    }
+
     /// What a new agent knows that is restored from the state of a run that waits.
     pub(crate) fn restore(&mut self, state: &PendingApproval) {
         self.turns = 0;
+        self.passed = 0;
         self.budget = ContextBudget::default();
         self.said = BTreeSet::new();
         self.runs = state.run_number + 1;
@@ -119,6 +132,7 @@ impl Memory {
             requests: state.requests,
             tool_calls: state.tool_calls,
             usage: state.usage.clone(),
+            tool_usage: state.tool_usage.clone(),
             failing: Failing::default(),
             hides_look: false,
         });
@@ -134,6 +148,7 @@ impl Memory {
         state.requests = waiting.requests;
         state.tool_calls = waiting.tool_calls;
         state.usage = waiting.usage.clone();
+        state.tool_usage = waiting.tool_usage.clone();
         state.messages = self.history.clone();
         Some(state)
     }
@@ -142,8 +157,12 @@ impl Memory {
 /// What must be seen of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
+    /// How the run ended, as a durable engine hears it.
+    pub(crate) ends: Vec<String>,
     pub(crate) outcome: String,
     pub(crate) usage: TokenUsage,
+    /// The part of it that tools took.
+    pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
     /// Sorted: parallel tools end in an order that the events tell already.
@@ -241,10 +260,14 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -
         hides_look: false,
         decisions: None,
         answers: BTreeMap::new(),
+        refused: BTreeSet::new(),
+        held: Vec::new(),
+        rejects: Guard::default(),
     };
     match begin {
         Begin::Message(message) => run.begin_run(message),
         Begin::Decisions(decisions) => run.begin_again(decisions),
+        Begin::Start(_) => unreachable!("such runs are compared with others"),
     }
     run.seen.budgets.push(run.memory.budget.clone());
     run.count();
@@ -276,6 +299,12 @@ struct Run<'a> {
     decisions: Option<ApprovalDecisions>,
     /// The results of calls that must not run, by their ids.
     answers: BTreeMap<String, ToolOutput>,
+    /// The calls that the tool refuses, so that nobody is asked and none of them runs.
+    refused: BTreeSet<String>,
+    /// What the reader is not shown yet.
+    held: Vec<StreamEvent>,
+    /// What those hooks guard that wanted the run to end at the last event.
+    rejects: Guard,
 }
 
 impl Run<'_> {
@@ -286,6 +315,7 @@ impl Run<'_> {
         memory.history.push(message);
         if transcript::validate(&memory.history).is_err() {
             memory.history = transcript::repair(std::mem::take(&mut memory.history));
+            memory.passed = 0;
         }
         // Another run has another goal; but where two missed the budget, the next waits as well.
         memory.budget.missed = false;
@@ -304,6 +334,7 @@ impl Run<'_> {
         self.hides_look = waiting.hides_look;
         self.seen.turns = waiting.turns;
         self.seen.usage = waiting.usage.clone();
+        self.seen.tool_usage = waiting.tool_usage.clone();
         // So it is until the first of the calls begins.
         self.seen.histories.push(self.memory.history.clone());
         self.decisions = Some(decisions);
@@ -320,10 +351,14 @@ impl Run<'_> {
     fn whole(&mut self) {
         let result = self.turns();
         if self.announced {
-            self.tell(match &result {
+            let end = match &result {
                 Ok((stop, _)) => format!("RunEnd {stop:?} {}", self.seen.turns),
                 Err(failure) => format!("RunEnd {}", failure.text),
-            });
+            };
+            if self.config.engine.is_some() {
+                self.seen.ends.push(end.clone());
+            }
+            self.tell(end);
         }
         self.tell("SessionEnd s".into());
         self.scope(
@@ -465,6 +500,7 @@ impl Run<'_> {
         if response.is_err() {
             self.seen.histories.push(self.memory.history.clone());
             self.memory.history.truncate(before);
+            self.memory.passed = self.memory.passed.min(before);
         }
         let response = response?;
         let stop_reason = response.stop_reason.clone();
@@ -561,6 +597,12 @@ impl Run<'_> {
             self.memory.budget = ContextBudget::default();
         }
         self.note_budget();
+        // What is new is so as long as it is there, word for word.
+        let fresh = self.memory.new_messages();
+        self.memory.passed = match compacted.ends_with(fresh) {
+            true => compacted.len() - fresh.len(),
+            false => 0,
+        };
         self.seen.histories.push(std::mem::replace(&mut self.memory.history, compacted));
         self.ask(format!("Compacted {old} {new}"))?;
         Ok(new)
@@ -673,9 +715,26 @@ impl Run<'_> {
                 Err(failure) => return Err(failure),
             }
         };
-        self.emit(StreamEvent::MessageComplete(response.message.clone()));
-        self.emit(StreamEvent::Usage(response.usage.clone()));
-        self.ask(format!("PostLlm {:?}", response.stop_reason))?;
+        let is_judged_first =
+            self.config.guards.iter().any(|guard| guard.rejects_text || guard.holds_back);
+        let message = StreamEvent::MessageComplete(response.message.clone());
+        let usage = StreamEvent::Usage(response.usage.clone());
+        if !is_judged_first {
+            self.emit(message.clone());
+            self.emit(usage.clone());
+        }
+        let goes_on = self.memory.history.last().is_some_and(|last| last.role == Role::Assistant);
+        let before = if goes_on { self.response() } else { String::new() };
+        let asked = self.ask(format!("PostLlm {:?} after {before:?}", response.stop_reason));
+        let held = std::mem::take(&mut self.held);
+        if is_judged_first {
+            if asked.is_ok() {
+                held.into_iter().for_each(|event| self.emit(event));
+                self.emit(message);
+            }
+            self.emit(usage);
+        }
+        asked.map_err(|failure| self.rejection("output", failure))?;
         let kind = format!("{:?}", response.stop_reason);
         let calls = response.message.tool_uses().count().min(2);
         self.note(format!("answered: {kind} with {calls} calls"));
@@ -696,8 +755,20 @@ impl Run<'_> {
     }
 
     fn attempt(&mut self) -> Result<CompletionResponse, Failure> {
-        let asked = self.ask(format!("PreLlm {}", self.memory.history.len()));
+        self.held.clear();
+        let mut event = format!("PreLlm {}", self.memory.history.len());
+        if !self.config.guards.is_empty() {
+            event += &format!(", {} new", self.memory.new_messages().len());
+        }
+        let asked = self.ask(event);
+        let asked = asked.map_err(|failure| {
+            if self.rejects.rejects_text {
+                self.reject_input();
+            }
+            self.rejection("input", failure)
+        });
         let answered = asked.and_then(|()| {
+            self.memory.passed = self.memory.history.len();
             self.requests += 1;
             let scope = format!("model call {}", self.memory.history.len());
             let answered = self.ask_provider();
@@ -721,6 +792,59 @@ impl Run<'_> {
             let text = failure.text.clone();
             self.tell(format!("LlmError {text}"));
         })
+    }
+
+    /// New messages of the user's are not kept, nor what the model was to be reminded of after them;
+    /// of results, at the most their place.
+    fn reject_input(&mut self) {
+        self.seen.histories.push(self.memory.history.clone());
+        let new = self.memory.new_messages().to_vec();
+        let length = self.memory.history.len() - new.len();
+        self.memory.history.truncate(length);
+        let mut is_message_gone = false;
+        for Message { role, mut content } in new {
+            if role == Role::System {
+                let message = Message { role, content };
+                if !(is_message_gone && self.memory.said.contains(&message.text())) {
+                    self.memory.history.push(message);
+                }
+                continue;
+            }
+            content.retain(|block| matches!(block, ContentBlock::ToolResult { .. }));
+            for block in &mut content {
+                if let ContentBlock::ToolResult { content, is_error, .. } = block
+                    && self.rejects.rejects_results
+                {
+                    self.seen.seen.push("rejected: results".into());
+                    let notice = "[removed: a guarding hook rejected the result]";
+                    *content = vec![ContentItem::Text(notice.into())];
+                    *is_error = true;
+                }
+            }
+            if content.is_empty() {
+                is_message_gone = true;
+                self.seen.seen.push("rejected: message".into());
+            } else {
+                self.memory.history.push(Message { role, content });
+            }
+        }
+    }
+
+    /// The error of a hook that rejects says what ran before.
+    fn rejection(&mut self, side: &str, mut failure: Failure) -> Failure {
+        if self.rejects.rejects_text {
+            self.note(format!("rejected: {side}"));
+            let results = match self.rejects.rejects_results && side == "input" {
+                true => "the latest results are removed from the conversation",
+                false => "their results stay in the conversation",
+            };
+            failure.text += &match self.tool_calls {
+                0 => String::new(),
+                1 => format!(" (before that, 1 tool call ran; {results})"),
+                count => format!(" (before that, {count} tool calls ran; {results})"),
+            };
+        }
+        failure
     }
 
     /// What an answer took: as the provider says, or an estimate if it says nothing.
@@ -762,7 +886,7 @@ impl Run<'_> {
                 return Err(LoopError::Provider(how.error()).into());
             }
             if self.way == Way::Stream {
-                message_events(&answer.message).for_each(|event| self.emit(event));
+                message_events(&answer.message).for_each(|event| self.show(event));
             }
             // What was paid for counts, also if a hook rejects it.
             self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
@@ -775,7 +899,7 @@ impl Run<'_> {
             self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
         }
         let count = pieces.len();
-        pieces.into_iter().for_each(|event| self.emit(event));
+        pieces.into_iter().for_each(|event| self.show(event));
         match answer.breaks {
             Some((_, how)) => {
                 self.note(format!("broken: {how:?} in a stream after {}", count.min(2)));
@@ -853,12 +977,16 @@ impl Run<'_> {
     fn decide(&mut self, call: &ToolCall, fate: &mut Fate) {
         // A call of an earlier answer may have had the id.
         self.answers.remove(&call.id);
+        self.refused.remove(&call.id);
         match self.judge(call) {
             Judgement::Deny => self.deny(call, "not this one"),
             Judgement::Panic => self.deny(call, "the permission policy failed"),
             Judgement::Ask if !self.config.pauses => self.deny(call, "really?"),
             // Arguments that the tool refuses anyway are not worth a question.
-            Judgement::Ask if !fits(&call.input) => self.note("approval: not worth it".into()),
+            Judgement::Ask if !fits(&call.input) => {
+                self.note("approval: not worth it".into());
+                self.refused.insert(call.id.clone());
+            }
             Judgement::Ask => *fate = Fate::Held(PendingCall::new(call.clone(), "really?")),
             Judgement::Allow => {}
         }
@@ -987,6 +1115,7 @@ impl Run<'_> {
             requests: self.requests,
             tool_calls: self.tool_calls,
             usage: self.seen.usage.clone(),
+            tool_usage: self.seen.tool_usage.clone(),
             failing: self.failing.clone(),
             hides_look: self.hides_look,
         });
@@ -1251,9 +1380,12 @@ impl Run<'_> {
         run: &[usize],
         fates: &mut [Fate],
     ) -> Option<Failure> {
-        // A tool that is not offered is none, whatever the engine has.
-        let is_given =
-            |run: &Self, index: &&usize| !run.hides_look || run.is_known(&calls[**index]);
+        // A tool that is not offered is none, whatever the engine has; and what the tool refuses is
+        // not for the engine.
+        let is_given = |run: &Self, index: &&usize| {
+            let call = &calls[**index];
+            !run.refused.contains(&call.id) && (!run.hides_look || run.is_known(call))
+        };
         let mut lost = None;
         if run.iter().any(|index| is_given(self, &index)) {
             let nth = next(&mut self.memory.counters.engine_batches);
@@ -1287,11 +1419,13 @@ impl Run<'_> {
 
     /// A call begins; returns how long it takes.
     fn begin(&mut self, call: &ToolCall) -> u64 {
-        if !self.is_known(call) {
+        if !self.is_known(call) || self.refused.contains(&call.id) {
             return 0;
         }
         let order = Order::read(&call.input);
         self.seen.begun.push(order.number);
+        self.seen.tool_usage += &taken();
+        self.spend(&taken());
         order.delay
     }
 
@@ -1305,6 +1439,9 @@ impl Run<'_> {
         if !self.is_known(call) {
             self.note("tool: unknown".into());
             return self.settled(Err(ToolError::NotFound(call.name.clone())));
+        }
+        if self.refused.contains(&call.id) {
+            return self.settled(Err(ToolError::InvalidInput("too large".into())));
         }
         let order = Order::read(&call.input);
         self.note(format!("tool: {}", order.deed));
@@ -1389,13 +1526,19 @@ impl Run<'_> {
         let kind = kind(&line);
         self.seen.events.push(line);
         let (mut skip, mut terminate) = (None, None);
+        self.rejects = Guard::default();
         for (index, rules) in self.config.hooks.iter().enumerate() {
             let nth = next(self.memory.counters.events[index].entry(kind).or_default());
             let Some(deed) = deed(rules, kind, nth) else { continue };
             self.seen.seen.push(format!("hook: {deed:?} at {kind}"));
             match deed {
                 Deed::Skip => skip = skip.or(Some(reason(index, kind, nth))),
-                Deed::Terminate => terminate = terminate.or(Some(reason(index, kind, nth))),
+                Deed::Terminate => {
+                    terminate = terminate.or(Some(reason(index, kind, nth)));
+                    let guard = self.config.guards.get(index).copied().unwrap_or_default();
+                    self.rejects.rejects_text |= guard.rejects_text;
+                    self.rejects.rejects_results |= guard.rejects_text && guard.rejects_results;
+                }
                 Deed::Fail => {}
             }
         }
@@ -1426,6 +1569,16 @@ impl Run<'_> {
                 Err(failure) => format!("failed {}", failure.text),
             },
         );
+    }
+
+    /// Shows a part of an answer, or keeps it until the answer is judged.
+    fn show(&mut self, event: StreamEvent) {
+        if self.config.guards.iter().any(|guard| guard.holds_back) {
+            self.seen.seen.push("held back".into());
+            self.held.push(event);
+        } else {
+            self.emit(event);
+        }
     }
 
     fn emit(&mut self, event: StreamEvent) {

@@ -67,6 +67,9 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
         return Err(format!("{begun} calls, but the budget says {}", budget.tool_calls()));
     }
     let used = budget.usage();
+    // Tools settle theirs themselves.
+    let taken: usize = runs.iter().map(|ran| ran.agent.tool_usage().input_tokens).sum();
+    usage.input_tokens -= taken;
     let tokens = |usage: &TokenUsage| (usage.input_tokens, usage.output_tokens);
     if is_whole {
         seen.insert("budget: all is known".into());

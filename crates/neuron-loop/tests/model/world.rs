@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use neuron_types::{Message, PendingApproval, transcript};
+use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,6 +29,8 @@ pub(crate) struct Counters {
     pub(crate) engine_calls: usize,
     pub(crate) engine_batches: usize,
     pub(crate) engine_asked: usize,
+    /// The decisions that were brought by a signal, and whether wrong ones were before the next.
+    pub(crate) signals: (usize, bool),
 }
 
 /// What happened during one run.
@@ -55,6 +58,12 @@ pub(crate) struct Journal {
     pub(crate) lines: Vec<String>,
     /// What the run waits for at its end.
     pub(crate) pending: Option<PendingApproval>,
+    /// How the run ended, as the engine hears it.
+    pub(crate) ends: Vec<String>,
+    /// What a new execution starts from.
+    pub(crate) state: Option<Value>,
+    /// What persons were asked.
+    pub(crate) asked: Vec<PendingApproval>,
     /// What must never be.
     pub(crate) faults: Vec<String>,
     /// Where the run waited last.
@@ -85,6 +94,10 @@ pub(crate) enum Plan {
 #[derive(Default)]
 struct State {
     journal: Journal,
+    /// How many messages all hooks let pass when they were asked last.
+    passed: usize,
+    /// Whether those that were asked so far do.
+    passes: bool,
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
     token: CancellationToken,
@@ -120,6 +133,25 @@ impl World {
 
     pub(crate) fn counters(&self) -> Counters {
         self.state().counters.clone()
+    }
+
+    /// A hook is asked about a request: the last of them is asked when all others were.
+    pub(crate) fn judge(&self, hook: usize, messages: usize, passes: bool) {
+        let mut state = self.state();
+        state.passes = passes && (hook == 0 || state.passes);
+        if state.passes && hook + 1 == state.counters.events.len() {
+            state.passed = messages;
+        }
+    }
+
+    /// How many messages the hooks let pass.
+    pub(crate) fn passed(&self) -> usize {
+        self.state().passed
+    }
+
+    /// Forgets that, for another agent.
+    pub(crate) fn forget_passed(&self) {
+        self.state().passed = 0;
     }
 
     pub(crate) fn cancel(&self) {

@@ -1,7 +1,9 @@
 //! Every mapping of a request, and that the bytes of a conversation only grow.
 
 use neuron_testing::anthropic::check_request;
-use neuron_types::{ContextManagement, SystemBlock, ToolAnnotations};
+use neuron_types::{
+    ContextManagement, EmbeddedResource, ResourceLink, SystemBlock, ToolAnnotations,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -159,6 +161,63 @@ fn results_of_tools() {
         vec![said("no")],
         true,
         json!({"content": [{"type": "text", "text": "no"}], "is_error": true}),
+    );
+}
+
+/// Servers of others return any kind. Sound, archives and images of unusual types made every later request of
+/// a conversation fail, or were lost.
+#[test]
+fn results_with_sound_and_resources() {
+    let check = |content, is_error, expected: Value| {
+        let mut expected =
+            json!([{"type": "tool_result", "tool_use_id": "c1", "content": expected}]);
+        if is_error {
+            expected[0]["is_error"] = json!(true);
+        }
+        check_blocks(Role::User, vec![result(content, is_error)], expected);
+    };
+    let blob = |mime_type: &str| ContentItem::Resource {
+        resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
+    };
+    let svg = ImageSource::Base64 { media_type: "image/svg+xml".into(), data: "aGk=".into() };
+    let items = || {
+        vec![
+            ContentItem::Audio { media_type: "audio/wav".into(), data: "aGk=".into() },
+            ContentItem::Resource { resource: EmbeddedResource::text("file:///a", "hi") },
+            blob("image/jpg"),
+            blob("application/pdf"),
+            blob("application/zip"),
+            ContentItem::Image { source: svg.clone() },
+            ContentItem::ResourceLink { resource: ResourceLink::new("file:///a", "a") },
+        ]
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let data = |kind: &str, media_type: &str| json!({"type": kind, "source": {"type": "base64", "media_type": media_type, "data": "aGk="}});
+    check(
+        items(),
+        false,
+        json!([
+            text("[audio, audio/wav]"),
+            text("[resource file:///a]\nhi"),
+            data("image", "image/jpeg"),
+            data("document", "application/pdf"),
+            text("[resource file:///a, application/zip]"),
+            text("[image]"),
+            text("[link to resource file:///a: a]"),
+        ]),
+    );
+    check(
+        items(),
+        true,
+        json!([
+            text("[audio, audio/wav]"),
+            text("[resource file:///a]\nhi"),
+            text("[resource file:///a, image/jpg]"),
+            text("[resource file:///a, application/pdf]"),
+            text("[resource file:///a, application/zip]"),
+            text("[image]"),
+            text("[link to resource file:///a: a]"),
+        ]),
     );
 }
 

@@ -2,8 +2,8 @@
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
-    ContextEdit, ContextManagement, Message, Role, SystemBlock, SystemPrompt, ToolCall,
-    ToolDefinition,
+    ContextEdit, ContextManagement, EmbeddedResource, Message, ResourceLink, Role, SystemBlock,
+    SystemPrompt, ToolCall, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -276,6 +276,37 @@ fn results_that_are_errors_say_so_and_images_go_along() {
         vec![said("see"), picture(), picture()],
         true,
         json!({"content": "Error: see", "images": ["aGk=", "aGk="]}),
+    );
+}
+
+/// Servers of others return any kind, images of unusual types among them.
+#[test]
+fn results_with_sound_and_resources() {
+    let blob = |mime_type: &str| ContentItem::Resource {
+        resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
+    };
+    let svg = ImageSource::Base64 { media_type: "image/svg+xml".into(), data: "aGk=".into() };
+    let items = vec![
+        ContentItem::Audio { media_type: "audio/wav".into(), data: "aGk=".into() },
+        ContentItem::Resource { resource: EmbeddedResource::text("file:///a", "hi") },
+        blob("image/jpg"),
+        blob("application/pdf"),
+        ContentItem::Image { source: svg },
+        ContentItem::ResourceLink { resource: ResourceLink::new("file:///a", "a") },
+    ];
+    check_message(
+        Role::User,
+        vec![result("c1", items, true)],
+        json!({
+            "role": "tool",
+            "content": "Error: [audio, audio/wav]\n\
+                [resource file:///a]\nhi\n\
+                [resource file:///a, application/pdf]\n\
+                [image]\n\
+                [link to resource file:///a: a]",
+            "images": ["aGk="],
+            "tool_call_id": "c1",
+        }),
     );
 }
 

@@ -3,12 +3,12 @@
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
     CacheControl, ContentBlock, ContentItem, ContextEdit, ContextManagement, DocumentSource,
-    ImageSource, SystemBlock, ToolAnnotations, ToolCall,
+    EmbeddedResource, ImageSource, SystemBlock, ToolAnnotations, ToolCall,
 };
 use serde_json::json;
 
 use super::*;
-use crate::request_checks::{history, tool};
+use crate::request_checks::{history, items_of_others, tool};
 
 fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
@@ -304,6 +304,34 @@ fn results_come_first_and_their_images_after_them() {
                 {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
             ]},
         ]),
+    );
+}
+
+/// Servers of others return any kind, images of unusual types among them.
+#[test]
+fn resources_that_are_images_follow_and_the_rest_is_told() {
+    check_messages(
+        vec![message(Role::User, vec![result("c1", items_of_others(), false)])],
+        json!([
+            {"role": "tool", "tool_call_id": "c1", "content": "[audio, audio/wav]\n\
+                [resource file:///a]\nhi\n\
+                [the image follows]\n\
+                [resource file:///a, application/pdf]\n\
+                [resource file:///a, application/zip]\n\
+                [image]\n\
+                [link to resource file:///a: a]"},
+            {"role": "user", "content": [
+                {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,aGk="}},
+            ]},
+        ]),
+    );
+    let resource = EmbeddedResource::text("file:///a", "hi");
+    check_messages(
+        vec![message(
+            Role::User,
+            vec![result("c1", vec![ContentItem::Resource { resource }], true)],
+        )],
+        json!([{"role": "tool", "tool_call_id": "c1", "content": "Error: [resource file:///a]\nhi"}]),
     );
 }
 

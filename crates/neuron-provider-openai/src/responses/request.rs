@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, ContextEdit, DocumentSource, Message,
-    ProviderError, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    ModelContent, ProviderError, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
+    ToolDefinition,
 };
 use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -357,7 +358,7 @@ struct CallOutput<'a> {
     output: Output<'a>,
 }
 
-/// What a tool returned: a text, or parts where there are images.
+/// What a tool returned: a text, or parts where there are images or documents.
 struct Output<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -366,18 +367,33 @@ struct Output<'a> {
 impl Serialize for Output<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { content, is_error } = *self;
-        if !content.iter().any(|item| matches!(item, ContentItem::Image { .. })) {
+        let parts = || content.iter().map(output_part);
+        if parts().all(|part| part.is_text()) {
             return ToolText { content, is_error }.serialize(serializer);
         }
         let mark = is_error.then_some(Part::Text { text: "Error:" });
-        let parts = content.iter().filter_map(|item| match item {
-            ContentItem::Text(text) => Some(Part::Text { text }),
-            ContentItem::Image { source } => {
-                Some(Part::Image { image_url: DataUrl::image(source)?, detail: "auto" })
-            }
-            _ => None,
-        });
-        serializer.collect_seq(mark.into_iter().chain(parts))
+        serializer.collect_seq(mark.into_iter().chain(parts()))
+    }
+}
+
+fn output_part(item: &ContentItem) -> Part<'_> {
+    match item.for_model() {
+        ModelContent::Text(text) => Part::Text { text },
+        ModelContent::Image { media_type, data } => {
+            Part::image(DataUrl::Data { media_type, base64: data })
+        }
+        ModelContent::ImageUrl { url } => Part::image(DataUrl::Address(url)),
+        ModelContent::Pdf { data } => Part::pdf(data),
+        _ => Part::Words { text: Words(item) },
+    }
+}
+
+/// A piece of a tool's result as a text.
+struct Words<'a>(&'a ContentItem);
+
+impl Serialize for Words<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self.0)
     }
 }
 
@@ -386,6 +402,9 @@ impl Serialize for Output<'_> {
 enum Part<'a> {
     #[serde(rename = "input_text")]
     Text { text: &'a str },
+    /// What can only be told.
+    #[serde(rename = "input_text")]
+    Words { text: Words<'a> },
     #[serde(rename = "input_image")]
     Image { image_url: DataUrl<'a>, detail: &'static str },
     #[serde(rename = "input_file")]
@@ -400,6 +419,24 @@ enum Part<'a> {
     /// A part in the API's own words.
     #[serde(untagged)]
     Own(&'a Value),
+}
+
+impl<'a> Part<'a> {
+    fn image(image_url: DataUrl<'a>) -> Self {
+        Self::Image { image_url, detail: "auto" }
+    }
+
+    fn pdf(data: &'a str) -> Self {
+        Self::File {
+            filename: Some(FILE_NAME),
+            file_data: Some(DataUrl::pdf(data)),
+            file_url: None,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Words { .. })
+    }
 }
 
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
@@ -417,14 +454,8 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
         | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
             Part::Text { text }
         }
-        ContentBlock::Image { source } => {
-            Part::Image { image_url: DataUrl::image(source)?, detail: "auto" }
-        }
-        ContentBlock::Document { source: DocumentSource::Base64Pdf { data } } => Part::File {
-            filename: Some(FILE_NAME),
-            file_data: Some(DataUrl::pdf(data)),
-            file_url: None,
-        },
+        ContentBlock::Image { source } => Part::image(DataUrl::image(source)?),
+        ContentBlock::Document { source: DocumentSource::Base64Pdf { data } } => Part::pdf(data),
         ContentBlock::Document { source: DocumentSource::Url { url } } => {
             Part::File { filename: None, file_data: None, file_url: Some(url) }
         }

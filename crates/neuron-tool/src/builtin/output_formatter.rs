@@ -7,8 +7,8 @@ use crate::text;
 
 /// Cuts outputs after so many characters, so that one result does not fill the model's context.
 ///
-/// All texts of an output count together; images and documents are left alone, and so is
-/// [`structured_content`](ToolOutput::structured_content), which programs read and the model does
+/// All texts of an output count together, those of resources and links to some too; images, sound and other
+/// bytes are left alone, and so is [`structured_content`](ToolOutput::structured_content), which programs read and the model does
 /// not see. A notice, which comes on top of the limit, says how much was cut.
 ///
 /// # Example
@@ -65,23 +65,29 @@ impl OutputFormatter {
         let mut left = self.max_characters;
         let mut is_cut = false;
         output.content.retain_mut(|item| {
-            let ContentItem::Text(text) = item else {
+            if !text::is_text(item) {
                 return true;
-            };
+            }
             if is_cut {
                 return false;
             }
-            let count = text.chars().count();
+            let count = text::characters(item);
             if count <= left {
                 left -= count;
                 return true;
             }
             is_cut = true;
-            text.truncate(text::first(text, left).len());
+            let mut text = match &mut *item {
+                ContentItem::Text(text) => std::mem::take(text),
+                // What is left of a resource is its beginning, as the model would have read it.
+                other => other.to_string(),
+            };
+            text.truncate(text::first(&text, left).len());
             text.push_str(&format!(
                 "\n[truncated: the first {} of {total} characters are shown]",
                 self.max_characters
             ));
+            *item = ContentItem::Text(text);
             true
         });
         output

@@ -16,8 +16,8 @@ use crate::text;
 /// Register its [`reader`](Self::reader) too: that is the tool by which the model reads on, under the
 /// name `read_output`; so add both to the agent's own registry, not to one that is merged into it with
 /// a prefix. Middleware that cuts outputs, added before this one, may cut the handle off. All
-/// texts of an output are stored as one, a line each; images stay, and so does structured content,
-/// which the model does not see. If the store fails, the output is cut and says so.
+/// texts of an output are stored as one, a line each, those of resources and links to some too; images,
+/// sound and other bytes stay, and so does structured content, which the model does not see. If the store fails, the output is cut and says so.
 ///
 /// # Example
 ///
@@ -55,11 +55,8 @@ impl OutputSpiller {
         if text::characters_of(&output.content) <= self.max_characters {
             return output;
         }
-        let texts = output.content.iter().filter_map(|item| match item {
-            ContentItem::Text(text) => Some(text.as_str()),
-            _ => None,
-        });
-        let whole = texts.collect::<Vec<_>>().join("\n");
+        let texts = output.content.iter().filter(|item| text::is_text(item));
+        let whole = texts.map(ToString::to_string).collect::<Vec<_>>().join("\n");
         let shown = text::first(&whole, self.max_characters).to_owned();
         let total = whole.chars().count();
         let rest = match self.store.put(whole, ctx).await {
@@ -78,9 +75,9 @@ impl OutputSpiller {
             self.max_characters
         );
         let mut text = Some(shown + &notice);
-        output.content.retain_mut(|item| match item {
-            ContentItem::Text(place) => text.take().map(|text| *place = text).is_some(),
-            _ => true,
+        output.content.retain_mut(|item| match text::is_text(item) {
+            true => text.take().map(|text| *item = ContentItem::Text(text)).is_some(),
+            false => true,
         });
         output
     }

@@ -5,7 +5,10 @@ mod formats;
 use std::error::Error;
 use std::fmt;
 
-use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ContentItem, EmbeddedResource, ResourceLink, ToolContext, ToolError, ToolOutput,
+    WasmBoxedFuture,
+};
 use serde_json::{Map, Value};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
@@ -13,7 +16,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// What stands in a secret's place.
 const REDACTED: &str = "[redacted]";
 
-/// Hides secrets in what tools return: texts, structured content and errors.
+/// Hides secrets in what tools return: texts, resources and links to some, structured content and errors.
 ///
 /// It knows the formats of many vendors' keys and of private keys. Secrets that look like nothing
 /// are told to it, by value or by the name of their environment variable. A secret that a tool
@@ -124,12 +127,29 @@ fn redact(text: String, secrets: &[String]) -> String {
 
 fn redact_output(mut output: ToolOutput, secrets: &[String]) -> ToolOutput {
     for item in &mut output.content {
-        if let ContentItem::Text(text) = item {
+        for text in texts_mut(item) {
             *text = redact(std::mem::take(text), secrets);
         }
     }
     output.structured_content = output.structured_content.map(|value| redact_json(value, secrets));
     output
+}
+
+/// All that is text in a piece of an output.
+fn texts_mut(item: &mut ContentItem) -> Vec<&mut String> {
+    match item {
+        ContentItem::Text(text) => vec![text],
+        ContentItem::Resource { resource } => {
+            let EmbeddedResource { uri, mime_type, text, .. } = resource;
+            [uri].into_iter().chain(mime_type).chain(text).collect()
+        }
+        ContentItem::ResourceLink { resource } => {
+            let ResourceLink { uri, name, title, description, mime_type, .. } = resource;
+            [uri, name].into_iter().chain(title).chain(description).chain(mime_type).collect()
+        }
+        ContentItem::Audio { media_type, .. } => vec![media_type],
+        _ => Vec::new(),
+    }
 }
 
 fn redact_json(value: Value, secrets: &[String]) -> Value {
@@ -159,6 +179,7 @@ fn redact_error(error: ToolError, secrets: &[String]) -> ToolError {
         ToolError::InvalidInput(text) => ToolError::InvalidInput(redact(text, secrets)),
         ToolError::PermissionDenied(text) => ToolError::PermissionDenied(redact(text, secrets)),
         ToolError::ModelRetry(text) => ToolError::ModelRetry(redact(text, secrets)),
+        ToolError::HookTerminated(text) => ToolError::HookTerminated(redact(text, secrets)),
         ToolError::ExecutionFailed(source) => {
             if is_clean(&*source, secrets) {
                 return ToolError::ExecutionFailed(source);

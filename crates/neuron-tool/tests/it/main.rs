@@ -7,6 +7,7 @@ mod outputs;
 mod panics;
 mod permissions;
 mod retries;
+mod sandboxes;
 mod secrets;
 mod spilling;
 mod support;

@@ -2,7 +2,7 @@
 
 use neuron_tool::ToolRegistry;
 use neuron_tool::builtin::OutputFormatter;
-use neuron_types::{ContentItem, ImageSource, ToolOutput};
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ResourceLink, ToolOutput};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -51,6 +51,27 @@ fn texts_are_cut_between_characters_and_images_are_kept() {
     // The cut between two texts.
     let notice = "\n[truncated: the first 3 of 4 characters are shown]";
     check(vec![text("abc"), text("d")], 3, vec![text("abc"), text(notice)]);
+}
+
+#[test]
+fn resources_and_links_are_text_unless_they_are_bytes() {
+    let resource = |text: &str| ContentItem::Resource {
+        resource: EmbeddedResource::text("a:b", text).with_mime_type("text/plain"),
+    };
+    let bytes = || ContentItem::Resource { resource: EmbeddedResource::blob("a:b", "aGk=") };
+    let sound = || ContentItem::Audio { media_type: "audio/wav".into(), data: "aGk=".into() };
+    let link = || ContentItem::ResourceLink { resource: ResourceLink::new("a:b", "b") };
+    let empty = || ContentItem::Resource { resource: EmbeddedResource::default() };
+    let whole = vec![resource("0123"), bytes(), link(), empty(), sound()];
+    // `[resource a:b]`, a line feed and the text; `[link to resource a:b: b]`; `[resource ]`.
+    check(whole.clone(), 19 + 25 + 11, whole.clone());
+    let notice = "[resour\n[truncated: the first 51 of 55 characters are shown]";
+    check(whole.clone(), 51, vec![resource("0123"), bytes(), link(), text(notice), sound()]);
+    let notice = "[link to\n[truncated: the first 27 of 55 characters are shown]";
+    check(whole.clone(), 27, vec![resource("0123"), bytes(), text(notice), sound()]);
+    let notice = "[resource a:b]\n01\n[truncated: the first 17 of 55 characters are shown]";
+    check(whole.clone(), 17, vec![text(notice), bytes(), sound()]);
+    check(vec![bytes(), sound()], 0, vec![bytes(), sound()]);
 }
 
 proptest! {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use neuron_tool::builtin::{OutputFormatter, OutputSpiller, SecretRedactor};
 use neuron_tool::{MemoryOutputStore, ToolRegistry};
-use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput};
+use neuron_types::{
+    ContentItem, EmbeddedResource, ResourceLink, ToolContext, ToolError, ToolOutput,
+};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -67,6 +69,34 @@ fn texts_and_structured_content_are_redacted() {
             is_error: true,
         }
     );
+}
+
+#[test]
+fn resources_and_links_are_redacted_in_all_that_is_text() {
+    let content = |secret: &str| {
+        let said = |said: &str| format!("{said} {secret}.");
+        vec![
+            ContentItem::Resource {
+                resource: EmbeddedResource::text(said("a:b?"), said("text"))
+                    .with_mime_type(said("text/plain")),
+            },
+            ContentItem::Resource { resource: EmbeddedResource::blob(said("a:b?"), "aGk=") },
+            ContentItem::ResourceLink {
+                resource: ResourceLink {
+                    title: Some(said("title")),
+                    description: Some(said("description")),
+                    mime_type: Some(said("text/plain")),
+                    size: Some(1),
+                    ..ResourceLink::new(said("a:b?"), said("name"))
+                },
+            },
+            ContentItem::Audio { media_type: said("audio/wav"), data: "aGk=".into() },
+        ]
+    };
+    let output = redacted(redactor(), move || {
+        Ok(ToolOutput { content: content("hunter2"), ..ToolOutput::default() })
+    });
+    assert_eq!(output.unwrap().content, content("[redacted]"));
 }
 
 /// A number is text for the model, and was left in what programs read.

@@ -6,7 +6,8 @@ use futures_util::FutureExt;
 use neuron_tool::builtin::{OutputReader, OutputSpiller};
 use neuron_tool::{MemoryOutputStore, OutputPiece, OutputStore, ToolRegistry};
 use neuron_types::{
-    ContentItem, ImageSource, ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    ContentItem, EmbeddedResource, ImageSource, ResourceLink, ToolContext, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -106,6 +107,29 @@ async fn a_long_output_is_shown_in_part_and_read_on_in_pieces() {
             whole[name] = value.clone();
         }
         assert_eq!(read(&registry, whole).await, expected, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn the_text_of_resources_is_stored_with_the_rest() {
+    let resource = |resource| ContentItem::Resource { resource };
+    let bytes = || resource(EmbeddedResource::blob("a:c", "aGk="));
+    let link = ContentItem::ResourceLink { resource: ResourceLink::new("a:b", "b") };
+    let content = vec![bytes(), resource(EmbeddedResource::text("a:b", "äöü")), text("!"), link];
+    let registry = spilling(content, 16);
+    let output = run(&registry, "t", json!({})).await.unwrap();
+    let handle = handle(&output);
+    let notice = format!(
+        "[resource a:b]\nä\n[the first 16 of 46 characters are shown; read on with the tool \
+         `read_output`, handle `{handle}`, offset 16]"
+    );
+    assert_eq!(output.content, [bytes(), text(&notice)]);
+    for (offset, expected) in [
+        (16, "öü\n!\n[link to re\n[characters 16 to 32 of 46; read on with offset 32]"),
+        (32, "source a:b: b]\n[characters 32 to 46 of 46; this is the end]"),
+    ] {
+        let rest = json!({ "handle": handle, "offset": offset });
+        assert_eq!(read(&registry, rest).await, expected);
     }
 }
 

@@ -71,6 +71,7 @@ impl ErrorRecord {
             "PermissionDenied" => ToolError::PermissionDenied(self.detail),
             "Cancelled" => ToolError::Cancelled,
             "ModelRetry" => ToolError::ModelRetry(self.detail),
+            "HookTerminated" => ToolError::HookTerminated(self.detail),
             "ApprovalRequired" => match serde_json::from_str(&self.detail) {
                 Ok(pending) => ToolError::ApprovalRequired(pending),
                 Err(error) => ToolError::ExecutionFailed(Box::new(error)),
@@ -115,7 +116,8 @@ impl From<&ToolError> for ErrorRecord {
             ToolError::NotFound(detail)
             | ToolError::InvalidInput(detail)
             | ToolError::PermissionDenied(detail)
-            | ToolError::ModelRetry(detail) => Self::new(error.kind(), detail),
+            | ToolError::ModelRetry(detail)
+            | ToolError::HookTerminated(detail) => Self::new(error.kind(), detail),
         }
     }
 }

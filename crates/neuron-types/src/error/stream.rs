@@ -57,6 +57,14 @@ impl StreamError {
         }
     }
 
+    /// Whether the error says of itself that the same call fails again. That of a provider that lost its
+    /// connection does not: it is not [retryable](Self::is_retryable) because a part of the answer was
+    /// shown, and whoever can take that back may call again.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        !self.is_retryable() && self.as_provider().is_none()
+    }
+
     /// Returns how long the provider asks to wait, if it does.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {

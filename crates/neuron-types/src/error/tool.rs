@@ -29,15 +29,20 @@ pub enum ToolError {
     /// [`ResumedApproval`](crate::ResumedApproval) in the context's extensions.
     #[error("an agent inside the call needs an approval")]
     ApprovalRequired(Box<PendingApproval>),
+    /// A hook ended an agent that runs inside the call. It ends the run around it too, with
+    /// [`LoopError::HookTerminated`], whatever failures of tools mean there.
+    #[error("terminated by hook: {0}")]
+    HookTerminated(String),
 }
 
 /// What ends an agent that runs inside a tool call, as that tool's error: what waits for an approval
-/// still does, and what is cancelled is cancelled.
+/// still does, what is cancelled is cancelled, and what a hook ended is ended.
 impl From<LoopError> for ToolError {
     fn from(error: LoopError) -> Self {
         match error {
             LoopError::ApprovalRequired(pending) => Self::ApprovalRequired(pending),
             LoopError::Cancelled => Self::Cancelled,
+            LoopError::HookTerminated(reason) => Self::HookTerminated(reason),
             error => Self::ExecutionFailed(Box::new(error)),
         }
     }
@@ -55,6 +60,7 @@ impl ToolError {
             Self::Cancelled => "Cancelled",
             Self::ModelRetry(_) => "ModelRetry",
             Self::ApprovalRequired(_) => "ApprovalRequired",
+            Self::HookTerminated(_) => "HookTerminated",
         }
     }
 }

@@ -51,6 +51,7 @@ fn every_tool_error_comes_back_with_its_kind_and_text() {
         E::PermissionDenied("no".into()),
         E::Cancelled,
         E::ModelRetry("again".into()),
+        E::HookTerminated("enough".into()),
     ] {
         let replayed = stored(ErrorRecord::from(&error)).into_tool_error();
         assert_eq!(replayed.kind(), error.kind());

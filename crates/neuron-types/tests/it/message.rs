@@ -1,8 +1,8 @@
 //! Messages as text, and what a provider's own block means to everyone else.
 
 use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, SystemBlock,
-    SystemPrompt,
+    ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
+    ResourceLink, Role, SystemBlock, SystemPrompt,
 };
 use serde_json::json;
 
@@ -49,6 +49,36 @@ fn blocks_print_their_text_or_a_short_form() {
     check(ContentBlock::Compaction { content }, "[summary of the conversation so far]");
     check(raw(None), "[anthropic block]");
     check(raw(Some(call("c2"))), r#"[tool call c2: search {"q":1}]"#);
+}
+
+#[test]
+fn pieces_of_results_print_what_a_model_that_reads_text_is_told() {
+    #[track_caller]
+    fn check(item: ContentItem, text: &str) {
+        assert_eq!(item.to_string(), text);
+    }
+    let resource = |resource| ContentItem::Resource { resource };
+    let link = |resource| ContentItem::ResourceLink { resource };
+    check(ContentItem::Text("as it is\n".into()), "as it is\n");
+    check(ContentItem::Image { source: image() }, "[image]");
+    let (media_type, data) = ("audio/wav".into(), "UklGRg==".into());
+    check(ContentItem::Audio { media_type, data }, "[audio, audio/wav]");
+    let text = EmbeddedResource::text("file:///a.txt", "hi\n").with_mime_type("text/plain");
+    check(resource(text), "[resource file:///a.txt]\nhi\n");
+    let blob = EmbeddedResource::blob("file:///a.gz", "H4sI");
+    check(resource(blob.clone()), "[resource file:///a.gz]");
+    let zipped = blob.with_mime_type("application/gzip");
+    check(resource(zipped), "[resource file:///a.gz, application/gzip]");
+    let plain = ResourceLink::new("file:///a.txt", "a");
+    check(link(plain.clone()), "[link to resource file:///a.txt: a]");
+    let described = ResourceLink {
+        title: Some("A".into()),
+        description: Some("the first".into()),
+        mime_type: Some("text/plain".into()),
+        size: Some(1),
+        ..plain
+    };
+    check(link(described), "[link to resource file:///a.txt: A, the first, text/plain]");
 }
 
 #[test]

@@ -143,6 +143,35 @@ fn content_items_and_sources() {
         },
         r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aWNvbg=="}}"#,
     );
+    check(
+        ContentItem::Audio { media_type: "audio/wav".into(), data: "UklGRg==".into() },
+        r#"{"type":"audio","media_type":"audio/wav","data":"UklGRg=="}"#,
+    );
+    check(
+        ContentItem::Resource {
+            resource: EmbeddedResource::text("file:///a", "t").with_mime_type("text/plain"),
+        },
+        r#"{"type":"resource","resource":{"uri":"file:///a","mime_type":"text/plain","text":"t"}}"#,
+    );
+    check(
+        ContentItem::Resource { resource: EmbeddedResource::blob("file:///a", "aGk=") },
+        r#"{"type":"resource","resource":{"uri":"file:///a","blob":"aGk="}}"#,
+    );
+    check(
+        ContentItem::ResourceLink { resource: ResourceLink::new("file:///a", "a") },
+        r#"{"type":"resource_link","resource":{"uri":"file:///a","name":"a"}}"#,
+    );
+    check(
+        ResourceLink {
+            title: Some("A".into()),
+            description: Some("the first".into()),
+            mime_type: Some("text/plain".into()),
+            size: Some(u64::MAX),
+            ..ResourceLink::new("file:///a", "a")
+        },
+        r#"{"uri":"file:///a","name":"a","title":"A","description":"the first","mime_type":"text/plain","size":18446744073709551615}"#,
+    );
+    rejects::<ContentItem>(r#"{"type":"smell"}"#, "unknown variant `smell`");
     check(ImageSource::Url { url: "https://a".into() }, r#"{"type":"url","url":"https://a"}"#);
     check(
         DocumentSource::Base64Pdf { data: "JVBERg==".into() },

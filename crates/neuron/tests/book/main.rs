@@ -10,11 +10,12 @@ mod context;
 mod design_decisions;
 mod embeddings;
 mod errors;
+mod mcp;
 mod observability;
 mod providers;
 #[rustfmt::skip]
 mod quickstart;
-mod runtime_types;
+mod runtime;
 mod testing;
 mod tool_macros;
 mod tool_middleware;

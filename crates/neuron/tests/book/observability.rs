@@ -48,3 +48,20 @@ async fn several_hooks_see_the_same_events() {
     names.retain(|name| *name != "other");
     assert_eq!(names, ["SessionStart", "LoopIteration", "PreLlmCall", "PostLlmCall", "SessionEnd"]);
 }
+
+/// "Using with neuron-runtime's TracingHook", beside another hook.
+#[tokio::test]
+async fn the_tracing_hook_is_independent_of_others() {
+    use neuron_runtime::TracingHook;
+
+    let (provider, names) = (ScriptedProvider::new([Reply::text("hi")]), Names::default());
+    let context = SlidingWindowStrategy::new(20, 100_000);
+    let mut agent = AgentLoop::builder(provider, context)
+        .hook(TracingHook::default()) // Local debug logging
+        .hook(names.clone())
+        .build();
+
+    let ctx = ToolContext { session_id: "s".into(), ..Default::default() };
+    assert_eq!(agent.run_text("hi", &ctx).await.unwrap().response, "hi");
+    assert!(names.0.lock().unwrap().contains(&"SessionEnd"));
+}

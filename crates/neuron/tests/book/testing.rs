@@ -321,3 +321,20 @@ mod http {
         assert_eq!(response.stop_reason, StopReason::EndTurn);
     }
 }
+
+/// "5. Testing Guardrails"
+mod guardrails {
+    use crate::runtime::NoSecrets;
+    use neuron_runtime::InputGuardrail;
+
+    #[tokio::test]
+    async fn test_no_secrets_guardrail() {
+        let guardrail = NoSecrets;
+
+        let result = guardrail.check("What is Rust?").await;
+        assert!(result.is_pass());
+
+        let result = guardrail.check("My API_KEY is abc123").await;
+        assert!(result.is_tripwire());
+    }
+}

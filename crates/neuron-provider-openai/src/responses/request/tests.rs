@@ -1,12 +1,14 @@
 //! Every mapping of a request, and that the bytes of a conversation only grow.
 
 use neuron_testing::openai::check_responses_request;
-use neuron_types::{ContextManagement, ImageSource, ReasoningEffort, SystemBlock, ToolCall};
+use neuron_types::{
+    ContextManagement, EmbeddedResource, ImageSource, ReasoningEffort, SystemBlock, ToolCall,
+};
 use serde_json::json;
 
 use super::*;
 use crate::request::SystemRole;
-use crate::request_checks::{history, tool};
+use crate::request_checks::{history, items_of_others, tool};
 
 fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
@@ -255,6 +257,32 @@ fn results_are_items_and_come_first() {
             {"type": "function_call_output", "call_id": "c3", "output": ""},
             {"role": "user", "content": "hurry"},
         ]),
+    );
+}
+
+/// Servers of others return any kind, images of unusual types among them.
+#[test]
+fn resources_in_results_go_as_what_they_are_and_the_rest_is_told() {
+    let text = |text: &str| json!({"type": "input_text", "text": text});
+    check_input(
+        vec![message(Role::User, vec![result("c1", items_of_others(), false)])],
+        json!([{"type": "function_call_output", "call_id": "c1", "output": [
+            text("[audio, audio/wav]"),
+            text("[resource file:///a]\nhi"),
+            {"type": "input_image", "image_url": "data:image/jpeg;base64,aGk=", "detail": "auto"},
+            {"type": "input_file", "filename": "document.pdf", "file_data": "data:application/pdf;base64,aGk="},
+            text("[resource file:///a, application/zip]"),
+            text("[image]"),
+            text("[link to resource file:///a: a]"),
+        ]}]),
+    );
+    let resource = EmbeddedResource::text("file:///a", "hi");
+    check_input(
+        vec![message(
+            Role::User,
+            vec![result("c1", vec![ContentItem::Resource { resource }], true)],
+        )],
+        json!([{"type": "function_call_output", "call_id": "c1", "output": "Error: [resource file:///a]\nhi"}]),
     );
 }
 

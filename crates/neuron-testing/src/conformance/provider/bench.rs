@@ -7,10 +7,10 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use super::case::Case;
 use super::events::check_events;
 use super::meaning::Meaning;
 use super::{Capabilities, ProviderHarness};
+use crate::conformance::case::Case;
 use crate::vendor::{Answer, Call, Rules, Vendor, VendorServer, VendorServerBuilder};
 use crate::{RecordedRequest, Reply, ServerReply, Wire};
 
@@ -35,14 +35,14 @@ impl<H: ProviderHarness> Bench<H> {
         };
         let server = match builder.start([] as [ServerReply; 0]).await {
             Ok(server) => server,
-            Err(error) => Case::new(part, "the server").fail(error),
+            Err(error) => Case::new("provider", part, "the server").fail(error),
         };
         let provider = harness.provider(&server.url(), key);
         Self { part, can, server, provider }
     }
 
     pub(super) fn case(&self, name: impl std::fmt::Display) -> Case {
-        Case::new(self.part, name)
+        Case::new("provider", self.part, name)
     }
 
     /// Asks for a whole answer.

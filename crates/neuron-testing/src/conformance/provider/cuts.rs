@@ -4,10 +4,10 @@ use neuron_types::CompletionResponse;
 
 use super::ProviderHarness;
 use super::bench::Bench;
-use super::case::Case;
 use super::events::{check_broken, check_events};
 use super::splits::{positions, small_answer};
 use super::tools::ask_with_tools;
+use crate::conformance::case::Case;
 use crate::{Reply, Wire};
 
 /// Checks that an answer that is cut at any byte is an error, whole and streamed, whether the

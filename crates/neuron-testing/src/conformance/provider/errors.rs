@@ -6,7 +6,7 @@ use neuron_types::ProviderError;
 
 use super::ProviderHarness;
 use super::bench::{Bench, ask};
-use super::case::Case;
+use crate::conformance::case::Case;
 use crate::{Reply, ServerReply};
 
 /// What a vendor says in an error of these tests.

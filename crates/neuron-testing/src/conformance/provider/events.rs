@@ -5,8 +5,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use super::case::{Case, shown};
 use super::meaning::{signature, thinking};
+use crate::conformance::case::{Case, shown};
 
 /// Checks a stream that came to its end, and returns its answer.
 ///

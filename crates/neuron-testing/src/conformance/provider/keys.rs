@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::ProviderHarness;
 use super::bench::{API_KEY, Bench, ask};
-use super::case::Case;
 use crate::ServerReply;
+use crate::conformance::case::Case;
 use crate::vendor::Vendor;
 
 /// Checks that a wrong key is an authentication error, and that the key is in a header and nowhere

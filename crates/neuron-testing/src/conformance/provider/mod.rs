@@ -113,7 +113,6 @@ mod tools;
 mod usage;
 
 mod bench;
-mod case;
 mod events;
 mod json;
 mod meaning;

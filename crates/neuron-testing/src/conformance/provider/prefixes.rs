@@ -5,10 +5,10 @@ use serde_json::json;
 
 use super::ProviderHarness;
 use super::bench::Bench;
-use super::case::{Case, shown};
 use super::json::field_text;
 use super::tools::{answer_calls, ask_with_tools};
 use crate::Reply;
+use crate::conformance::case::{Case, shown};
 
 /// Checks that the conversation of a turn begins with the bytes of the turn before, that the tools
 /// stay as they are, and that a streamed request has the same bytes as a whole one.

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::ProviderHarness;
 use super::bench::{Bench, ask};
-use super::case::Case;
 use super::json::{has_number, has_text, has_value};
 use super::text::TEXTS;
 use super::tools::ask_with_tools;
+use crate::conformance::case::Case;
 
 /// Base64 of a picture of one dot.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";

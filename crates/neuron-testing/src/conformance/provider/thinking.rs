@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::ProviderHarness;
 use super::bench::{Bench, ask};
-use super::case::Case;
 use super::json::has_text;
 use super::meaning;
 use super::tools::{answer_calls, ask_with_tools};
 use crate::Reply;
+use crate::conformance::case::Case;
 use neuron_types::{CompletionResponse, Message};
 
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";

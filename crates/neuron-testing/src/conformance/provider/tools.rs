@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::ProviderHarness;
 use super::bench::{Bench, ask};
-use super::case::Case;
 use super::json::{has_text, has_value};
 use crate::Reply;
+use crate::conformance::case::Case;
 
 /// Checks tool calls: one and several, arguments of every kind, and the way back with results.
 ///

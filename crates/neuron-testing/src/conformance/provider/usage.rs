@@ -3,9 +3,9 @@
 use neuron_types::TokenUsage;
 
 use super::bench::{Bench, ask, steady};
-use super::case::Case;
 use super::{Capabilities, ProviderHarness};
 use crate::Reply;
+use crate::conformance::case::Case;
 
 /// Checks the counts of tokens, whole and streamed. The prompt's are all, cached ones included.
 ///

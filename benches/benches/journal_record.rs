@@ -1,0 +1,41 @@
+//! One step in the embedded journal, beside a bare append of the same bytes and `fdatasync`.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use neuron_benches::comparison::{Comparison, Options};
+use neuron_benches::journal::floor::Floor;
+use neuron_benches::journal::{LENGTHS, Parrot, Steps};
+
+/// Long enough for the log to be begun anew some times, as it is in a database that is used.
+const ROUNDS: usize = 1001;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::from_args(ROUNDS);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("| answer | append and fdatasync | step | step / bare |");
+    println!("|---|---:|---:|---:|");
+    for length in LENGTHS {
+        let name = format!("{} KiB", length >> 10);
+        if !options.includes(&name) {
+            continue;
+        }
+        // On the disk: the folder for temporary files may be in memory.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+        let parrot = Parrot::new(length);
+        let record = parrot.record()?;
+        let floor = RefCell::new(Floor::new(folder.path())?);
+        let steps = runtime.block_on(Steps::new(folder.path(), parrot))?;
+        let step = || runtime.block_on(steps.step()).expect("it is journaled");
+        let append = || floor.borrow_mut().append(&record).expect("it is written");
+        let compared = Comparison::of_times(options.rounds(), step, append);
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        println!(
+            "| {name} | {:.0} µs | {:.0} µs | {:.2} |",
+            micros(compared.floor),
+            micros(compared.library),
+            compared.ratio
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! Adding one turn to a stored session of 10 and of 10,000 messages, beside bare inserts of the same
+//! bytes.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use neuron_benches::comparison::{Comparison, Options};
+use neuron_benches::session::{Growing, LENGTHS, postgres, sqlite};
+use neuron_testing::postgres::PostgresServer;
+use neuron_types::VersionedSessionStorage;
+use tokio::runtime::Runtime;
+
+const ROUNDS: usize = 201;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let options = Options::from_args(ROUNDS);
+    let rounds = options.rounds();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    println!("| storage, messages | bare inserts | append | append / bare |");
+    println!("|---|---:|---:|---:|");
+    for length in LENGTHS {
+        let name = format!("sqlite, {length}");
+        if !options.includes(&name) {
+            continue;
+        }
+        let folder = tempfile::tempdir()?;
+        let storage = runtime.block_on(sqlite::storage(folder.path()))?;
+        let session = runtime.block_on(Growing::new(storage, length, rounds))?;
+        let floor = RefCell::new(sqlite::Floor::new(folder.path(), length)?);
+        let insert = || floor.borrow_mut().insert().expect("it is inserted");
+        compare(&name, &runtime, rounds, session, insert);
+    }
+    for length in LENGTHS {
+        let name = format!("postgres, {length}");
+        if !options.includes(&name) {
+            continue;
+        }
+        // Without a server a line says so.
+        let Some(server) = PostgresServer::or_skip() else {
+            break;
+        };
+        let storage = runtime.block_on(postgres::storage(&server, length))?;
+        let session = runtime.block_on(Growing::new(storage, length, rounds))?;
+        let floor = RefCell::new(runtime.block_on(postgres::Floor::new(&server, length))?);
+        let insert = || runtime.block_on(floor.borrow_mut().insert()).expect("it is inserted");
+        compare(&name, &runtime, rounds, session, insert);
+    }
+    Ok(())
+}
+
+/// Measures, and prints a line of the table.
+fn compare<S: VersionedSessionStorage>(
+    name: &str,
+    runtime: &Runtime,
+    rounds: usize,
+    session: Growing<S>,
+    insert: impl Fn() -> Duration,
+) {
+    let session = RefCell::new(session);
+    let append = || runtime.block_on(session.borrow_mut().append()).expect("it is stored");
+    let compared = Comparison::of_times(rounds, append, insert);
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    println!(
+        "| {name} | {:.0} µs | {:.0} µs | {:.2} |",
+        micros(compared.floor),
+        micros(compared.library),
+        compared.ratio
+    );
+}

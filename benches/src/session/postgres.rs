@@ -1,0 +1,65 @@
+//! PostgreSQL: the storage, and bare inserts.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use neuron_session_postgres::PostgresSessionStorage;
+use neuron_session_postgres::deadpool_postgres::tokio_postgres::{
+    Client, NoTls, Statement, connect,
+};
+use neuron_testing::postgres::PostgresServer;
+use neuron_types::StorageError;
+
+use super::{message, texts, turn};
+
+/// The storage on a server, with tables of its own for a length.
+///
+/// # Errors
+///
+/// The storage's.
+pub async fn storage(
+    server: &PostgresServer,
+    length: usize,
+) -> Result<PostgresSessionStorage, StorageError> {
+    let schema = format!("sessions_{length}");
+    PostgresSessionStorage::builder().schema(schema).connect(&server.url("postgres")).await
+}
+
+/// A connection with one table of texts.
+#[derive(Debug)]
+pub struct Floor {
+    client: Client,
+    insert: Statement,
+    bodies: Vec<String>,
+}
+
+impl Floor {
+    /// Connects, and creates the table with so many messages.
+    ///
+    /// # Errors
+    ///
+    /// The server's, and those of writing JSON.
+    pub async fn new(server: &PostgresServer, length: usize) -> Result<Self, Box<dyn Error>> {
+        let (client, connection) = connect(&server.url("postgres"), NoTls).await?;
+        tokio::spawn(connection);
+        let table = format!("texts_{length}");
+        client
+            .batch_execute(&format!("CREATE TABLE {table} (id bigserial PRIMARY KEY, body text)"))
+            .await?;
+        let insert = format!("INSERT INTO {table} (body) SELECT unnest($1::text[])");
+        let insert = client.prepare(&insert).await?;
+        client.execute(&insert, &[&texts((0..length).map(message))?]).await?;
+        Ok(Self { client, insert, bodies: texts(turn())? })
+    }
+
+    /// Inserts the bytes of a turn by one statement, and returns how long that took.
+    ///
+    /// # Errors
+    ///
+    /// The server's.
+    pub async fn insert(&mut self) -> Result<Duration, Box<dyn Error>> {
+        let start = Instant::now();
+        self.client.execute(&self.insert, &[&self.bodies]).await?;
+        Ok(start.elapsed())
+    }
+}

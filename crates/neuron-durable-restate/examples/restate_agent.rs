@@ -1,0 +1,134 @@
+//! An agent on Restate whose process is killed in the middle of a run, and goes on.
+//!
+//! It starts a real Restate server and, as a process of its own, the service that hosts the agent; calls
+//! the agent; kills the service with SIGKILL while tools run, and starts it again. Each line that begins
+//! with a process id is what that process really did. All of it ends by itself, after a few seconds.
+//!
+//! ```text
+//! cargo run -p neuron-durable-restate --example restate_agent
+//! ```
+
+mod travel;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use neuron_durable_restate::restate_sdk::context::RequestTarget;
+use neuron_durable_restate::restate_sdk::ingress::{Client, RequestExecutor};
+use neuron_durable_restate::restate_sdk::serde::Json;
+use neuron_durable_restate::{AgentService, RunOutcome};
+use neuron_testing::engines::RestateServer;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+/// The variable that makes this program the service; it holds the port.
+const SERVICE: &str = "RESTATE_AGENT_PORT";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match std::env::var(SERVICE) {
+        Ok(port) => serve(port.parse()?).await,
+        Err(_) => watch().await,
+    }
+}
+
+// ------------------------------------------------------------------ the service: all that you would write
+
+async fn serve(port: u16) -> Result<()> {
+    end_with_the_watcher();
+    let listener = loop {
+        match TcpListener::bind(("127.0.0.1", port)).await {
+            Ok(listener) => break listener,
+            // The process before it is just ending.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    };
+    let service = AgentService::new("travel", Arc::new(Model), Arc::new(tools()), agent);
+    service.serve(listener, tokio::signal::ctrl_c()).await?;
+    Ok(())
+}
+
+// ------------------------------------------------------------------ what watches it
+
+async fn watch() -> Result<()> {
+    let Some(server) = RestateServer::or_skip() else { return Ok(()) };
+    println!("Restate runs, and keeps a journal of each run.");
+    let port = TcpListener::bind("127.0.0.1:0").await?.local_addr()?.port();
+    let (lines, mut seen) = mpsc::unbounded_channel();
+    let hosted = port.to_string();
+    let mut service = Hosted::start((SERVICE, &hosted), lines.clone())?;
+    while server.register(&format!("http://127.0.0.1:{port}")).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+
+    let client = Client::new(server.ingress_url().parse()?, Http)?;
+    let target = RequestTarget::service("travel", "run");
+    let question = Json("Book me a train to Lyon.".to_owned());
+    let run = client.request::<_, Json<RunOutcome>>(target, question).send().await?;
+    let run = run.invocation_handle();
+    println!("The run has begun: {:?}\n", run.invocation_id());
+
+    let mut begun = Begun::default();
+    let mut is_killed = false;
+    let answer = run.attach();
+    let mut answer = std::pin::pin!(answer);
+    let outcome = loop {
+        let line = tokio::select! {
+            answer = &mut answer => break answer?.into_body().into_inner(),
+            line = seen.recv() => line.unwrap_or_default(),
+        };
+        println!("  {line}");
+        let what = begun.count(&line);
+        // `pay` has ended, `reserve_seat` has not.
+        if what == "pay ends" && !is_killed {
+            is_killed = true;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            println!("\nThe service is killed with SIGKILL, and started again.\n");
+            service.kill()?;
+            service = Hosted::start((SERVICE, &hosted), lines.clone())?;
+        }
+    };
+    let result = outcome.into_result()?;
+    println!("\nThe answer: {}", result.response);
+    println!(
+        "{} calls of the model, {} tokens.\n",
+        result.turns,
+        result.usage.input_tokens + result.usage.output_tokens
+    );
+    begun.print();
+    service.kill()?;
+    Ok(())
+}
+
+/// A request over HTTP. With the feature `reqwest-client`, the SDK brings its own.
+struct Http;
+
+impl RequestExecutor for Http {
+    type Error = std::io::Error;
+
+    async fn execute(
+        &self,
+        request: hyper::Request<Bytes>,
+    ) -> Result<hyper::Response<Bytes>, Self::Error> {
+        let authority = request.uri().authority().map(|authority| authority.to_string());
+        let authority = authority.ok_or_else(|| std::io::Error::other("no address"))?;
+        let stream = tokio::net::TcpStream::connect(&authority).await?;
+        let io = hyper_util::rt::TokioIo::new(stream);
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(io).await.map_err(std::io::Error::other)?;
+        tokio::spawn(connection);
+        let mut request = request.map(Full::new);
+        let host = authority.parse().map_err(std::io::Error::other)?;
+        request.headers_mut().insert(hyper::header::HOST, host);
+        let response = sender.send_request(request).await.map_err(std::io::Error::other)?;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.map_err(std::io::Error::other)?.to_bytes();
+        Ok(hyper::Response::from_parts(parts, body))
+    }
+}

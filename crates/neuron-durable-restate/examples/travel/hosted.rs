@@ -1,0 +1,78 @@
+//! The process that hosts the agent: this program again.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use tokio::sync::mpsc::UnboundedSender;
+
+/// Lets this process end with the one that watches it, which holds the other end of its input.
+pub(crate) fn end_with_the_watcher() {
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+}
+
+/// A process that hosts the agent. Dropping it kills it.
+pub(crate) struct Hosted(Child);
+
+impl Hosted {
+    /// Starts this program again, with a variable that says what it is to do. Its lines arrive with its
+    /// process id.
+    pub(crate) fn start(
+        (variable, value): (&str, &str),
+        lines: UnboundedSender<String>,
+    ) -> io::Result<Self> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .env(variable, value)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let (id, output) = (child.id(), child.stdout.take());
+        if let Some(output) = output {
+            std::thread::spawn(move || {
+                for line in BufReader::new(output).lines().map_while(io::Result::ok) {
+                    let _ = lines.send(format!("process {id}: {line}"));
+                }
+            });
+        }
+        Ok(Self(child))
+    }
+
+    /// Kills it with SIGKILL.
+    pub(crate) fn kill(&mut self) -> io::Result<()> {
+        self.0.kill()?;
+        self.0.wait().map(drop)
+    }
+}
+
+impl Drop for Hosted {
+    fn drop(&mut self) {
+        let _ = self.kill();
+    }
+}
+
+/// How often each thing began.
+#[derive(Default)]
+pub(crate) struct Begun(BTreeMap<String, usize>);
+
+impl Begun {
+    /// Counts a line, and returns what happened.
+    pub(crate) fn count<'a>(&mut self, line: &'a str) -> &'a str {
+        let (_, what) = line.split_once(": ").unwrap_or_default();
+        if let Some(begun) = what.strip_suffix(" begins") {
+            *self.0.entry(begun.to_owned()).or_default() += 1;
+        }
+        what
+    }
+
+    pub(crate) fn print(&self) {
+        for (what, times) in &self.0 {
+            match times {
+                1 => println!("  {what} began once"),
+                times => println!("  {what} began {times} times: it was cut off"),
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The agent that the examples of the engines host, each in a process of its own that is killed: it books a
+//! journey, and each line that it prints is something that really happened.
+
+mod hosted;
+
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_tool::{ToolRegistry, neuron_tool};
+use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, LoopError,
+    Message, Provider, ProviderError, Role, RunStart, StopReason, StreamHandle, TokenUsage,
+    ToolContext, ToolError, WasmBoxedFuture,
+};
+use serde_json::json;
+
+pub(crate) use hosted::{Begun, Hosted, end_with_the_watcher};
+
+/// Builds the agent, once for each replay.
+pub(crate) fn agent<'d>(
+    start: RunStart,
+    durability: Durability<'d>,
+) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+    Box::pin(async move {
+        let mut agent = AgentLoop::builder(Model, SlidingWindowStrategy::new(50, 100_000))
+            .tools(tools())
+            .system_prompt("You plan journeys.")
+            .parallel_tool_execution(true)
+            .durability_typed(durability)
+            .build();
+        // Where it runs does not matter on replay.
+        let ctx = ToolContext { cwd: "/".into(), ..ToolContext::default() };
+        agent.run_from(start, &ctx).await
+    })
+}
+
+pub(crate) fn tools() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register(FindTrainsTool);
+    tools.register(ReserveSeatTool);
+    tools.register(PayTool);
+    tools.register(SendMailTool);
+    tools
+}
+
+/// Finds trains.
+#[neuron_tool(effect = Pure)]
+async fn find_trains() -> Result<String, ToolError> {
+    work("find_trains", 300).await;
+    Ok("the 9:30".into())
+}
+
+/// Reserves a seat; with the same key it is the same seat.
+#[neuron_tool(effect = Idempotent)]
+async fn reserve_seat() -> Result<String, ToolError> {
+    work("reserve_seat", 1500).await;
+    Ok("seat 12".into())
+}
+
+/// Pays. It must not run twice.
+#[neuron_tool(effect = AtMostOnce)]
+async fn pay() -> Result<String, ToolError> {
+    work("pay", 300).await;
+    Ok("paid 49 EUR".into())
+}
+
+/// Sends the tickets by mail.
+#[neuron_tool(effect = Idempotent)]
+async fn send_mail() -> Result<String, ToolError> {
+    work("send_mail", 300).await;
+    Ok("sent".into())
+}
+
+async fn work(what: &str, millis: u64) {
+    println!("{what} begins");
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+    println!("{what} ends");
+}
+
+/// Plays a script instead of a model that costs money: which answer comes next follows from the conversation.
+pub(crate) struct Model;
+
+impl Provider for Model {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let answers = request.messages.iter().filter(|message| message.role == Role::Assistant);
+        let turn = answers.count();
+        work(&format!("model call {}", turn + 1), 500).await;
+        let calls: &[&str] = match turn {
+            0 => &["find_trains"],
+            1 => &["pay", "reserve_seat"],
+            2 => &["send_mail"],
+            _ => &[],
+        };
+        let call = |name: &&str| ContentBlock::ToolUse {
+            id: format!("call-{turn}-{name}"),
+            name: (*name).to_owned(),
+            input: json!({}),
+        };
+        let (content, stop_reason) = match calls {
+            [] => {
+                let text = "You take the 9:30, seat 12; the tickets are in your mail.";
+                (vec![ContentBlock::Text(text.into())], StopReason::EndTurn)
+            }
+            calls => (calls.iter().map(call).collect(), StopReason::ToolUse),
+        };
+        Ok(CompletionResponse {
+            id: format!("answer-{turn}"),
+            model: "script".into(),
+            message: Message { role: Role::Assistant, content },
+            usage: TokenUsage { input_tokens: 200, output_tokens: 20, ..TokenUsage::default() },
+            stop_reason,
+        })
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("the script does not stream".into()))
+    }
+}

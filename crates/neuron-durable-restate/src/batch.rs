@@ -1,0 +1,121 @@
+//! The tool calls of one batch: what is sent to the tools, the same on every replay.
+
+use neuron_runtime::{StepRecord, ToolRequest, tool_digest};
+use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
+use restate_sdk::context::{ContextClient, RequestTarget};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::digest;
+use crate::failure::again;
+use crate::journal::Journal;
+use crate::payload::{Stored, Written};
+use crate::running::RunningTools;
+
+/// The handler of the service that runs a tool.
+pub(crate) const HANDLER: &str = "tool";
+
+/// A batch as it was begun. What may differ where a replay runs, the environment and the folder, is
+/// taken from here; Restate would compare it.
+#[derive(Serialize, Deserialize)]
+struct Plan {
+    /// When it was made, in milliseconds since 1970.
+    at: i64,
+    calls: Vec<PlannedCall>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PlannedCall {
+    digest: String,
+    /// Without the arguments, which follow from the run.
+    request: ToolRequest,
+}
+
+/// What a batch needs beside its calls.
+pub(crate) struct Batch<'s> {
+    pub(crate) key: String,
+    pub(crate) service: &'s str,
+    pub(crate) environment: &'s [String],
+    pub(crate) options: ActivityOptions,
+    pub(crate) running: &'s RunningTools,
+}
+
+impl Batch<'_> {
+    /// Runs the calls: each an invocation of its own, all begun in call order and awaited in call order.
+    pub(crate) async fn run(
+        self,
+        journal: &Journal<'_, '_>,
+        invocations: Vec<ToolInvocation>,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let requests = match self.requests(journal, &invocations).await {
+            Ok(requests) => requests,
+            Err(error) => return invocations.iter().map(|_| Err(again(&error))).collect(),
+        };
+        let keys: Vec<String> =
+            requests.iter().map(|request| request.idempotency_key.clone()).collect();
+        let begin = |request: ToolRequest| {
+            journal.count(1);
+            let target = RequestTarget::service(self.service, HANDLER);
+            let request = journal.context().request::<_, Written>(target, Stored(request));
+            request.call()
+        };
+        let calls: Vec<_> = requests.into_iter().map(begin).collect();
+        let mut results = Vec::with_capacity(calls.len());
+        for (call, invocation) in calls.into_iter().zip(&invocations) {
+            // Once cancelled, what still runs is not waited for.
+            let result = match journal.check() {
+                Ok(()) => call.await.map_err(|error| journal.failed(&error)),
+                Err(cancelled) => Err(cancelled),
+            };
+            if let Err(DurableError::Cancelled) = result {
+                keys.iter().for_each(|key| self.running.cancel(key));
+            }
+            results.push(result.and_then(|Written(json)| {
+                let record = journal.compared(StepRecord::<ToolOutput>::from_json(&json))?;
+                journal.note(record.at);
+                journal.compared(record.into_tool(&invocation.ctx.usage))
+            }));
+        }
+        results
+    }
+
+    /// The requests of the calls, as they were when the batch was begun.
+    async fn requests(
+        &self,
+        journal: &Journal<'_, '_>,
+        invocations: &[ToolInvocation],
+    ) -> Result<Vec<ToolRequest>, DurableError> {
+        let digests = invocations.iter().map(|invocation| tool_digest(&invocation.call));
+        let digests = digests.collect::<Result<Vec<_>, _>>()?;
+        let plan = async {
+            let planned = |(invocation, digest): (&ToolInvocation, &String)| {
+                let options = self.options.clone();
+                let mut request = ToolRequest::new(invocation, options, self.environment);
+                request.call.input = Value::Null;
+                PlannedCall { digest: digest.clone(), request }
+            };
+            let calls = invocations.iter().zip(&digests).map(planned).collect();
+            let plan = Plan { at: chrono::Utc::now().timestamp_millis(), calls };
+            let mut json = Vec::new();
+            stored_json::write(&mut json, &plan)
+                .map_err(|error| DurableError::Other(Box::new(error)))?;
+            Ok(json)
+        };
+        let json = journal.step(&self.key, plan).await?;
+        let plan = stored_json::read::<Plan>(&json).map_err(|error| {
+            let text = format!("the record of step {} cannot be read: {error}", self.key);
+            DurableError::Other(text.into())
+        });
+        let plan = journal.compared(plan)?;
+        journal.note(plan.at);
+        let kept: Vec<&str> = plan.calls.iter().map(|call| call.digest.as_str()).collect();
+        let (kept, digests) = (kept.join(" "), digests.join(" "));
+        journal.compared(digest::compare(&self.key, &kept, &digests))?;
+        let filled = |(call, invocation): (PlannedCall, &ToolInvocation)| {
+            let mut request = call.request;
+            request.call.input = invocation.call.input.clone();
+            request
+        };
+        Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
+    }
+}

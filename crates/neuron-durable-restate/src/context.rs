@@ -1,0 +1,251 @@
+//! [`RestateDurableContext`]: a run's steps in the journal of a Restate invocation.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use neuron_runtime::{LocalDurableContext, StepRecord, llm_digest};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, DeltaSink,
+    DurableContext, DurableError, PendingApproval, Provider, ProviderError, ToolCall, ToolContext,
+    ToolInvocation, ToolOutput,
+};
+use restate_sdk::context::Context;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::RestateOptions;
+use crate::batch::Batch;
+use crate::continuation::Continuation;
+use crate::digest;
+use crate::host::Host;
+use crate::inbox::{Inbox, Signal};
+use crate::journal::Journal;
+use crate::running::RunningTools;
+use crate::waiting;
+
+/// A [`DurableContext`] whose journal is that of a Restate invocation.
+///
+/// An [`AgentService`](crate::AgentService) opens one for each invocation of a run, and hosts the tools,
+/// which it needs; see the [crate's page](crate) for what it does with each step.
+///
+/// A future of it must not be dropped before it has ended, unless the invocation ends with it.
+pub struct RestateDurableContext<'a, 'ctx, P> {
+    pub(crate) journal: Journal<'a, 'ctx>,
+    /// Calls the model, with retries and time limits.
+    local: LocalDurableContext<P>,
+    /// What the tools declare.
+    tools: Arc<ToolRegistry>,
+    running: RunningTools,
+    /// The name of the service whose tools are called.
+    pub(crate) service: String,
+    options: Arc<RestateOptions>,
+    pub(crate) run_id: String,
+    pub(crate) inbox: Inbox,
+    continuation: Continuation<'ctx>,
+    llm_calls: AtomicUsize,
+    batches: AtomicUsize,
+}
+
+impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
+    /// Opens the journal of an invocation for a run of this service.
+    pub(crate) async fn open(
+        ctx: &'a Context<'ctx>,
+        host: &Host<P>,
+        run_id: Option<String>,
+        signals: Vec<Signal>,
+    ) -> Result<Self, DurableError> {
+        let journal = Journal::new(ctx);
+        journal.stamp().await?;
+        Ok(Self {
+            journal,
+            local: LocalDurableContext::new(host.provider.clone(), host.tools.clone()),
+            tools: host.tools.clone(),
+            running: host.running.clone(),
+            service: host.name.clone(),
+            options: host.options.clone(),
+            run_id: run_id.unwrap_or_else(|| ctx.invocation_id().to_owned()),
+            inbox: Inbox::new(signals),
+            continuation: Continuation::default(),
+            llm_calls: AtomicUsize::new(0),
+            batches: AtomicUsize::new(0),
+        })
+    }
+
+    /// The invocation that goes on with the run, once there is one.
+    pub(crate) fn continuation(&self) -> Continuation<'ctx> {
+        self.continuation.clone()
+    }
+
+    /// Makes a call of the model a step.
+    async fn llm(
+        &self,
+        request: &CompletionRequest,
+        call: impl Future<Output = Result<CompletionResponse, DurableError>> + Send,
+    ) -> Result<CompletionResponse, DurableError> {
+        let key = format!("llm/{}", self.llm_calls.fetch_add(1, SeqCst));
+        let digest = llm_digest(request)?;
+        let work = async {
+            let result = match call.await {
+                Ok(response) => Ok(response),
+                Err(DurableError::Provider(error)) => Err(error),
+                Err(error) => Err(ProviderError::Other(error.to_string().into())),
+            };
+            let record = StepRecord::of_llm(result, Utc::now());
+            let json = match record.to_json_within(self.options.most_of_a_record()) {
+                Ok(json) => json,
+                // Paid for once is enough.
+                Err(error) => {
+                    let error = ProviderError::Other(error.to_string().into());
+                    StepRecord::of_llm(Err(error), Utc::now()).to_json()?
+                }
+            };
+            Ok(digest::add(&digest, &json))
+        };
+        let json = self.journal.step(&key, work).await?;
+        let record = StepRecord::<CompletionResponse>::from_json(&json);
+        let record = self.journal.compared(record)?;
+        self.journal.note(record.at);
+        self.journal.compared(digest::check(&key, &json, &digest))?;
+        self.journal.compared(record.into_llm())
+    }
+}
+
+/// Each call is a step, or an invocation of its own; see the [crate's page](crate).
+impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.execute_llm_call_ref(&request, options).await
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
+        let effect = self.tools.get(tool_name).map(|tool| tool.effect()).unwrap_or_default();
+        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
+        let missing =
+            || Err(DurableError::ActivityFailed("the batch of one call has no result".into()));
+        self.execute_tools(vec![invocation], options).await.pop().unwrap_or_else(missing)
+    }
+
+    /// Waits for a signal that was sent to the run through the service's handler. One that came before
+    /// counts. Each goes to one waiter, in the order in which they came; one that is not a `T` is used up.
+    async fn wait_for_signal<T: DeserializeOwned + Send>(
+        &self,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        let Some(value) = self.inbox.receive(&self.journal, signal_name, timeout).await? else {
+            return Ok(None);
+        };
+        let read = serde_json::from_value(value).map(Some);
+        read.map_err(|error| DurableError::Other(Box::new(error)))
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        // The first is the opening itself: an invocation that did no more would begin others for ever.
+        self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
+    }
+
+    /// Begins a new invocation that goes on from `state`. A state that Restate would refuse, over 30 MiB
+    /// with the signals that wait, is left where it is: the run goes on in this invocation.
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        self.continuation.begin(self, state).await
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        // A cancellation is remembered, and the next call tells of it.
+        if let Err(error) = self.journal.sleep(duration).await {
+            tracing::debug!(%error, "a sleep ended early");
+        }
+    }
+
+    /// The end of the newest step: Restate has no clock that gives the same time on replay.
+    fn now(&self) -> DateTime<Utc> {
+        self.journal.now()
+    }
+
+    async fn execute_llm_call_ref(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.llm(request, self.local.execute_llm_call_ref(request, options)).await
+    }
+
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.llm(request, self.local.execute_llm_stream(request, options, sink)).await
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let together = Batch {
+            key: format!("tools/{}", self.batches.fetch_add(1, SeqCst)),
+            service: &self.service,
+            environment: &self.options.environment,
+            options,
+            running: &self.running,
+        };
+        together.run(&self.journal, batch).await
+    }
+
+    /// Waits for the signal; meanwhile the service's second part answers what the run waits for, without
+    /// the conversation.
+    async fn wait_for_approval(
+        &self,
+        pending: &PendingApproval,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        self.journal.check()?;
+        let ctx = self.journal.context();
+        waiting::show(ctx, &self.service, &self.run_id, pending, signal_name);
+        let decisions = self.wait_for_signal(signal_name, timeout).await;
+        waiting::hide(ctx, &self.service, &self.run_id);
+        self.journal.count(2);
+        decisions
+    }
+
+    /// Whether nothing has run in this attempt yet. What comes after a wait that was over before is told
+    /// from a replay with the next step.
+    fn is_replaying(&self) -> bool {
+        self.journal.is_replaying()
+    }
+
+    /// The id of the run's first invocation.
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.run_id)
+    }
+}
+
+impl<P> fmt::Debug for RestateDurableContext<'_, '_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RestateDurableContext")
+            .field("run_id", &self.run_id)
+            .field("service", &self.service)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,90 @@
+//! A run that goes on as a new invocation, and the invocation before it, which waits for its outcome.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use neuron_types::{DurableError, Provider, RunSnapshot, RunStart, stored_json};
+use restate_sdk::context::{CallFuture, Context, ContextClient, RequestTarget};
+use restate_sdk::errors::TerminalError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::RestateDurableContext;
+use crate::inbox::{self, Signal};
+use crate::outcome::RunOutcome;
+use crate::payload::Stored;
+
+/// The handler of the service that goes on with a run.
+pub(crate) const HANDLER: &str = "resume";
+
+/// The most bytes of a state and the signals that wait; Restate takes 32 MiB.
+const LIMIT: usize = 30 << 20;
+
+/// What the next invocation begins with.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Resume {
+    pub(crate) run_id: String,
+    pub(crate) start: RunStart,
+    /// Signals that came and were not waited for yet.
+    #[serde(default)]
+    pub(crate) signals: Vec<Signal>,
+}
+
+/// The invocation that goes on with a run, once there is one. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Continuation<'ctx>(Arc<Mutex<Option<Successor<'ctx>>>>);
+
+struct Successor<'ctx> {
+    invocation: String,
+    outcome: inbox::Waiting<'ctx, Stored<RunOutcome>>,
+}
+
+impl<'ctx> Continuation<'ctx> {
+    /// Begins the next invocation as a child of this one, so that whoever cancels this one cancels both.
+    pub(crate) async fn begin<P: Provider>(
+        &self,
+        of: &RestateDurableContext<'_, 'ctx, P>,
+        state: Value,
+    ) -> Result<(), DurableError> {
+        of.journal.check()?;
+        let snapshot: RunSnapshot =
+            serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
+        let signals = of.inbox.drain();
+        let resume = Resume { run_id: of.run_id.clone(), start: snapshot.into(), signals };
+        let mut json = Vec::new();
+        let written = stored_json::write(&mut json, &resume);
+        if let Err(error) = written {
+            return Err(DurableError::Other(Box::new(error)));
+        }
+        if json.len() > LIMIT {
+            tracing::warn!(bytes = json.len(), "the state is too large for a new invocation");
+            of.inbox.put_back(resume.signals);
+            return Ok(());
+        }
+        let target = RequestTarget::service(&of.service, HANDLER);
+        let request = of.journal.context().request::<_, Stored<RunOutcome>>(target, Stored(resume));
+        let call = request.call();
+        let handle = call.invocation_handle().await.map_err(|error| of.journal.failed(&error))?;
+        let invocation = handle.invocation_id().to_owned();
+        let successor = Successor { invocation: invocation.clone(), outcome: Box::pin(call) };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(successor);
+        Err(DurableError::ContinueAsNew(invocation))
+    }
+
+    /// Waits for the outcome of the run, and hands to the next invocation what is sent to this one; none
+    /// if there is no next invocation.
+    pub(crate) async fn outcome(
+        &self,
+        ctx: &Context<'ctx>,
+    ) -> Option<Result<Stored<RunOutcome>, TerminalError>> {
+        let successor = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let Successor { invocation, outcome } = successor;
+        Some(inbox::forward_until(ctx, outcome, &invocation).await)
+    }
+}
+
+impl fmt::Debug for Continuation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Continuation").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! What Restate is told of the service and of the object beside it, and where their calls go.
+//!
+//! The SDK's macros would do this for a name that is known to the compiler; here the user names the
+//! service.
+
+use std::sync::Arc;
+
+use neuron_types::Provider;
+use restate_sdk::context::{Context, ObjectContext, SharedObjectContext};
+use restate_sdk::discovery;
+use restate_sdk::endpoint::{ContextInternal, Error, HandlerOptions, ServiceOptions};
+use restate_sdk::service::macro_support::{ServiceBoxFuture, service_definition};
+use restate_sdk::service::{Service, ServiceDefinition};
+
+use crate::continuation;
+use crate::host::Host;
+use crate::payload::Stored;
+use crate::{RestateOptions, batch, waiting};
+
+const RUN: &str = "run";
+const SIGNAL: &str = "signal";
+
+/// The service of an agent; none if its name is none for Restate.
+pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<ServiceDefinition> {
+    let described = discovery::Service {
+        documentation: Some("An agent: runs it, its tools, and sends it signals.".into()),
+        ..described(discovery::ServiceType::Service, &host.name)?
+    };
+    let handlers = [
+        handler(RUN, Body::Json, Body::Json)?,
+        handler(SIGNAL, Body::Json, Body::Nothing)?,
+        handler(continuation::HANDLER, Body::Json, Body::Json)?,
+        handler(batch::HANDLER, Body::Json, Body::Json)?,
+    ];
+    let described = discovery::Service { handlers: handlers.into(), ..described };
+    let private = || HandlerOptions::new().ingress_private(true);
+    let options = timeouts(&host.options)
+        .handler(continuation::HANDLER, private())
+        .handler(batch::HANDLER, private());
+    Some(service_definition(Agent(host), described).options(options))
+}
+
+/// The object that tells what runs wait for.
+pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
+    let described = described(discovery::ServiceType::VirtualObject, &waiting::name(&host.name))?;
+    let pending = discovery::Handler {
+        ty: Some(discovery::HandlerType::Shared),
+        ..handler(waiting::PENDING, Body::Nothing, Body::Json)?
+    };
+    let handlers = vec![
+        pending,
+        handler(waiting::SHOW, Body::Json, Body::Nothing)?,
+        handler(waiting::HIDE, Body::Nothing, Body::Nothing)?,
+    ];
+    let described = discovery::Service {
+        documentation: Some("What the runs of an agent wait for.".into()),
+        handlers,
+        ..described
+    };
+    let private = || HandlerOptions::new().ingress_private(true);
+    let options =
+        ServiceOptions::new().handler(waiting::SHOW, private()).handler(waiting::HIDE, private());
+    Some(service_definition(WaitingRuns, described).options(options))
+}
+
+/// Restate ends what is silent for long: after the first time it asks, which a step that runs does not
+/// hear, and after the second it interrupts.
+fn timeouts(options: &RestateOptions) -> ServiceOptions {
+    let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
+    match options.aside_after {
+        Some(wait) => timeouts.inactivity_timeout(wait),
+        None => timeouts,
+    }
+}
+
+struct Agent<P>(Arc<Host<P>>);
+
+impl<P: Provider + 'static> Service for Agent<P> {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> Self::Future {
+        let host = self.0.clone();
+        Box::pin(async move {
+            match ctx.handler_name() {
+                RUN => {
+                    let (Stored(asked), metadata) = ctx.input().await;
+                    let context = Context::from((&ctx, metadata));
+                    ctx.handle_handler_result(host.run(context, asked).await);
+                }
+                SIGNAL => {
+                    let (Stored(addressed), metadata) = ctx.input().await;
+                    let sent = host.signal(&Context::from((&ctx, metadata)), addressed);
+                    ctx.handle_handler_result(sent);
+                }
+                continuation::HANDLER => {
+                    let (Stored(resume), metadata) = ctx.input().await;
+                    let context = Context::from((&ctx, metadata));
+                    ctx.handle_handler_result(host.resume(context, resume).await);
+                }
+                batch::HANDLER => {
+                    let (Stored(request), metadata) = ctx.input().await;
+                    let context = Context::from((&ctx, metadata));
+                    ctx.handle_handler_result(host.tool(context, request).await);
+                }
+                other => return Err(Error::unknown_handler(ctx.service_name(), other)),
+            }
+            ctx.end();
+            Ok(())
+        })
+    }
+}
+
+struct WaitingRuns;
+
+impl Service for WaitingRuns {
+    type Future = ServiceBoxFuture;
+
+    fn handle(&self, ctx: ContextInternal) -> Self::Future {
+        Box::pin(async move {
+            match ctx.handler_name() {
+                waiting::PENDING => {
+                    let ((), metadata) = ctx.input().await;
+                    let context = SharedObjectContext::from((&ctx, metadata));
+                    ctx.handle_handler_result(waiting::handle_pending(context).await);
+                }
+                waiting::SHOW => {
+                    let (shown, metadata) = ctx.input().await;
+                    waiting::handle_show(&ObjectContext::from((&ctx, metadata)), shown);
+                    ctx.handle_handler_result(Ok(()));
+                }
+                waiting::HIDE => {
+                    let ((), metadata) = ctx.input().await;
+                    waiting::handle_hide(&ObjectContext::from((&ctx, metadata)));
+                    ctx.handle_handler_result(Ok(()));
+                }
+                other => return Err(Error::unknown_handler(ctx.service_name(), other)),
+            }
+            ctx.end();
+            Ok(())
+        })
+    }
+}
+
+fn described(ty: discovery::ServiceType, name: &str) -> Option<discovery::Service> {
+    Some(discovery::Service {
+        ty,
+        name: discovery::ServiceName::try_from(name).ok()?,
+        handlers: Vec::new(),
+        documentation: None,
+        metadata: Default::default(),
+        abort_timeout: None,
+        inactivity_timeout: None,
+        journal_retention: None,
+        idempotency_retention: None,
+        enable_lazy_state: None,
+        ingress_private: None,
+        retry_policy_initial_interval: None,
+        retry_policy_max_interval: None,
+        retry_policy_max_attempts: None,
+        retry_policy_exponentiation_factor: None,
+        retry_policy_on_max_attempts: None,
+    })
+}
+
+/// Whether a handler takes JSON, or gives it.
+#[derive(Clone, Copy, PartialEq)]
+enum Body {
+    Json,
+    Nothing,
+}
+
+fn handler(name: &str, takes: Body, gives: Body) -> Option<discovery::Handler> {
+    let input = match takes {
+        Body::Json => discovery::InputPayload::from_metadata::<Stored<()>>(),
+        Body::Nothing => discovery::InputPayload::empty(),
+    };
+    let output = match gives {
+        Body::Json => discovery::OutputPayload::from_metadata::<Stored<()>>(),
+        Body::Nothing => discovery::OutputPayload::empty(),
+    };
+    Some(discovery::Handler {
+        name: discovery::HandlerName::try_from(name).ok()?,
+        input: Some(input),
+        output: Some(output),
+        ty: None,
+        documentation: None,
+        metadata: Default::default(),
+        abort_timeout: None,
+        inactivity_timeout: None,
+        journal_retention: None,
+        idempotency_retention: None,
+        workflow_completion_retention: None,
+        enable_lazy_state: None,
+        ingress_private: None,
+        retry_policy_initial_interval: None,
+        retry_policy_max_interval: None,
+        retry_policy_max_attempts: None,
+        retry_policy_exponentiation_factor: None,
+        retry_policy_on_max_attempts: None,
+    })
+}

@@ -1,0 +1,194 @@
+//! What the handlers of one agent share, and what each of them does.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use neuron_runtime::{LocalDurableContext, StepRecord, ToolRequest};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    Durability, DurableAgent, DurableContext, DurableError, Provider, RunStart, ToolEffect,
+    ToolError, ToolInvocation, ToolOutput, UsageMeter,
+};
+use restate_sdk::context::Context;
+use restate_sdk::errors::{HandlerResult, TerminalError};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::continuation::Resume;
+use crate::inbox::{self, Signal};
+use crate::journal::Journal;
+use crate::outcome::RunOutcome;
+use crate::payload::{Stored, Written};
+use crate::running::RunningTools;
+use crate::{RestateDurableContext, RestateOptions, failure, invocation_id};
+
+/// What the handlers of one agent share.
+pub(crate) struct Host<P> {
+    pub(crate) name: String,
+    pub(crate) provider: Arc<P>,
+    pub(crate) tools: Arc<ToolRegistry>,
+    pub(crate) agent: Box<dyn DurableAgent>,
+    pub(crate) options: Arc<RestateOptions>,
+    pub(crate) running: RunningTools,
+}
+
+/// What a run is asked: a text, or all that a run can start from.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Asked {
+    Text(String),
+    Start(RunStart),
+}
+
+/// A signal and the run that it is for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Addressed {
+    run_id: String,
+    #[serde(flatten)]
+    signal: Signal,
+}
+
+impl<P: Provider> Host<P> {
+    pub(crate) async fn run(
+        &self,
+        ctx: Context<'_>,
+        asked: Asked,
+    ) -> HandlerResult<Stored<RunOutcome>> {
+        let start = match asked {
+            Asked::Text(text) => text.into(),
+            Asked::Start(start) => start,
+        };
+        self.drive(&ctx, None, start, Vec::new()).await
+    }
+
+    pub(crate) async fn resume(
+        &self,
+        ctx: Context<'_>,
+        resume: Resume,
+    ) -> HandlerResult<Stored<RunOutcome>> {
+        self.drive(&ctx, Some(resume.run_id), resume.start, resume.signals).await
+    }
+
+    async fn drive(
+        &self,
+        ctx: &Context<'_>,
+        run_id: Option<String>,
+        start: RunStart,
+        signals: Vec<Signal>,
+    ) -> HandlerResult<Stored<RunOutcome>> {
+        let context = match RestateDurableContext::open(ctx, self, run_id, signals).await {
+            Ok(context) => context,
+            Err(DurableError::Cancelled) => return Err(failure::cancelled().into()),
+            Err(error) => return Err(error.to_string().into()),
+        };
+        let run_id = context.run_id.clone();
+        let (fate, continuation) = (context.journal.fate(), context.continuation());
+        let run = self.agent.run(start, Durability::new(context));
+        // Restate is told why, instead of losing the connection.
+        let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
+            return Err("the agent panicked".into());
+        };
+        if let Some(outcome) = continuation.outcome(ctx).await {
+            return Ok(outcome?);
+        }
+        // Restate tries it again until the code is as it was, and shows the text.
+        if let Some(text) = fate.differs() {
+            return Err(text.into());
+        }
+        match result {
+            Err(_) if fate.is_cancelled() => Err(failure::cancelled().into()),
+            result => Ok(Stored(RunOutcome::new(run_id, result))),
+        }
+    }
+
+    /// Sends a signal to a run.
+    pub(crate) fn signal(&self, ctx: &Context<'_>, addressed: Addressed) -> HandlerResult<()> {
+        if !invocation_id::is_one(&addressed.run_id, ctx.invocation_id()) {
+            let text = format!("`{}` is not the id of a run", addressed.run_id);
+            return Err(TerminalError::new_with_code(failure::INVALID, text).into());
+        }
+        inbox::send(ctx, &addressed.run_id, addressed.signal);
+        Ok(())
+    }
+
+    /// Runs a tool, once.
+    pub(crate) async fn tool(
+        &self,
+        ctx: Context<'_>,
+        request: ToolRequest,
+    ) -> HandlerResult<Written> {
+        let journal = Journal::new(&ctx);
+        let mut code = failure::FAILED;
+        let ran = match self.may_run(&journal, &request).await {
+            Ok(true) => journal.step("tool", self.run_tool(&request)).await,
+            Ok(false) => {
+                code = failure::OUTCOME_UNKNOWN;
+                // If it returned, the journal has the result, and this is not polled.
+                journal.step("tool", self.unknown(&request)).await
+            }
+            Err(error) => Err(error),
+        };
+        match ran {
+            Ok(json) => Ok(Written(json)),
+            Err(DurableError::Cancelled) => Err(failure::call_cancelled().into()),
+            Err(DurableError::ActivityFailed(text)) => {
+                Err(TerminalError::new_with_code(code, text).into())
+            }
+            Err(error) => Err(TerminalError::new_with_code(code, error.to_string()).into()),
+        }
+    }
+
+    /// Whether a call that must not run twice has not begun in an earlier attempt.
+    async fn may_run(
+        &self,
+        journal: &Journal<'_, '_>,
+        request: &ToolRequest,
+    ) -> Result<bool, DurableError> {
+        if request.effect != ToolEffect::AtMostOnce {
+            return Ok(true);
+        }
+        let mine = Uuid::new_v4().simple().to_string();
+        let intent = async { Ok(format!("\"{mine}\"").into_bytes()) };
+        let written = journal.step("begin", intent).await?;
+        Ok(written == format!("\"{mine}\""))
+    }
+
+    async fn run_tool(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
+        let (token, _entered) = self.running.enter(&request.idempotency_key);
+        let mut ctx = request.context();
+        ctx.cancellation_token = token;
+        let meter = ctx.usage.clone();
+        let invocation = ToolInvocation::new(request.call.clone(), ctx).with_effect(request.effect);
+        let local = LocalDurableContext::new(self.provider.clone(), self.tools.clone());
+        let mut ran = local.execute_tools(vec![invocation], request.options.clone()).await;
+        let result = match ran.pop() {
+            Some(Ok(output)) => Ok(output),
+            Some(Err(DurableError::Tool(error))) => Err(error),
+            Some(Err(error)) => Err(ToolError::ExecutionFailed(error.to_string().into())),
+            None => Err(ToolError::ExecutionFailed("the tool gave no result".into())),
+        };
+        self.record(request, result, &meter)
+    }
+
+    async fn unknown(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
+        let output = self.options.unknown_outcome.of_call(&request.call.name)?;
+        self.record(request, Ok(output), &UsageMeter::default())
+    }
+
+    fn record(
+        &self,
+        request: &ToolRequest,
+        result: Result<ToolOutput, ToolError>,
+        meter: &UsageMeter,
+    ) -> Result<Vec<u8>, DurableError> {
+        let (tool, limit) = (&request.call.name, self.options.most_of_a_record());
+        let now = chrono::Utc::now();
+        let record = StepRecord::of_tool(result, meter.total(), now);
+        record.to_json_within(tool, limit).or_else(|error| {
+            // It ran, and must not run again.
+            let error = ToolError::ExecutionFailed(error.to_string().into());
+            StepRecord::of_tool(Err(error), meter.total(), now).to_json()
+        })
+    }
+}

@@ -1,0 +1,142 @@
+//! What was sent to a run: signals under names of their own, through one signal of Restate's.
+//!
+//! Restate's signals belong to an invocation, and a run that continued as new has several. So the
+//! sender always names the run, and an invocation that waits for the one that goes on hands to it what
+//! comes.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuron_types::DurableError;
+use restate_sdk::context::{
+    Context, ContextClient, ContextSignals, ContextTimers, DurableFuture, DurableFuturesUnordered,
+};
+use restate_sdk::errors::TerminalError;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::journal::{Journal, longest};
+use crate::payload::Stored;
+
+/// The signal of Restate's that carries all others.
+const CARRIER: &str = "neuron.signal";
+
+/// A signal to a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Signal {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) value: Value,
+}
+
+/// Sends a signal to an invocation.
+pub(crate) fn send(ctx: &Context<'_>, invocation: &str, signal: Signal) {
+    ctx.invocation_handle(invocation.to_owned()).signal(CARRIER).resolve(Stored(signal));
+}
+
+/// The signals of a run that came and were not waited for yet.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox(Mutex<VecDeque<Signal>>);
+
+impl Inbox {
+    pub(crate) fn new(signals: Vec<Signal>) -> Self {
+        Self(Mutex::new(signals.into()))
+    }
+
+    /// Waits for a signal of this name; none when the time is up.
+    pub(crate) async fn receive(
+        &self,
+        journal: &Journal<'_, '_>,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Option<Value>, DurableError> {
+        journal.check()?;
+        if let Some(value) = self.take(name) {
+            return Ok(Some(value));
+        }
+        let ctx = journal.context();
+        journal.count(1);
+        let mut waiting = DurableFuturesUnordered::new();
+        waiting.push(timer(ctx, timeout));
+        waiting.push(next(ctx));
+        let received = loop {
+            match ended(waiting.next().await).map_err(|error| journal.failed(&error))? {
+                Some(signal) if signal.name == name => break Some(signal.value),
+                Some(signal) => self.lock().push_back(signal),
+                None => break None,
+            }
+            journal.count(1);
+            waiting.push(next(ctx));
+        };
+        journal.stamp().await?;
+        Ok(received)
+    }
+
+    /// Empties the inbox: another invocation goes on with what is in it.
+    pub(crate) fn drain(&self) -> Vec<Signal> {
+        self.lock().drain(..).collect()
+    }
+
+    /// Undoes [`drain`](Self::drain): no other invocation goes on.
+    pub(crate) fn put_back(&self, signals: Vec<Signal>) {
+        *self.lock() = signals.into();
+    }
+
+    fn take(&self, name: &str) -> Option<Value> {
+        let mut signals = self.lock();
+        let index = signals.iter().position(|signal| signal.name == name)?;
+        Some(signals.remove(index)?.value)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Signal>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Waits for what `work` gives; what is sent meanwhile is handed to `invocation`.
+pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
+    ctx: &Context<'ctx>,
+    work: impl DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx,
+    invocation: &str,
+) -> Result<T, TerminalError> {
+    let mut waiting = DurableFuturesUnordered::new();
+    let work: Waiting<'ctx, Event<T>> = Box::pin(work.map_ok(Event::Done));
+    waiting.push(work);
+    loop {
+        let signal = ctx.signal::<Stored<Signal>>(CARRIER);
+        waiting.push(Box::pin(signal.map_ok(|Stored(signal)| Event::Signal(signal))));
+        match ended(waiting.next().await)? {
+            Event::Done(value) => return Ok(value),
+            Event::Signal(signal) => send(ctx, invocation, signal),
+        }
+    }
+}
+
+enum Event<T> {
+    Done(T),
+    Signal(Signal),
+}
+
+pub(crate) type Waiting<'ctx, T> =
+    Pin<Box<dyn DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx>>;
+
+fn timer<'ctx>(ctx: &Context<'ctx>, timeout: Duration) -> Waiting<'ctx, Option<Signal>> {
+    Box::pin(ctx.sleep(longest(timeout)).map_ok(|()| None))
+}
+
+fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
+    Box::pin(ctx.signal::<Stored<Signal>>(CARRIER).map_ok(|Stored(signal)| Some(signal)))
+}
+
+/// What the first of several gave, with its number.
+type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
+
+/// What the first gave; there is always one.
+fn ended<T>(first: First<T>) -> Result<T, TerminalError> {
+    match first? {
+        Some((_, ended)) => ended,
+        None => Err(TerminalError::new("nothing to wait for")),
+    }
+}

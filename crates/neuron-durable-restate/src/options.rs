@@ -1,0 +1,111 @@
+//! [`RestateOptions`]: how an agent runs on Restate.
+
+use std::time::Duration;
+
+use neuron_runtime::{DEFAULT_RECORD_LIMIT, UnknownOutcome};
+
+/// The most bytes of a record, whatever is set: Restate refuses messages over 32 MiB, and then what was
+/// paid for would be paid again.
+const LARGEST_RECORD: usize = 16 << 20;
+
+/// How an agent runs on Restate.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use neuron_durable_restate::RestateOptions;
+///
+/// let options = RestateOptions::default()
+///     .with_environment(["HTTP_PROXY"])
+///     .with_longest_step(Duration::from_secs(4 * 3600));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestateOptions {
+    /// The most bytes that the record of one step may have. An answer of a model or a tool that is longer
+    /// becomes an error that says so. By default 1 MiB; more than 16 MiB are as 16 MiB, since Restate
+    /// refuses messages over 32 MiB.
+    pub record_limit: usize,
+    /// The variables of a call's environment that may cross to the tools, and so into Restate's journal.
+    /// By default none.
+    pub environment: Vec<String>,
+    /// After how many steps a run goes on as a new invocation; `None`: never. By default 1000. Each
+    /// replay reads all steps of its invocation.
+    pub continue_after: Option<usize>,
+    /// What becomes of a call that had begun when the process ended, and that must not run twice.
+    pub unknown_outcome: UnknownOutcome,
+    /// The longest time that one step takes, all attempts and the waits between them included. By
+    /// default one hour. What takes longer, Restate interrupts and begins again.
+    pub longest_step: Duration,
+    /// How long an invocation waits, for a signal or a sleep, before Restate puts it aside until there is
+    /// more to do; then all of it is replayed. `None`, the default: as the server says, one minute.
+    pub aside_after: Option<Duration>,
+}
+
+impl Default for RestateOptions {
+    fn default() -> Self {
+        Self {
+            record_limit: DEFAULT_RECORD_LIMIT,
+            environment: Vec::new(),
+            continue_after: Some(1000),
+            unknown_outcome: UnknownOutcome::default(),
+            longest_step: Duration::from_secs(3600),
+            aside_after: None,
+        }
+    }
+}
+
+impl RestateOptions {
+    /// What a record may have.
+    pub(crate) fn most_of_a_record(&self) -> usize {
+        self.record_limit.min(LARGEST_RECORD)
+    }
+
+    /// Sets the most bytes that the record of one step may have.
+    #[must_use]
+    pub fn with_record_limit(self, bytes: usize) -> Self {
+        Self { record_limit: bytes, ..self }
+    }
+
+    /// Sets the variables that may cross to the tools.
+    #[must_use]
+    pub fn with_environment(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { environment: names.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets after how many steps a run goes on as a new invocation.
+    #[must_use]
+    pub fn with_continue_after(self, steps: Option<usize>) -> Self {
+        Self { continue_after: steps, ..self }
+    }
+
+    /// Sets what becomes of a call of which nobody knows whether it had its effect.
+    #[must_use]
+    pub fn with_unknown_outcome(self, outcome: UnknownOutcome) -> Self {
+        Self { unknown_outcome: outcome, ..self }
+    }
+
+    /// Sets the longest time that one step takes.
+    #[must_use]
+    pub fn with_longest_step(self, longest: Duration) -> Self {
+        Self { longest_step: longest, ..self }
+    }
+
+    /// Sets how long an invocation waits before Restate puts it aside.
+    #[must_use]
+    pub fn with_aside_after(self, wait: Duration) -> Self {
+        Self { aside_after: Some(wait), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RestateOptions;
+
+    #[test]
+    fn no_setting_makes_records_that_restate_refuses() {
+        let most = |set| RestateOptions::default().with_record_limit(set).most_of_a_record();
+        assert_eq!((most(5), most(usize::MAX)), (5, 16 << 20));
+    }
+}

@@ -1,0 +1,131 @@
+//! [`RunOutcome`]: what an invocation of a run answers.
+
+use neuron_types::{AgentResult, LoopError, PendingApproval, stored_json};
+use serde::{Deserialize, Serialize};
+
+use crate::waiting::leave_out_messages;
+
+/// The most bytes of an answer; Restate takes 32 MiB.
+const LIMIT: usize = 16 << 20;
+
+/// What an invocation of a run answers: the result, or the error that ended the run.
+///
+/// A run that was cancelled has no outcome: its invocation fails with code 409.
+///
+/// # Example
+///
+/// ```
+/// use neuron_durable_restate::RunOutcome;
+///
+/// let answer = r#"{"run_id": "inv_1", "error": {"kind": "UsageLimitExceeded", "text": "too many"}}"#;
+/// let outcome: RunOutcome = serde_json::from_str(answer)?;
+/// assert_eq!(outcome.into_result().unwrap_err().kind, "UsageLimitExceeded");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunOutcome {
+    /// The run's id: that of its first invocation.
+    pub run_id: String,
+    /// What the run ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<AgentResult>,
+    /// How it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// What the run waits for, if it ended because calls need an approval and no signal was named for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Box<PendingApproval>>,
+    /// Whether the conversation was too long for an answer, 16 MiB: then its messages are left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages_omitted: bool,
+}
+
+/// The error that ended a run, as data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{text}")]
+#[non_exhaustive]
+pub struct RunError {
+    /// Its stable name, by [`LoopError::kind`].
+    pub kind: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl RunOutcome {
+    pub(crate) fn new(run_id: String, result: Result<AgentResult, LoopError>) -> Self {
+        let mut outcome =
+            Self { run_id, result: None, error: None, pending: None, messages_omitted: false };
+        match result {
+            Ok(result) => outcome.result = Some(result),
+            Err(error) => {
+                outcome.error = Some(RunError::from(&error));
+                if let LoopError::ApprovalRequired(pending) = error {
+                    outcome.pending = Some(pending);
+                }
+            }
+        }
+        outcome.fit();
+        outcome
+    }
+
+    /// Returns what the run ended with.
+    ///
+    /// # Errors
+    ///
+    /// The run's own.
+    pub fn into_result(self) -> Result<AgentResult, RunError> {
+        let missing = || RunError {
+            kind: "Other".into(),
+            text: "the answer has neither a result nor an error".into(),
+        };
+        match (self.result, self.error) {
+            (Some(result), _) => Ok(result),
+            (None, error) => Err(error.unwrap_or_else(missing)),
+        }
+    }
+
+    /// Leaves the conversation out where Restate would refuse the answer.
+    fn fit(&mut self) {
+        let mut json = Vec::new();
+        if stored_json::write(&mut json, &self).is_ok() && json.len() <= LIMIT {
+            return;
+        }
+        self.messages_omitted = self.result.is_some() || self.pending.is_some();
+        if let Some(result) = &mut self.result {
+            result.messages = Vec::new();
+        }
+        if let Some(pending) = &mut self.pending {
+            leave_out_messages(pending);
+        }
+    }
+}
+
+impl From<&LoopError> for RunError {
+    fn from(error: &LoopError) -> Self {
+        Self { kind: error.kind().to_owned(), text: error.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::{LoopError, Message, PendingApproval, PendingCall, ToolCall};
+    use serde_json::json;
+
+    use super::{LIMIT, RunOutcome};
+
+    #[test]
+    fn the_conversations_of_agents_inside_calls_are_left_out_too() {
+        let mut nested = PendingApproval::new("r/inside", Vec::new());
+        nested.messages = vec![Message::user("x".repeat(LIMIT))];
+        let call = ToolCall { id: "c".into(), name: "ask".into(), input: json!({}) };
+        let mut call = PendingCall::new(call, "?");
+        call.nested = Some(Box::new(nested));
+        let pending = Box::new(PendingApproval::new("r", vec![call]));
+        let outcome = RunOutcome::new("r".into(), Err(LoopError::ApprovalRequired(pending)));
+        assert!(outcome.messages_omitted);
+        let pending = outcome.pending.unwrap();
+        let nested = pending.calls[0].nested.as_ref().unwrap();
+        assert!(nested.messages.is_empty() && nested.run_id == "r/inside");
+    }
+}

@@ -1,0 +1,73 @@
+//! Runs that wait for a person.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_shows_what_it_waits_for_and_goes_on_with_the_decision() {
+    let Some(mut scene) = Scene::open(|errand| {
+        // It is put aside while it waits.
+        errand.aside_after = Some(Duration::from_millis(200));
+    })
+    .await
+    else {
+        return;
+    };
+    let run = scene.begin("wire:100,again:1").await;
+    let waiting = pending(&scene, &run).await;
+    assert_eq!(waiting["signal"], json!("approval"));
+    assert_eq!(waiting["pending"]["calls"][0]["call"]["input"]["n"], json!(100));
+    assert_eq!(waiting["pending"]["run_id"], json!(run));
+    assert_eq!(waiting["pending"]["messages"], json!([]));
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    scene.kill_service();
+    assert_eq!(scene.count("begin wire"), 0);
+    // As a person writes it by hand.
+    let decisions = json!({"calls": {"call-0-0": {"type": "approve"}}});
+    scene.signal(&run, "approval", decisions).await;
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert!(format!("{result:?}").contains("wire 100 with"), "{result:?}");
+    assert_eq!((scene.count("begin wire"), scene.count("begin again")), (1, 1));
+    gone(&scene, &run).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cancelled_while_it_waits_is_not_shown_any_more() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("wire:100").await;
+    pending(&scene, &run).await;
+    scene.cancel(&run).await;
+    assert_eq!(scene.end(&run).await.0, 409);
+    gone(&scene, &run).await;
+    assert_eq!(scene.count("begin wire"), 0);
+}
+
+/// What a run waits for, once it waits.
+async fn pending(scene: &Scene, run: &str) -> Value {
+    for _ in 0..1000 {
+        let (status, body) = ask(scene, run).await;
+        assert_eq!(status, 200, "{body}");
+        if !body.is_null() {
+            return body;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the run does not wait");
+}
+
+async fn gone(scene: &Scene, run: &str) {
+    for _ in 0..1000 {
+        if ask(scene, run).await.1.is_null() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the run is still shown");
+}
+
+async fn ask(scene: &Scene, run: &str) -> (u16, Value) {
+    scene.ask("POST", &format!("/support.waiting/{run}/pending"), None).await
+}

@@ -1,0 +1,147 @@
+//! The public suite on the real server: what every durable engine must hold.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::time::Duration;
+
+use neuron_durable_restate::{AgentService, RunOutcome};
+use neuron_testing::conformance::durable::crash::{self, CrashPlan};
+use neuron_testing::conformance::durable::{DurableEngine, EffectLog, RunFailure, Scenario};
+use neuron_testing::engines::RestateServer;
+use neuron_types::AgentResult;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::http;
+
+/// Where the server is, and where the service listens.
+#[derive(Clone, Serialize, Deserialize)]
+struct Place {
+    ingress: String,
+    admin: String,
+    port: u16,
+}
+
+struct Restate(Place);
+
+impl Restate {
+    /// Begins the run unless it has begun: the id of its invocation.
+    async fn begin(&self, run_id: &str, body: Option<&Value>) -> Result<String, RunFailure> {
+        let path = "/scenario/run/send";
+        loop {
+            let answer = http::send_once(&self.0.ingress, "POST", path, body, Some(run_id)).await;
+            let (status, body) = answer.map_err(RunFailure::new)?;
+            match (status, body["invocationId"].as_str()) {
+                (_, Some(id)) => return Ok(id.to_owned()),
+                // The first worker registers the service.
+                (404, _) => tokio::time::sleep(Duration::from_millis(20)).await,
+                _ => return Err(RunFailure::new(format!("{status} {body}"))),
+            }
+        }
+    }
+}
+
+impl DurableEngine for Restate {
+    async fn run(
+        &self,
+        run_id: &str,
+        scenario: &Scenario,
+        _: &EffectLog,
+    ) -> Result<AgentResult, RunFailure> {
+        let start = serde_json::to_value(scenario.start()).map_err(RunFailure::new)?;
+        let invocation = self.begin(run_id, Some(&start)).await?;
+        let path = format!("/restate/invocation/{invocation}/attach");
+        let answer = http::send(&self.0.ingress, "GET", &path, None).await;
+        let (status, body) = answer.map_err(RunFailure::new)?;
+        if status != 200 {
+            return Err(RunFailure::new(format!("{status} {body}")));
+        }
+        let outcome: RunOutcome = serde_json::from_value(body).map_err(RunFailure::new)?;
+        outcome.into_result().map_err(|error| {
+            let mut failure = RunFailure::new(&error);
+            failure.kind = Some(error.kind);
+            failure
+        })
+    }
+
+    async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
+        // The body is that of the first request.
+        let start = serde_json::to_value(Scenario::crash().start()).map_err(RunFailure::new)?;
+        let invocation = self.begin(run_id, Some(&start)).await?;
+        let body = json!({"run_id": invocation, "name": name, "value": value});
+        let answer = http::send(&self.0.ingress, "POST", "/scenario/signal", Some(&body)).await;
+        match answer.map_err(RunFailure::new)? {
+            (200..300, _) => Ok(()),
+            (status, body) => Err(RunFailure::new(format!("{status} {body}"))),
+        }
+    }
+}
+
+async fn open(place: String) -> Restate {
+    Restate(serde_json::from_str(&place).unwrap())
+}
+
+/// The process that is killed.
+async fn serve(place: String, scenario: Scenario, log: EffectLog) -> Infallible {
+    let place: Place = serde_json::from_str(&place).unwrap();
+    let listener = bind(place.port).await.unwrap();
+    let service = AgentService::new(
+        "scenario",
+        scenario.provider(&log).into(),
+        scenario.tools(&log),
+        scenario.agent(&log),
+    );
+    let register = async {
+        let body = json!({"uri": format!("http://127.0.0.1:{}", place.port), "force": true});
+        let (status, body) =
+            http::send(&place.admin, "POST", "/deployments", Some(&body)).await.unwrap();
+        assert!(status < 300, "{status} {body}");
+        std::future::pending::<Infallible>().await
+    };
+    tokio::select! {
+        served = service.serve(listener, std::future::pending::<()>()) => panic!("{served:?}"),
+        never = register => never,
+    }
+}
+
+/// The port is free once the process that had it is gone.
+async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
+    let mut attempts = 0;
+    loop {
+        match tokio::net::TcpListener::bind(("127.0.0.1", port)).await {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts < 200 => {
+                attempts += 1;
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            bound => return bound,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers() {
+    // A process that is to serve needs no server of its own.
+    let server = match neuron_testing::conformance::victim::errand() {
+        Some(_) => None,
+        None => match RestateServer::or_skip() {
+            Some(server) => Some(server),
+            None => return,
+        },
+    };
+    let place = async || {
+        let server = server.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = Place {
+            ingress: server.ingress_url(),
+            admin: server.admin_url(),
+            port: listener.local_addr().unwrap().port(),
+        };
+        (serde_json::to_string(&place).unwrap(), server)
+    };
+    let plan = CrashPlan { boundaries: 12, random_rounds: 6 };
+    let tally =
+        crash::check_killed_workers("conformance::killed_workers", plan, place, open, serve).await;
+    assert!(tally.kills >= 12, "{tally:?}");
+    println!("{tally:?}");
+}

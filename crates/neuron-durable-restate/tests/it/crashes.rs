@@ -1,0 +1,134 @@
+//! Processes that are killed while a run goes on.
+
+use std::time::Duration;
+
+use neuron_durable_restate::RunOutcome;
+use neuron_types::AgentResult;
+
+use crate::scene::Scene;
+
+/// Four answers, parallel tools, one that asks for a retry: about two seconds.
+const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
+
+/// What must hold of a run after so many kills.
+#[track_caller]
+fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
+    let context = format!("{context}: {:#?}", scene.effects());
+    assert_eq!((result.response.as_str(), result.turns), ("done", 4), "{context}");
+    assert_eq!(result.messages.len(), 8, "{context}");
+    assert_eq!(result.usage.output_tokens, 20, "{context}");
+    let model = scene.count("model");
+    assert!((4..=4 + kills).contains(&model), "{model} calls of the model, {context}");
+    // A kill between its intent and its start leaves a call that never began: nobody can know that.
+    let least = usize::from(kills == 0);
+    for once in ["begin once 1", "begin once 3"] {
+        assert!((least..=1).contains(&scene.count(once)), "{once}, {context}");
+    }
+    for again in ["begin again 2", "begin pure 4", "begin fussy 5"] {
+        let keys: Vec<String> =
+            scene.effects().into_iter().filter(|line| line.starts_with(again)).collect();
+        assert!((1..=1 + kills).contains(&keys.len()), "{again}, {context}");
+        assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "one key: {context}");
+    }
+    // What a person reads of a call that was cut off.
+    for once in [1, 3] {
+        let ended = scene.count(&format!("end once {once}"));
+        let messages = serde_json::to_string(&result.messages).unwrap();
+        let told = messages.contains(&format!("once {once} with"));
+        assert_eq!(told, ended == 1, "{context}\n{messages}");
+        let began = scene.count(&format!("begin once {once}"));
+        let unknown = messages.contains("The outcome of this call of `once` is unknown");
+        assert!(began == 1 || unknown, "{context}\n{messages}");
+    }
+}
+
+/// The words of the log at which the service is killed.
+const BOUNDARIES: [&str; 9] = [
+    "model 0",
+    "begin once 1",
+    "end once 1",
+    "model 1",
+    "begin once 3",
+    "end pure 4",
+    "model 2",
+    "begin fussy 5",
+    "model 3",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_killed_at_a_boundary_goes_on() {
+    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    for boundary in BOUNDARIES {
+        scene.forget_effects();
+        let run = scene.begin(SCRIPT).await;
+        scene.see(boundary).await;
+        scene.kill_service();
+        let result = scene.outcome(&run).await.into_result().unwrap();
+        check(&scene, &result, 1, boundary);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_killed_at_random_moments_goes_on() {
+    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    let mut random = neuron_testing_seed();
+    for round in 0..8 {
+        scene.forget_effects();
+        let run = scene.begin(SCRIPT).await;
+        let mut waits = Vec::new();
+        for _ in 0..=round % 3 {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let wait = (random >> 33) % 900;
+            waits.push(wait);
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            scene.kill_service();
+        }
+        let result = scene.outcome(&run).await.into_result().unwrap();
+        check(&scene, &result, waits.len(), &format!("killed after {waits:?} ms"));
+    }
+}
+
+/// Other moments each time; a failure names them.
+fn neuron_testing_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_goes_on_when_it_is_started_again() {
+    let Some(scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    for boundary in ["begin once 1", "model 2", "begin again 2"] {
+        scene.forget_effects();
+        let run = scene.begin(SCRIPT).await;
+        scene.see(boundary).await;
+        scene.server.kill().unwrap();
+        scene.server.restart().unwrap();
+        let result = scene.outcome(&run).await.into_result().unwrap();
+        check(&scene, &result, 1, &format!("server killed at {boundary}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_must_know_can_have_the_run_end_instead_of_a_call_of_unknown_outcome() {
+    let Some(mut scene) = Scene::open(|errand| errand.fail_unknown = true).await else { return };
+    let run = scene.begin("once:1:5000").await;
+    scene.see("begin once 1").await;
+    scene.kill_service();
+    let outcome: RunOutcome = scene.outcome(&run).await;
+    let error = outcome.into_result().unwrap_err();
+    assert_eq!(error.kind, "Durable");
+    assert!(error.text.contains("the outcome of a call of `once` is unknown"), "{error}");
+    assert_eq!(scene.count("begin once 1"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_returned_before_the_crash_is_not_of_unknown_outcome() {
+    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 400).await else { return };
+    let run = scene.begin("once:1").await;
+    // The second call of the model is asked with the result of the tool.
+    scene.see("model 1").await;
+    scene.kill_service();
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    let messages = serde_json::to_string(&result.messages).unwrap();
+    assert!(messages.contains("once 1 with"), "{messages}");
+}

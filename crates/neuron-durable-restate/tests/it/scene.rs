@@ -1,0 +1,132 @@
+//! A server, a service and the log of its effects.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use neuron_durable_restate::RunOutcome;
+use neuron_testing::conformance::victim::Victim;
+use neuron_testing::engines::RestateServer;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::http;
+use crate::model::Effects;
+use crate::service::Errand;
+
+pub(crate) struct Scene {
+    pub(crate) server: RestateServer,
+    pub(crate) errand: Errand,
+    service: Option<Victim>,
+    _folder: TempDir,
+}
+
+impl Scene {
+    /// None where there is no server to be had.
+    pub(crate) async fn open(change: impl FnOnce(&mut Errand)) -> Option<Self> {
+        let server = RestateServer::or_skip()?;
+        let folder = TempDir::new().unwrap();
+        let mut errand = Errand::new(folder.path().join("effects"));
+        change(&mut errand);
+        let (service, port) = errand.start();
+        errand.port = port;
+        let scene = Self { server, errand, service: Some(service), _folder: folder };
+        scene.register().await;
+        Some(scene)
+    }
+
+    pub(crate) async fn register(&self) {
+        let address = format!("http://127.0.0.1:{}", self.errand.port);
+        self.server.register(&address).await.unwrap();
+    }
+
+    /// A request at the port for everybody.
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
+        http::send(&self.server.ingress_url(), method, path, body).await.unwrap()
+    }
+
+    /// Kills the service and starts it again.
+    pub(crate) fn kill_service(&mut self) {
+        self.stop_service();
+        self.start_service();
+    }
+
+    pub(crate) fn stop_service(&mut self) {
+        drop(self.service.take().unwrap().kill());
+    }
+
+    pub(crate) fn start_service(&mut self) {
+        self.service = Some(self.errand.start().0);
+    }
+
+    /// Begins a run, and returns its id.
+    pub(crate) async fn begin(&self, script: &str) -> String {
+        let (status, body) = self.ask("POST", "/support/run/send", Some(&json!(script))).await;
+        assert!(status < 300, "{status} {body}");
+        body["invocationId"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the end of a run: the status and the body.
+    pub(crate) async fn end(&self, run: &str) -> (u16, Value) {
+        let path = format!("/restate/invocation/{run}/attach");
+        let ingress = self.server.ingress_url();
+        for _ in 0..600 {
+            let answer = http::send(&ingress, "GET", &path, None);
+            match tokio::time::timeout(Duration::from_secs(120), answer).await {
+                Ok(Ok(answer)) => return answer,
+                // The server was killed.
+                Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(_) => panic!("run {run} does not end: {:#?}", self.effects()),
+            }
+        }
+        panic!("the server does not answer");
+    }
+
+    pub(crate) async fn outcome(&self, run: &str) -> RunOutcome {
+        let (status, body) = self.end(run).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_value(body).unwrap()
+    }
+
+    pub(crate) async fn signal(&self, run: &str, name: &str, value: Value) {
+        let body = json!({"run_id": run, "name": name, "value": value});
+        let answer = self.ask("POST", "/support/signal", Some(&body)).await;
+        assert!(answer.0 < 300, "{answer:?}");
+    }
+
+    pub(crate) async fn cancel(&self, run: &str) {
+        let path = format!("/invocations/{run}/cancel");
+        let answer = http::send(&self.server.admin_url(), "PATCH", &path, None).await.unwrap();
+        assert!(answer.0 < 300, "{answer:?}");
+    }
+
+    pub(crate) async fn query(&self, sql: &str) -> Value {
+        Value::Array(self.server.query(sql).await.unwrap())
+    }
+
+    pub(crate) fn effects(&self) -> Vec<String> {
+        Effects::read(&self.errand.effects)
+    }
+
+    pub(crate) fn forget_effects(&self) {
+        std::fs::write(&self.errand.effects, "").unwrap();
+    }
+
+    pub(crate) fn count(&self, beginning: &str) -> usize {
+        self.effects().iter().filter(|line| line.starts_with(beginning)).count()
+    }
+
+    /// Waits for a line of the log.
+    pub(crate) async fn see(&self, beginning: &str) {
+        for _ in 0..6000 {
+            if self.count(beginning) > 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{beginning} does not happen: {:#?}", self.effects());
+    }
+
+    pub(crate) fn folder(&self) -> PathBuf {
+        self._folder.path().to_owned()
+    }
+}

@@ -1,0 +1,193 @@
+//! The process that serves the agent: this test binary again.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_durable_restate::{AgentService, RestateOptions};
+use neuron_loop::AgentLoop;
+use neuron_runtime::UnknownOutcome;
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_types::{
+    AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
+    PermissionPolicy, ProviderError, RunStart, StreamEvent, ToolContext, WasmBoxedFuture,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use crate::model::{Effects, Model, Moods, tools};
+
+/// What the process is to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Errand {
+    pub(crate) effects: PathBuf,
+    /// Zero: any.
+    pub(crate) port: u16,
+    pub(crate) model_millis: u64,
+    pub(crate) system_prompt: String,
+    pub(crate) continue_after: Option<usize>,
+    pub(crate) longest_step: Duration,
+    pub(crate) aside_after: Option<Duration>,
+    pub(crate) fail_unknown: bool,
+    pub(crate) streams: bool,
+    pub(crate) environment: HashMap<String, String>,
+    pub(crate) cwd: PathBuf,
+}
+
+impl Errand {
+    pub(crate) fn new(effects: PathBuf) -> Self {
+        Self {
+            effects,
+            port: 0,
+            model_millis: 30,
+            system_prompt: "Be brief.".into(),
+            continue_after: None,
+            longest_step: Duration::from_secs(600),
+            aside_after: None,
+            fail_unknown: false,
+            streams: false,
+            environment: HashMap::new(),
+            cwd: "/".into(),
+        }
+    }
+
+    pub(crate) fn start(&self) -> (Victim, u16) {
+        let errand = serde_json::to_string(self).unwrap();
+        let mut victim = Victim::start("service::process", &errand);
+        let port = victim.report(Duration::from_secs(60)).expect("the service listens");
+        (victim, port.parse().unwrap())
+    }
+}
+
+/// The process.
+#[test]
+fn process() {
+    let Some(errand) = victim::errand() else { return };
+    let errand: Errand = serde_json::from_str(&errand).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(serve(errand));
+}
+
+async fn serve(errand: Errand) {
+    let mut attempts = 0;
+    let listener = loop {
+        match TcpListener::bind(("127.0.0.1", errand.port)).await {
+            Ok(listener) => break listener,
+            Err(error) if attempts == 200 => panic!("{error}"),
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+        attempts += 1;
+    };
+    let effects = Effects(errand.effects.clone());
+    let model =
+        Arc::new(Model { effects: effects.clone(), moods: Moods { millis: errand.model_millis } });
+    let agent = Agent { errand: errand.clone(), model: model.clone() };
+    let outcome = match errand.fail_unknown {
+        true => UnknownOutcome::Fail,
+        false => UnknownOutcome::TellModel,
+    };
+    let mut options = RestateOptions::default()
+        .with_environment(["ALLOWED"])
+        .with_continue_after(errand.continue_after)
+        .with_longest_step(errand.longest_step)
+        .with_unknown_outcome(outcome);
+    options.aside_after = errand.aside_after;
+    let service = AgentService::new("support", model, tools(&effects), agent).with_options(options);
+    victim::tell(&listener.local_addr().unwrap().port().to_string());
+    service.serve(listener, std::future::pending::<()>()).await.unwrap();
+}
+
+struct Agent {
+    errand: Errand,
+    model: Arc<Model>,
+}
+
+impl DurableAgent for Agent {
+    fn run<'d>(
+        &'d self,
+        start: RunStart,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            if let RunStart::Message(message) = &start {
+                before(&message.text(), &durability, &self.model.effects).await?;
+            }
+            let strategy = SlidingWindowStrategy::new(50, 100_000);
+            let mut agent = AgentLoop::builder(self.model.clone(), strategy)
+                .tools((*tools(&self.model.effects)).clone())
+                .system_prompt(self.errand.system_prompt.clone())
+                .parallel_tool_execution(true)
+                .permission_policy(AskForWire)
+                .approval_signal("approval", Duration::from_secs(600))
+                .durability(durability)
+                .build();
+            let ctx = ToolContext {
+                cwd: self.errand.cwd.clone(),
+                environment: self.errand.environment.clone(),
+                ..ToolContext::default()
+            };
+            if !self.errand.streams {
+                return agent.run_from(start, &ctx).await;
+            }
+            let mut events = agent.run_from_stream(start, &ctx).await;
+            while let Some(event) = events.recv().await {
+                match event {
+                    StreamEvent::TextDelta(text) => {
+                        self.model.effects.write(&format!("delta {text}"));
+                    }
+                    StreamEvent::RunComplete(result) => return Ok(*result),
+                    StreamEvent::Error(error) => {
+                        return Err(ProviderError::StreamError(error.to_string()).into());
+                    }
+                    _ => {}
+                }
+            }
+            panic!("the stream has no end")
+        })
+    }
+}
+
+/// Does what the second line of the script says.
+async fn before(
+    script: &str,
+    durability: &Durability<'_>,
+    effects: &Effects,
+) -> Result<(), LoopError> {
+    let Some((_, todo)) = script.split_once('\n') else { return Ok(()) };
+    effects.write(&format!("begins, a replay: {}", durability.is_replaying()));
+    for part in todo.split_whitespace() {
+        let parts: Vec<&str> = part.split(':').collect();
+        match parts[..] {
+            ["panic", file] if !std::path::Path::new(file).exists() => {
+                panic!("as told");
+            }
+            ["panic", _] => {}
+            ["now"] => effects.write(&format!("now {}", durability.now().timestamp_millis())),
+            ["sleep", millis] => {
+                durability.sleep(Duration::from_millis(millis.parse().unwrap())).await;
+            }
+            ["wait", name, millis] => {
+                let timeout = Duration::from_millis(millis.parse().unwrap());
+                let signal: Option<String> = durability.wait_for_signal(name, timeout).await?;
+                effects.write(&format!("{name} gave {signal:?}"));
+            }
+            _ => panic!("{part}"),
+        }
+    }
+    Ok(())
+}
+
+/// Money is wired when a person agrees.
+struct AskForWire;
+
+impl PermissionPolicy for AskForWire {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        match tool_name {
+            "wire" => PermissionDecision::Ask("may it be wired?".into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Signals, cancellation, changed code and sizes.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::http;
+use crate::scene::Scene;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_reach_a_run_early_late_or_not_at_all() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("pure:1\nsleep:700 wait:go:60000 wait:go:60000 wait:other:60000").await;
+    scene.see("begins").await;
+    // Before anyone waits, in another order than they are waited for; and one that nobody waits for.
+    scene.signal(&run, "other", json!("o")).await;
+    scene.signal(&run, "go", json!("a")).await;
+    scene.signal(&run, "nobody", json!({})).await;
+    scene.see("go gave Some(\"a\")").await;
+    scene.kill_service();
+    scene.signal(&run, "go", json!("b")).await;
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(result.response, "done");
+    let effects = scene.effects();
+    let gave = |text: &str| effects.iter().any(|line| line.as_str() == text);
+    assert!(gave("go gave Some(\"b\")") && gave("other gave Some(\"o\")"), "{effects:#?}");
+
+    let run = scene.begin("pure:1\nwait:go:300").await;
+    scene.outcome(&run).await.into_result().unwrap();
+    scene.see("go gave None").await;
+
+    scene.forget_effects();
+    let run = scene.begin("pure:1\nwait:go:300000000000000000").await;
+    scene.see("begins").await;
+    scene.cancel(&run).await;
+    assert_eq!(scene.end(&run).await.0, 409);
+
+    let run = scene.begin("pure:1\nwait:go:60000").await;
+    scene.signal(&run, "go", json!(7)).await;
+    let error = scene.outcome(&run).await.into_result().unwrap_err();
+    assert_eq!(error.kind, "Durable");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_sleep_ends_the_run_before_the_next_step() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("pure:1\nsleep:600000").await;
+    scene.see("begins").await;
+    scene.cancel(&run).await;
+    assert_eq!(scene.end(&run).await.0, 409);
+    assert_eq!(scene.count("model"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("pure:1\nnow sleep:500 now wait:go:60000 now").await;
+    scene.see("now ").await;
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    scene.kill_service();
+    scene.signal(&run, "go", json!("!")).await;
+    scene.outcome(&run).await.into_result().unwrap();
+    let effects = scene.effects();
+    let times: Vec<i64> =
+        effects.iter().filter_map(|line| line.strip_prefix("now ")?.parse().ok()).collect();
+    // Two before the kill, and all three after it.
+    assert_eq!(times.len(), 5, "{effects:#?}");
+    assert_eq!(times[..2], times[2..4]);
+    assert!(times[1] >= times[0] + 500 && times[4] > times[1], "{times:?}");
+    let replaying: Vec<&String> =
+        effects.iter().filter(|line| line.starts_with("begins")).collect();
+    assert_eq!(replaying, ["begins, a replay: false", "begins, a replay: true"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_run_ends_at_once_and_its_tools_are_told() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("again:1:60000,once:2:60000").await;
+    scene.see("begin again 1").await;
+    scene.see("begin once 2").await;
+    scene.cancel(&run).await;
+    let (status, body) = scene.end(&run).await;
+    assert_eq!(status, 409, "{body}");
+    scene.see("cancelled again 1").await;
+    scene.see("cancelled once 2").await;
+    assert_eq!(scene.count("model"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_kills_or_cancels_a_tool_does_not_cancel_the_run() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    for how in ["kill", "cancel"] {
+        scene.forget_effects();
+        let run = scene.begin("once:1:2000").await;
+        scene.see("begin once 1").await;
+        let tool = "SELECT id FROM sys_invocation WHERE target LIKE 'support/tool%' \
+                    AND status != 'completed'";
+        let tool = scene.query(tool).await[0]["id"].as_str().unwrap().to_owned();
+        let path = format!("/invocations/{tool}/{how}");
+        let answer = http::send(&scene.server.admin_url(), "PATCH", &path, None).await.unwrap();
+        assert!(answer.0 < 300, "{answer:?}");
+        let outcome = scene.outcome(&run).await;
+        if how == "kill" {
+            assert_eq!(outcome.into_result().unwrap_err().kind, "Durable");
+        }
+        assert_eq!(scene.count("begin once 1"), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cancelled_while_the_model_answers_ends_after_the_answer() {
+    let Some(scene) = Scene::open(|errand| errand.model_millis = 800).await else { return };
+    let run = scene.begin("again:1").await;
+    scene.see("model 0").await;
+    scene.cancel(&run).await;
+    let (status, body) = scene.end(&run).await;
+    assert_eq!(status, 409, "{body}");
+    assert_eq!((scene.count("model"), scene.count("begin")), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
+    let Some(mut scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("again:1:1000").await;
+    scene.see("begin again 1").await;
+    scene.stop_service();
+    scene.errand.system_prompt = "Be verbose.".into();
+    scene.start_service();
+    let failure = format!("SELECT last_failure FROM sys_invocation WHERE id = '{run}'");
+    let mut text = String::new();
+    for _ in 0..400 {
+        text = scene.query(&failure).await.to_string();
+        if text.contains("replay differs") {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(text.contains("expected step llm/0 with digest"), "{text}");
+    assert!(!text.contains("verbose"), "{text}");
+    scene.stop_service();
+    scene.errand.system_prompt = "Be brief.".into();
+    scene.start_service();
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(result.response, "done");
+    assert_eq!(scene.count("model"), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_folder_and_environment_after_a_crash_do_no_harm() {
+    let Some(mut scene) = Scene::open(|errand| {
+        errand.environment.insert("ALLOWED".into(), "first".into());
+        errand.environment.insert("SECRET_KEY".into(), "hunter2".into());
+    })
+    .await
+    else {
+        return;
+    };
+    let run = scene.begin("again:1:1000 pure:2").await;
+    scene.see("begin again 1").await;
+    scene.stop_service();
+    scene.errand.cwd = scene.folder();
+    scene.errand.environment.insert("ALLOWED".into(), "second".into());
+    scene.start_service();
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    let messages = serde_json::to_string(&result.messages).unwrap();
+    assert!(messages.contains(r#"again 1 with [\"ALLOWED\"]"#), "{messages}");
+    let journal = scene.query("SELECT * FROM sys_journal").await.to_string();
+    assert!(journal.contains("tools/0"), "{journal}");
+    assert!(!journal.contains("hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_forty_megabytes_is_paid_for_once_and_ends_the_run_with_an_error() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("answer:41943040").await;
+    let error = scene.outcome(&run).await.into_result().unwrap_err();
+    assert_eq!(error.kind, "Provider");
+    assert!(error.text.contains("where a record may have 1048576"), "{error}");
+    assert_eq!(scene.count("model"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_over_the_limit_becomes_an_error_and_the_tool_does_not_run_again() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    let run = scene.begin("huge:1 pure:2").await;
+    let outcome = scene.outcome(&run).await;
+    let text = format!("{outcome:?}");
+    assert!(text.contains("the result of `huge`"), "{text}");
+    assert_eq!(scene.count("begin huge"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() {
+    // By itself Restate asks after a minute.
+    let asks = Some(Duration::from_millis(500));
+    let Some(scene) = Scene::open(|errand| {
+        (errand.aside_after, errand.model_millis) = (asks, 1500);
+    })
+    .await
+    else {
+        return;
+    };
+    let run = scene.begin("once:1:2500").await;
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(result.response, "done");
+    assert_eq!((scene.count("model"), scene.count("begin once 1")), (2, 1));
+    assert!(format!("{result:?}").contains("once 1 with"), "{result:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() {
+    let Some(scene) = Scene::open(|errand| {
+        errand.aside_after = Some(Duration::from_millis(300));
+        errand.longest_step = Duration::from_millis(300);
+    })
+    .await
+    else {
+        return;
+    };
+    let run = scene.begin("once:1:60000").await;
+    let result = scene.outcome(&run).await.into_result().unwrap();
+    assert_eq!(scene.count("begin once 1"), 1);
+    let text = format!("{result:?}");
+    assert!(text.contains("The outcome of this call of `once` is unknown"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_runs_a_tool_past_the_agent() {
+    let Some(scene) = Scene::open(|_| ()).await else { return };
+    for path in ["/support/tool", "/support/resume", "/support.waiting/run/show"] {
+        let (status, body) = scene.ask("POST", path, Some(&json!({}))).await;
+        assert!((400..500).contains(&status), "{path}: {status} {body}");
+        assert!(body.to_string().contains("not public"), "{path}: {body}");
+    }
+    let (status, body) = scene.ask("POST", "/support/run", Some(&json!({"messages": 1}))).await;
+    assert_eq!(status, 400, "{body}");
+}

@@ -1,0 +1,342 @@
+//! [`SqliteDurableContext`]: a durable context whose journal is a SQLite database.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use neuron_runtime::{LocalDurableContext, UnknownOutcome};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
+    DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
+    Provider, RunSnapshot, RunStart, ToolCall, ToolContext, ToolInvocation, ToolOutput,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::journal::Journal;
+use crate::run_builder::RunOptions;
+use crate::run_info::RunOutcome;
+use crate::{JournalError, SqliteRuns};
+
+/// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run goes on where it was
+/// when the process is killed and started again.
+///
+/// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
+/// run. The run is free again when the last of them is dropped, or the process has ended, however it ended.
+///
+/// # What is stored
+///
+/// - The answer of each call of the model, once it is whole. A call that was under way when the process ended
+///   is made again.
+/// - Before any call of a batch of tools runs, that all of them begin; of each the result, as it comes, with the
+///   tokens that it took itself. A call that has ended does not run again.
+/// - What came of each wait, and until when it lasts, so that a restart does not wait anew.
+///
+/// Failures that the model or the loop see are stored as what they are: replay gives them again. What the loop
+/// sees of a step is always what replay gives: a boxed error is its text.
+///
+/// # What becomes of a tool call that began and did not end
+///
+/// | the tool declares | on recovery |
+/// |---|---|
+/// | [`Pure`](neuron_types::ToolEffect::Pure), [`Idempotent`](neuron_types::ToolEffect::Idempotent) | it runs again, with the same idempotency key |
+/// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | it does not run; the model is told that nobody knows what happened, or the run ends with an error: [`unknown_outcome`](crate::RunBuilder::unknown_outcome) |
+///
+/// What it declared when it began counts as well as what it declares now: the more careful of both. The same
+/// holds for a call that was dropped or cancelled with the run, also in this process: whatever it did, nobody
+/// stored how it ended.
+///
+/// # What must not change
+///
+/// On replay the agent asks for the same steps in the same order, with the same inputs. If it does not, because
+/// its code or configuration changed, the run ends with [`DurableError::NonDeterminism`], and the journal stays
+/// as it is. Steps are done one at a time; those of a batch of tools run at the same time.
+///
+/// # Cancel safety
+///
+/// A run that is dropped or cancelled halfway goes on when its steps are asked for again:
+/// [`start`](Self::start) begins the replay.
+///
+/// # What of the options holds
+///
+/// As with [`LocalDurableContext`], which does the work.
+pub struct SqliteDurableContext<P> {
+    shared: Arc<Shared<P>>,
+}
+
+struct Shared<P> {
+    journal: Journal,
+    work: LocalDurableContext<P>,
+    tools: Arc<ToolRegistry>,
+    options: RunOptions,
+}
+
+impl<P: Provider> SqliteDurableContext<P> {
+    /// Opens a run, or creates it, in a database that is made if there is none. The model and the tools are
+    /// those that its steps call.
+    ///
+    /// For several runs in one process, and for options, open the database once: [`SqliteRuns::run`].
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Held`] if somebody drives the run, [`JournalError::InvalidId`],
+    /// [`JournalError::Corrupt`], [`JournalError::Lock`], and what [`SqliteRuns::open`] fails with. What is
+    /// there is left as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it opens nothing; an empty run may have been created.
+    pub async fn open(
+        path: impl AsRef<Path>,
+        id: &str,
+        provider: Arc<P>,
+        tools: Arc<ToolRegistry>,
+    ) -> Result<Self, JournalError> {
+        SqliteRuns::open(path).await?.run(id).open(provider, tools).await
+    }
+
+    pub(crate) fn new(
+        journal: Journal,
+        provider: Arc<P>,
+        tools: Arc<ToolRegistry>,
+        options: RunOptions,
+    ) -> Self {
+        let work = LocalDurableContext::new(provider, tools.clone());
+        Self { shared: Arc::new(Shared { journal, work, tools, options }) }
+    }
+
+    /// Returns what the agent is to run from: `AgentLoop::run_from` takes it. The steps that follow are
+    /// replayed from there.
+    ///
+    /// That is `start` for a run that has none yet, which is stored; else what the run began with; else, if it
+    /// was continued as new, the state that it left.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] with a [`JournalError`] in it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it stores `start` or does not, and is to be called again.
+    pub async fn start(&self, start: impl Into<RunStart>) -> Result<RunStart, DurableError> {
+        self.shared.journal.start(start.into()).await
+    }
+
+    /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
+    /// with: the user's message.
+    ///
+    /// # Errors
+    ///
+    /// The run's own, and those of [`start`](Self::start).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it stops where it is. Called again, here or by another process, it goes on.
+    pub async fn drive<'d, A: DurableAgent + ?Sized>(
+        &self,
+        start: impl Into<RunStart>,
+        agent: &'d A,
+    ) -> Result<AgentResult, LoopError>
+    where
+        P: 'd,
+    {
+        let mut start = start.into();
+        loop {
+            start = self.start(start).await?;
+            let ended = agent.run(start.clone(), Durability::new(self.clone())).await;
+            match ended {
+                Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
+    pub(crate) fn work(&self) -> &LocalDurableContext<P> {
+        &self.shared.work
+    }
+
+    pub(crate) fn tools(&self) -> &ToolRegistry {
+        &self.shared.tools
+    }
+
+    pub(crate) fn record_limit(&self) -> usize {
+        self.shared.options.record_limit
+    }
+
+    pub(crate) fn unknown_outcome(&self) -> UnknownOutcome {
+        self.shared.options.unknown_outcome
+    }
+}
+
+/// See the type for what is stored of each step.
+impl<P: Provider> DurableContext for SqliteDurableContext<P> {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.call_model(&request, options, None).await
+    }
+
+    /// Runs it as a batch of one.
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
+        let effect = self.tools().get(tool_name).map(|tool| tool.effect()).unwrap_or_default();
+        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
+        let missing = || DurableError::ActivityFailed(format!("`{tool_name}` gave nothing"));
+        self.call_tools(vec![invocation], options).await.pop().ok_or_else(missing)?
+    }
+
+    /// Waits for a signal of [`SqliteRuns::signal`], from any process. One that came before counts. Each goes
+    /// to one waiter, the oldest first; one that is not a `T` is used up. That it came is stored as it is
+    /// taken from the queue.
+    ///
+    /// A signal of this process, from the [`SqliteRuns`] that opened the run or a clone, is noticed at once; one
+    /// of another process within a second.
+    ///
+    /// Cancel safe: a signal is not lost when the future is dropped.
+    async fn wait_for_signal<T: DeserializeOwned + neuron_types::WasmCompatSend>(
+        &self,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        parsed(self.receive(signal_name, timeout, None).await?)
+    }
+
+    /// Whether this execution has as many steps as
+    /// [`continue_after`](crate::RunBuilder::continue_after) allows. Never by default.
+    fn should_continue_as_new(&self) -> bool {
+        let Some(most) = self.shared.options.continue_after else {
+            return false;
+        };
+        // Not while there are steps in the journal: they would have to be paid again.
+        let steps = usize::try_from(self.journal().position()).unwrap_or(usize::MAX);
+        steps >= most && self.journal().is_at_end()
+    }
+
+    /// Stores the state and removes the steps, at once, and ends this execution with
+    /// [`DurableError::ContinueAsNew`]. [`start`](SqliteDurableContext::start), here or when the run is opened
+    /// again, goes on from the state.
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        let snapshot: RunSnapshot =
+            serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
+        snapshot.check_version()?;
+        let execution = self.journal().continue_as_new(snapshot.into()).await?;
+        let id = &self.journal().place().id;
+        Err(DurableError::ContinueAsNew(format!("execution {execution} of the run {id:?}")))
+    }
+
+    /// A wait that cannot be stored fails with the next step: it has no error of its own.
+    async fn sleep(&self, duration: Duration) {
+        if let Err(error) = self.sleep_as_step(duration).await {
+            self.journal().fail_later(error);
+        }
+    }
+
+    /// When the last step ended, or the execution began: the same on replay.
+    fn now(&self) -> DateTime<Utc> {
+        self.journal().now()
+    }
+
+    async fn execute_llm_call_ref(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.call_model(request, options, None).await
+    }
+
+    /// Sends the deltas as they come, and stores the whole answer. On replay there are no deltas.
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.call_model(request, options, Some(sink)).await
+    }
+
+    /// Runs all calls at the same time. One that fails does not stop the others.
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        self.call_tools(batch, options).await
+    }
+
+    /// Waits for the signal; [`SqliteRuns::inspect`] shows the calls meanwhile.
+    async fn wait_for_approval(
+        &self,
+        pending: &PendingApproval,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        parsed(self.receive(signal_name, timeout, Some(pending)).await?)
+    }
+
+    /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not
+    /// ended: it goes on when it is opened.
+    async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
+        let Some((status, outcome)) = RunOutcome::of(result) else {
+            return;
+        };
+        let id = &self.journal().place().id;
+        match self.journal().end(status, &outcome).await {
+            Ok(true) => {
+                // What fails here is space.
+                let _ = self.journal().database().checkpoint().await;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(run = %id, %error, "how the run ended could not be stored");
+            }
+        }
+    }
+
+    fn is_replaying(&self) -> bool {
+        self.journal().is_replaying()
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.journal().place().id)
+    }
+}
+
+/// Clones share the run.
+impl<P> Clone for SqliteDurableContext<P> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+impl<P> fmt::Debug for SqliteDurableContext<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteDurableContext")
+            .field("run", &self.shared.journal.place().id)
+            .field("tools", &self.shared.tools)
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+fn parsed<T: DeserializeOwned>(signal: Option<Value>) -> Result<Option<T>, DurableError> {
+    let parsed = signal.map(serde_json::from_value).transpose();
+    parsed.map_err(|error| DurableError::Other(Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Agents on the journal: whole runs, dropped at every moment, in several executions, waiting for a person.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, ApprovalDecisions, Durability, DurableAgent, LoopError, Message,
+    PermissionDecision, PermissionPolicy, RunStart, ToolContext, ToolEffect, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::test_support::{Echo, place};
+use crate::{RunStatus, SqliteOptions, SqliteRuns, Synchronous, WaitsFor};
+
+/// An agent that looks and pays for some turns.
+#[derive(Clone)]
+struct Agent {
+    model: Arc<ScriptedProvider>,
+    tools: [Echo; 2],
+    asks: bool,
+    ctx: ToolContext,
+}
+
+const TURNS: usize = 5;
+
+impl Agent {
+    fn new() -> Self {
+        let calls = |turn: usize| {
+            Reply::tool_calls([
+                (format!("look-{turn}"), "look", json!({ "turn": turn })),
+                (format!("pay-{turn}"), "pay", json!({ "turn": turn })),
+            ])
+        };
+        let replies = (0..TURNS).map(calls).chain([Reply::text("done")]);
+        Self {
+            model: Arc::new(ScriptedProvider::new(replies)),
+            tools: [Echo::new("look", ToolEffect::Pure), Echo::new("pay", ToolEffect::AtMostOnce)],
+            asks: false,
+            ctx: ToolContext { run_id: "r".into(), ..Default::default() },
+        }
+    }
+
+    fn registry(&self) -> ToolRegistry {
+        let mut registry = ToolRegistry::new();
+        for tool in &self.tools {
+            registry.register_dyn(Arc::new(tool.clone()));
+        }
+        registry
+    }
+
+    fn build<'d>(
+        &self,
+        durability: Option<Durability<'d>>,
+    ) -> AgentLoop<Arc<ScriptedProvider>, SlidingWindowStrategy, Durability<'d>> {
+        let asks = self.asks;
+        let builder =
+            AgentLoop::builder(self.model.clone(), SlidingWindowStrategy::new(100, 1_000_000))
+                .tools(self.registry())
+                .permission_policy(Policy(asks))
+                .approval_signal("decide", Duration::from_secs(3600))
+                .parallel_tool_execution(true);
+        match durability {
+            Some(durability) => builder.durability(durability).build(),
+            None => builder
+                .durability(neuron_runtime::LocalDurableContext::new(
+                    self.model.clone(),
+                    Arc::new(self.registry()),
+                ))
+                .build(),
+        }
+    }
+
+    /// Opens the run and drives it to its end.
+    async fn drive(&self, runs: &SqliteRuns, every: usize) -> Result<AgentResult, LoopError> {
+        let tools = Arc::new(self.registry());
+        let run = runs.run("r").continue_after(every);
+        let durable = run.open(self.model.clone(), tools).await?;
+        durable.drive("go", self).await
+    }
+}
+
+impl DurableAgent for Agent {
+    fn run<'d>(
+        &'d self,
+        start: RunStart,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move { self.build(Some(durability)).run_from(start, &self.ctx).await })
+    }
+}
+
+struct Policy(bool);
+
+impl PermissionPolicy for Policy {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        match tool_name {
+            "pay" if self.0 => PermissionDecision::Ask("may it pay?".into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// What a run gives that nothing disturbs.
+async fn undisturbed() -> AgentResult {
+    let agent = Agent::new();
+    let mut built = agent.build(None);
+    built.run(Message::user("go"), &agent.ctx).await.unwrap()
+}
+
+/// Polls a future so often, and drops it; none if it did not end.
+async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = times;
+    std::future::poll_fn(move |cx| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(cx).map(Some)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_run_dropped_at_every_moment_ends_as_if_nothing_had_happened() {
+    let expected = undisturbed().await;
+    for every in [usize::MAX, 4] {
+        // How far a run gets with so many polls depends on the threads that write.
+        let mut dropped = 0;
+        for times in (1..60).step_by(2) {
+            let (_folder, path) = place();
+            let options = SqliteOptions::new().synchronous(Synchronous::Normal);
+            let runs = SqliteRuns::open_with(&path, options).await.unwrap();
+            let agent = Agent::new();
+            let first = polled(agent.drive(&runs, every), times).await;
+            dropped += usize::from(first.is_none());
+            let result = match first {
+                Some(result) => result.unwrap(),
+                // An answer on its way is lost: the script has it no more.
+                None => match agent.model.remaining() + calls_stored(&runs).await {
+                    all if all == TURNS + 1 => agent.drive(&runs, every).await.unwrap(),
+                    _ => continue,
+                },
+            };
+            assert!(agent.tools[1].ran() <= TURNS, "a call was made twice");
+            assert_eq!(result.turns, expected.turns);
+            let told = |message: &Message| format!("{message:?}").contains("is unknown");
+            if !result.messages.iter().any(told) {
+                assert_eq!(result.messages, expected.messages);
+                assert_eq!(result.usage, expected.usage);
+                assert_eq!(agent.tools[1].ran(), TURNS);
+            }
+            let summary = runs.inspect("r").await.unwrap().summary;
+            assert_eq!((summary.status, summary.steps), (RunStatus::Done, 3 * TURNS + 1));
+            assert_eq!(summary.execution > 0, every == 4);
+        }
+        assert!(dropped > 0, "it was not dropped anywhere");
+    }
+}
+
+/// The answers of the model that the journal has had.
+async fn calls_stored(runs: &SqliteRuns) -> usize {
+    let Ok(details) = runs.inspect("r").await else {
+        return 0;
+    };
+    let earlier = (details.summary.steps - details.steps.len()).div_ceil(3);
+    let is_model = |step: &&crate::StepInfo| step.kind == crate::StepKind::Model;
+    earlier + details.steps.iter().filter(is_model).count()
+}
+
+#[tokio::test]
+async fn an_ended_run_gives_again_what_it_gave_and_calls_nothing() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let agent = Agent::new();
+    let first = agent.drive(&runs, usize::MAX).await.unwrap();
+    assert_eq!(first, undisturbed().await);
+    let before = runs.inspect("r").await.unwrap();
+    let silent = Agent { model: crate::test_support::silent(), ..agent.clone() };
+    assert_eq!(silent.drive(&runs, usize::MAX).await.unwrap(), first);
+    assert_eq!(runs.inspect("r").await.unwrap(), before);
+    assert_eq!(agent.tools[1].ran(), TURNS);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_decides_from_outside_while_the_run_waits() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let agent = Agent { asks: true, ..Agent::new() };
+    let decide = async {
+        let office = SqliteRuns::open(&path).await.unwrap();
+        let mut decided = 0;
+        while decided < TURNS {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let Ok(details) = office.inspect("r").await else { continue };
+            if let Some(WaitsFor::Signal { name, approval: Some(pending), .. }) = details.waits_for
+            {
+                assert_eq!(details.summary.status, RunStatus::Waiting);
+                assert_eq!(pending.calls[0].call.input, json!({ "turn": decided }));
+                let decisions = ApprovalDecisions::approve_all(&pending);
+                office.signal("r", &name, decisions).await.unwrap();
+                decided += 1;
+            }
+        }
+    };
+    let (result, ()) = tokio::join!(agent.drive(&runs, usize::MAX), decide);
+    assert_eq!(result.unwrap().messages, undisturbed().await.messages);
+    assert_eq!(agent.tools[1].ran(), TURNS);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_has_not_ended_and_goes_on() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let agent = Agent::new();
+    let cancelled = Agent { ctx: ToolContext::default(), ..agent.clone() };
+    cancelled.ctx.cancellation_token.cancel();
+    let error = cancelled.drive(&runs, usize::MAX).await.unwrap_err();
+    assert!(matches!(error, LoopError::Cancelled), "{error:?}");
+    assert_eq!(runs.unfinished().await.unwrap(), ["r"]);
+    assert_eq!(agent.drive(&runs, usize::MAX).await.unwrap(), undisturbed().await);
+}
+
+#[tokio::test]
+async fn a_long_run_takes_at_most_twice_the_bytes_of_its_messages() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let text = |turn: usize| format!("{turn:04} {}", "words ".repeat(4091 / 6));
+    let calls =
+        |turn: usize| Reply::tool_call(format!("c{turn}"), "look", json!({ "text": text(turn) }));
+    let replies = (0..200).map(calls).chain([Reply::text("done")]);
+    let model = Arc::new(ScriptedProvider::new(replies));
+    let agent = Agent { model, ..Agent::new() };
+    let result = agent.drive(&runs, usize::MAX).await.unwrap();
+    let messages = serde_json::to_vec(&result.messages).unwrap().len() as u64;
+    assert!(messages > 1_600_000, "{messages}");
+    let size = |ending: &str| {
+        let file = format!("{}{ending}", path.display());
+        std::fs::metadata(file).map_or(0, |metadata| metadata.len())
+    };
+    let stored = size("") + size("-wal");
+    assert!(stored <= 2 * messages, "{stored} for {messages}");
+}

@@ -1,0 +1,128 @@
+//! What goes wrong with a database of runs.
+
+use std::io;
+use std::path::PathBuf;
+
+use neuron_sqlite::{Abort, SqliteError};
+use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
+
+/// What goes wrong with a database of runs, or with a run in it.
+///
+/// Within a run it is [`DurableError::Other`], with this as its source.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// No run can have this id.
+    #[error("invalid run id {id:?}: {reason}")]
+    InvalidId {
+        /// The id, shortened.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is no such run.
+    #[error("there is no run {id:?}")]
+    NotFound {
+        /// The id.
+        id: String,
+    },
+    /// Somebody drives the run: another process, or another context in this one. It is free when that
+    /// context is dropped, or that process has ended, however it ended.
+    #[error("the run {id:?} is being driven by another context, in this process or another one")]
+    Held {
+        /// The run's id.
+        id: String,
+    },
+    /// Another context has opened the run since, because the lock's file was deleted. This one must not
+    /// write any more, and has not.
+    #[error(
+        "the run {id:?} was opened by another context since, although this one held it: was the folder \
+         of its lock deleted?"
+    )]
+    Superseded {
+        /// The run's id.
+        id: String,
+    },
+    /// The run was deleted while this context had it. It is not made again.
+    #[error("the run {id:?} was deleted")]
+    Deleted {
+        /// The run's id.
+        id: String,
+    },
+    /// The run has not failed, so that there is nothing to take back.
+    #[error("the run {id:?} has not failed")]
+    NotFailed {
+        /// The run's id.
+        id: String,
+    },
+    /// What is stored of the run is not what was written.
+    #[error("the run {id:?} is damaged: {reason}")]
+    Corrupt {
+        /// The run's id.
+        id: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Something is longer than what is stored may be.
+    #[error("{what} takes {length} bytes, where {limit} are allowed")]
+    TooLong {
+        /// What it is.
+        what: String,
+        /// Its length in bytes.
+        length: usize,
+        /// The most bytes.
+        limit: usize,
+    },
+    /// A value cannot be JSON, or is nested too deeply.
+    #[error("{what} cannot be stored: {source}")]
+    NotJson {
+        /// What it is.
+        what: &'static str,
+        /// Why.
+        source: serde_json::Error,
+    },
+    /// The file of a run's lock cannot be made or locked.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The file or its folder.
+        path: PathBuf,
+        /// What the file system says.
+        source: io::Error,
+    },
+    /// The database failed.
+    #[error(transparent)]
+    Database(#[from] SqliteError),
+}
+
+impl JournalError {
+    pub(crate) fn corrupt(id: &str, reason: impl Into<String>) -> Self {
+        Self::Corrupt { id: id.into(), reason: reason.into() }
+    }
+}
+
+impl From<JournalError> for Abort<JournalError> {
+    fn from(error: JournalError) -> Self {
+        Self::Own(error)
+    }
+}
+
+impl From<JournalError> for DurableError {
+    fn from(error: JournalError) -> Self {
+        Self::Other(Box::new(error))
+    }
+}
+
+impl From<JournalError> for LoopError {
+    fn from(error: JournalError) -> Self {
+        Self::Durable(error.into())
+    }
+}
+
+/// Checks whether a run may have this id. The rule is that of sessions, [`check_session_id`].
+pub(crate) fn check_run_id(id: &str) -> Result<(), JournalError> {
+    match check_session_id(id) {
+        Ok(()) => Ok(()),
+        Err(StorageError::InvalidId { id, reason }) => Err(JournalError::InvalidId { id, reason }),
+        Err(other) => Err(JournalError::InvalidId { id: String::new(), reason: other.to_string() }),
+    }
+}

@@ -1,0 +1,401 @@
+//! The journal of one run that this context drives: what it holds, and how it is written to.
+
+mod turn;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use chrono::{DateTime, Utc};
+use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
+use neuron_sqlite::{Abort, Database};
+use neuron_types::{DurableError, RunStart, stored_json};
+use tokio::sync::{MutexGuard as AsyncGuard, Notify};
+
+use crate::inspect;
+use crate::lock::{Lock, Locks};
+use crate::run_info::{RunOutcome, RunStatus};
+use crate::run_row::RunRow;
+use crate::step_row::{StepRow, millis, time};
+use crate::texts::to_json;
+use crate::{JournalError, SqliteRuns};
+
+pub(crate) use turn::{Kind, Turn};
+
+/// A run that is driven here.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    database: Database,
+    place: Place,
+    signals: Arc<Notify>,
+    state: Mutex<State>,
+    /// Whoever asks for a step holds it until the step is done.
+    asking: tokio::sync::Mutex<()>,
+    _lock: Lock,
+}
+
+/// Which run it is, and by which opening.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) run: i64,
+    pub(crate) id: Arc<str>,
+    epoch: i64,
+}
+
+/// How far this execution is.
+#[derive(Debug)]
+struct State {
+    /// The steps that the journal holds and that were not asked for yet.
+    recorded: VecDeque<StepRow>,
+    /// Whether `recorded` may be out of date: a step was given up halfway.
+    is_stale: bool,
+    /// The position of the next step.
+    position: i64,
+    /// How many steps of each kind there were.
+    counts: Counts,
+    /// When the last step ended, or the execution began.
+    stamp: i64,
+    /// Whether the run had ended, and nothing was added since.
+    has_ended: bool,
+    /// Which execution this is.
+    execution: i64,
+    /// Whether the run goes on from a state, of which whoever drives it has to hear first.
+    needs_start: bool,
+    /// Why a wait that could not say so failed.
+    failure: Option<DurableError>,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    models: usize,
+    batches: usize,
+    signals: usize,
+    sleeps: usize,
+}
+
+impl Journal {
+    /// Opens or creates a run. What it holds is read, and looked at whether it is as it was written, before
+    /// anything is changed.
+    pub(crate) async fn open(
+        runs: &SqliteRuns,
+        id: &str,
+        input: Option<String>,
+    ) -> Result<Self, JournalError> {
+        let (id, locks) = (id.to_owned(), runs.locks().clone());
+        let now = millis(Utc::now());
+        let opened = runs.database().write(move |transaction| {
+            let run = match RunRow::find(transaction, &id)? {
+                Some(run) => run,
+                None => {
+                    let mut run = RunRow::new(id, input, now);
+                    run.insert(transaction)?;
+                    run
+                }
+            };
+            open(transaction, run, &locks)
+        });
+        let (run, steps, lock) = opened.await?;
+        let state = State::new(&run, steps);
+        Ok(Self {
+            database: runs.database().clone(),
+            place: Place { run: run.key, id: run.id.into(), epoch: run.epoch },
+            signals: runs.signals().clone(),
+            state: Mutex::new(state),
+            asking: tokio::sync::Mutex::new(()),
+            _lock: lock,
+        })
+    }
+
+    /// What the run starts from; the run is replayed from there. Stores it if there is nothing yet.
+    pub(crate) async fn start(&self, start: RunStart) -> Result<RunStart, DurableError> {
+        let _asking = self.ask()?;
+        let json = to_json("the start of the run", &start)?;
+        let id = self.place.id.clone();
+        let (run, steps, is_new) = self
+            .write(move |transaction, place| {
+                let mut run = RunRow::get(transaction, &id)?;
+                let steps = StepRow::load(transaction, (place.run, &id), 0)?;
+                let is_new = run.start.is_none();
+                if is_new {
+                    run.start = Some(json);
+                    run.update(transaction)?;
+                }
+                Ok((run, steps, is_new))
+            })
+            .await?;
+        let stored = match (is_new, &run.start) {
+            (false, Some(json)) => stored_json::read(json.as_bytes()).map_err(|error| {
+                let reason = format!("what it starts from cannot be read: {error}");
+                JournalError::corrupt(&self.place.id, reason)
+            })?,
+            _ => start,
+        };
+        if let RunStart::Snapshot(snapshot) = &stored {
+            snapshot.check_version()?;
+        }
+        *self.state() = State { needs_start: false, ..State::new(&run, steps) };
+        Ok(stored)
+    }
+
+    /// Asks for the next step. Only one is done at a time.
+    pub(crate) async fn turn(&self) -> Result<Turn<'_>, DurableError> {
+        let asking = self.ask()?;
+        let turn = Turn::new(self, asking);
+        let (is_stale, from) = {
+            let mut state = self.state();
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            if state.needs_start {
+                return Err(self.needs_start());
+            }
+            (state.is_stale, state.position)
+        };
+        if is_stale {
+            // By a write, which waits for what was given up.
+            let read = move |transaction: &Transaction<'_>, place: &Place| {
+                let run = RunRow::get(transaction, &place.id)?;
+                Ok((run.execution, StepRow::load(transaction, (run.key, &place.id), from)?))
+            };
+            let (execution, steps) = self.write(read).await?;
+            let mut state = self.state();
+            if execution != state.execution {
+                // What was given up was the end of the execution, and it was stored.
+                state.needs_start = true;
+                return Err(self.needs_start());
+            }
+            state.recorded = steps.into();
+            state.is_stale = false;
+        }
+        Ok(turn)
+    }
+
+    fn needs_start(&self) -> DurableError {
+        other(format!(
+            "the run {:?} goes on from a stored state: let the agent run from what `start` returns",
+            self.place.id
+        ))
+    }
+
+    fn ask(&self) -> Result<AsyncGuard<'_, ()>, DurableError> {
+        self.asking.try_lock().map_err(|_| {
+            other(format!(
+                "the run {:?} was asked for a step while another one is done: the order of its steps must \
+                 not depend on chance",
+                self.place.id
+            ))
+        })
+    }
+
+    /// Remembers a failure for whoever asks next.
+    pub(crate) fn fail_later(&self, failure: DurableError) {
+        self.state().failure = Some(failure);
+    }
+
+    /// Ends this execution; the next one starts from a state.
+    pub(crate) async fn continue_as_new(&self, start: RunStart) -> Result<i64, DurableError> {
+        let turn = self.turn().await?;
+        turn.expect_end("a new execution")?;
+        let json = to_json("the state of the run", &start)?;
+        let now = self.stamp();
+        let execution = self
+            .write(move |transaction, place| {
+                let mut run = RunRow::get(transaction, &place.id)?;
+                let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
+                run.execution += 1;
+                run.started_at = now;
+                run.changed_at = now;
+                run.earlier_steps += i64::try_from(deleted).unwrap_or(i64::MAX);
+                run.start = Some(json);
+                run.status = RunStatus::Running;
+                run.outcome = None;
+                run.update(transaction)?;
+                Ok(run.execution)
+            })
+            .await?;
+        let mut state = self.state();
+        state.position = 0;
+        state.counts = Counts::default();
+        state.stamp = now;
+        state.execution = execution;
+        state.needs_start = true;
+        drop(state);
+        turn.finish();
+        Ok(execution)
+    }
+
+    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. Returns whether it
+    /// is new.
+    pub(crate) async fn end(
+        &self,
+        status: RunStatus,
+        outcome: &RunOutcome,
+    ) -> Result<bool, DurableError> {
+        let turn = self.turn().await?;
+        if !self.is_at_end() {
+            turn.finish();
+            return Ok(false);
+        }
+        let json = to_json("the outcome of the run", outcome)?;
+        let (now, error) = (self.stamp(), outcome.error_kind.clone());
+        let is_new = self
+            .write(move |transaction, place| {
+                let mut run = RunRow::get(transaction, &place.id)?;
+                let before = inspect::outcome(&run)?;
+                if before.is_some_and(|before| run.status == status && before.error_kind == error) {
+                    return Ok(false);
+                }
+                run.status = status;
+                run.changed_at = now;
+                run.outcome = Some(json);
+                run.update(transaction)?;
+                Ok(true)
+            })
+            .await?;
+        self.state().has_ended = true;
+        turn.finish();
+        Ok(is_new)
+    }
+
+    /// Runs a transaction, if nobody else drives the run since.
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
+    ) -> Result<T, DurableError> {
+        let place = self.place.clone();
+        let written = self.database.write(move |transaction| {
+            place.check(transaction)?;
+            work(transaction, &place)
+        });
+        written.await.map_err(|error: JournalError| error.into())
+    }
+
+    /// [`write`](Self::write)s something of a step. A run that had ended goes on with it.
+    pub(crate) async fn write_step<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
+    ) -> Result<T, DurableError> {
+        let has_ended = self.state().has_ended;
+        let done = self.write(move |transaction, place| {
+            if has_ended {
+                let mut run = RunRow::get(transaction, &place.id)?;
+                run.status = RunStatus::Running;
+                run.outcome = None;
+                run.update(transaction)?;
+            }
+            work(transaction, place)
+        });
+        let done = done.await?;
+        self.state().has_ended = false;
+        Ok(done)
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub(crate) fn signals(&self) -> &Notify {
+        &self.signals
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The steps of this execution so far.
+    pub(crate) fn position(&self) -> i64 {
+        self.state().position
+    }
+
+    /// Whether all steps of the journal were asked for.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.state().recorded.is_empty()
+    }
+
+    /// The time by the journal's clock.
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        time(self.state().stamp)
+    }
+
+    /// The time for a record: the system's, which does not go back.
+    pub(crate) fn stamp(&self) -> i64 {
+        millis(Utc::now()).max(self.state().stamp)
+    }
+
+    /// Whether there is something in the journal that was not asked for yet, or all was there already.
+    pub(crate) fn is_replaying(&self) -> bool {
+        let state = self.state();
+        state.has_ended || state.recorded.iter().any(|step| step.record.is_some())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
+        let mut select = transaction.prepare_cached("SELECT epoch FROM runs WHERE key = ?1")?;
+        let epoch = select.query_row([self.run], |row| row.get::<_, i64>(0)).optional()?;
+        let id = || self.id.to_string();
+        match epoch {
+            Some(epoch) if epoch == self.epoch => Ok(()),
+            Some(_) => Err(JournalError::Superseded { id: id() }.into()),
+            None => Err(JournalError::Deleted { id: id() }.into()),
+        }
+    }
+}
+
+/// Takes a run for one context.
+fn open(
+    transaction: &Transaction<'_>,
+    mut run: RunRow,
+    locks: &Locks,
+) -> Result<(RunRow, Vec<StepRow>, Lock), Abort<JournalError>> {
+    let held = || JournalError::Held { id: run.id.clone() };
+    let lock = locks.acquire(run.key)?.ok_or_else(held)?;
+    let steps = StepRow::load(transaction, (run.key, &run.id), 0)?;
+    StepRow::check_end(transaction, (run.key, &run.id))?;
+    run.epoch += 1;
+    run.update(transaction)?;
+    Ok((run, steps, lock))
+}
+
+impl State {
+    fn new(run: &RunRow, steps: Vec<StepRow>) -> Self {
+        Self {
+            recorded: steps.into(),
+            is_stale: false,
+            position: 0,
+            counts: Counts::default(),
+            stamp: run.started_at,
+            has_ended: run.outcome.is_some(),
+            execution: run.execution,
+            needs_start: run.execution > 0,
+            failure: None,
+        }
+    }
+
+    fn count(&mut self, kind: Kind) -> &mut usize {
+        match kind {
+            Kind::Model => &mut self.counts.models,
+            Kind::Tools => &mut self.counts.batches,
+            Kind::Signal => &mut self.counts.signals,
+            Kind::Sleep => &mut self.counts.sleeps,
+        }
+    }
+}
+
+/// The code or its configuration changed since the journal was written.
+pub(crate) fn differs(
+    expected: &(impl ToString + ?Sized),
+    got: &(impl ToString + ?Sized),
+) -> DurableError {
+    DurableError::NonDeterminism { expected: expected.to_string(), got: got.to_string() }
+}
+
+pub(crate) fn other(text: String) -> DurableError {
+    DurableError::Other(text.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! Asking the journal for one step.
+
+use neuron_types::DurableError;
+use tokio::sync::MutexGuard as AsyncGuard;
+
+use super::{Journal, differs};
+use crate::step_row::StepRow;
+
+/// What is asked for next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Model,
+    Tools,
+    Signal,
+    Sleep,
+}
+
+/// One step being asked for. Dropped before it is done, it leaves the journal to be read again.
+pub(crate) struct Turn<'a> {
+    journal: &'a Journal,
+    _asking: AsyncGuard<'a, ()>,
+    is_done: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(journal: &'a Journal, asking: AsyncGuard<'a, ()>) -> Self {
+        Self { journal, _asking: asking, is_done: false }
+    }
+
+    /// Nothing of the journal is out of date.
+    pub(super) fn finish(mut self) {
+        self.is_done = true;
+    }
+
+    /// The key of the next step of a kind.
+    pub(crate) fn key(&self, kind: Kind) -> String {
+        let count = *self.journal.state().count(kind);
+        match kind {
+            Kind::Model => format!("model/{count}"),
+            Kind::Tools => format!("tools/{count}"),
+            Kind::Signal => format!("signal/{count}"),
+            Kind::Sleep => format!("sleep/{count}"),
+        }
+    }
+
+    /// What the journal holds at the next position; none at its end.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] when that is something else.
+    pub(crate) fn recorded(&self, key: &str) -> Result<Option<StepRow>, DurableError> {
+        let state = self.journal.state();
+        match state.recorded.front() {
+            None => Ok(None),
+            Some(step) if step.key == key => Ok(Some(step.clone())),
+            Some(step) => Err(differs(&step.key, key)),
+        }
+    }
+
+    /// The steps that the journal holds of a batch of so many calls: none, or all.
+    ///
+    /// # Errors
+    ///
+    /// As [`recorded`](Self::recorded).
+    pub(crate) fn recorded_batch(
+        &self,
+        key: &str,
+        calls: usize,
+    ) -> Result<Vec<StepRow>, DurableError> {
+        let state = self.journal.state();
+        let steps: Vec<StepRow> = state.recorded.iter().take(calls).cloned().collect();
+        let batch = format!("{key}/");
+        let is_of_batch = |step: &&StepRow| step.key.starts_with(&batch);
+        let more = state.recorded.iter().skip(calls).take_while(is_of_batch).count();
+        drop(state);
+        for (index, step) in steps.iter().enumerate() {
+            let key = format!("{key}/{index}");
+            if step.key != key {
+                return Err(differs(&step.key, &key));
+            }
+        }
+        let stored = steps.len() + more;
+        if stored > 0 && stored != calls {
+            let batch = |calls| format!("{key} with {calls} calls");
+            return Err(differs(&batch(stored), &batch(calls)));
+        }
+        Ok(steps)
+    }
+
+    /// Checks that the journal holds no more.
+    pub(crate) fn expect_end(&self, instead: &str) -> Result<(), DurableError> {
+        match self.journal.state().recorded.front() {
+            None => Ok(()),
+            Some(step) => Err(differs(&step.key, instead)),
+        }
+    }
+
+    /// The position of the next step.
+    pub(crate) fn position(&self) -> i64 {
+        self.journal.state().position
+    }
+
+    /// Goes on behind a step, or behind all of a batch: all of them have ended. `at`: when.
+    pub(crate) fn done(self, kind: Kind, steps: usize, at: i64) {
+        let mut state = self.journal.state();
+        *state.count(kind) += 1;
+        state.position = state.position.saturating_add(i64::try_from(steps).unwrap_or(i64::MAX));
+        let recorded = steps.min(state.recorded.len());
+        state.recorded.drain(..recorded);
+        state.stamp = state.stamp.max(at);
+        drop(state);
+        self.finish();
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.journal.state().is_stale = true;
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Calls of the model.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ActivityOptions, DeltaSink, DurableContext, DurableError, ProviderError, RetryPolicy,
+    StreamEvent, WasmBoxedFuture,
+};
+
+use crate::SqliteRuns;
+use crate::test_support::{answering, no_tools, place, request};
+
+#[tokio::test]
+async fn an_answer_that_is_stored_is_not_paid_again() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let options = ActivityOptions::default;
+    {
+        let (durable, provider) = answering(&runs, "r", &["one", "two"]).await;
+        assert!(!durable.is_replaying());
+        let one = durable.execute_llm_call(request("a"), options()).await.unwrap();
+        assert_eq!(one.message.text(), "one");
+        durable.execute_llm_call(request("b"), options()).await.unwrap();
+        assert_eq!(provider.calls(), 2);
+    }
+    let (durable, provider) = answering(&runs, "r", &["three"]).await;
+    assert!(durable.is_replaying());
+    let one = durable.execute_llm_call_ref(&request("a"), options()).await.unwrap();
+    assert_eq!(one.message.text(), "one");
+    let two = durable.execute_llm_call_ref(&request("b"), options()).await.unwrap();
+    assert_eq!(two.message.text(), "two");
+    assert!(!durable.is_replaying());
+    assert_eq!(provider.calls(), 0);
+    let three = durable.execute_llm_call_ref(&request("c"), options()).await.unwrap();
+    assert_eq!(three.message.text(), "three");
+    assert_eq!(provider.calls(), 1);
+}
+
+#[tokio::test]
+async fn another_request_is_noticed_and_nothing_is_called() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let options = ActivityOptions::default;
+    {
+        let (durable, _) = answering(&runs, "r", &["one"]).await;
+        durable.execute_llm_call(request("a"), options()).await.unwrap();
+    }
+    let (durable, provider) = answering(&runs, "r", &["other"]).await;
+    let error = durable.execute_llm_call(request("secret"), options()).await.unwrap_err();
+    assert!(matches!(error, DurableError::NonDeterminism { .. }), "{error:?}");
+    assert!(!error.to_string().contains("secret"));
+    assert_eq!(provider.calls(), 0);
+    // The journal is as it was.
+    let one = durable.execute_llm_call(request("a"), options()).await.unwrap();
+    assert_eq!(one.message.text(), "one");
+}
+
+/// What a reader of a stream saw.
+#[derive(Default)]
+struct Seen(Mutex<Vec<StreamEvent>>);
+
+impl DeltaSink for Seen {
+    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
+        self.0.lock().unwrap().push(event);
+        Box::pin(async {})
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_are_seen_once_as_they_come_and_a_broken_stream_is_taken_back() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let retry_policy = RetryPolicy {
+        initial_interval: Duration::from_secs(1),
+        backoff_coefficient: 1.0,
+        maximum_attempts: 2,
+        maximum_interval: Duration::from_secs(1),
+        non_retryable_errors: Vec::new(),
+    };
+    let options = ActivityOptions { retry_policy: Some(retry_policy), ..Default::default() };
+    let provider = Arc::new(ScriptedProvider::new([
+        Reply::text("lost").end_early_after(1),
+        Reply::text("whole answer"),
+    ]));
+    let seen = Seen::default();
+    let first = {
+        let durable = runs.run("r").open(provider.clone(), no_tools()).await.unwrap();
+        durable.execute_llm_stream(&request("a"), options.clone(), &seen).await.unwrap()
+    };
+    let events = seen.0.into_inner().unwrap();
+    let resets = events.iter().filter(|event| matches!(event, StreamEvent::Reset { .. })).count();
+    let texts = events.iter().filter_map(|event| match event {
+        StreamEvent::TextDelta(text) => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(resets, 1);
+    assert!(texts.collect::<String>().ends_with("whole answer"));
+
+    let durable = runs.run("r").open(provider.clone(), no_tools()).await.unwrap();
+    let seen = Seen::default();
+    let again = durable.execute_llm_stream(&request("a"), options, &seen).await.unwrap();
+    assert_eq!(again, first);
+    assert!(seen.0.into_inner().unwrap().is_empty(), "replay emits no deltas");
+    assert_eq!(provider.calls(), 2);
+}
+
+#[tokio::test]
+async fn a_failure_is_a_value_and_so_is_an_answer_that_is_too_long() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let provider = Arc::new(ScriptedProvider::new([
+        Reply::error(ProviderError::RateLimit { retry_after: Some(Duration::from_secs(7)) }),
+        Reply::text("x".repeat(5000)),
+    ]));
+    let mut texts = Vec::new();
+    for _ in 0..2 {
+        let opened = runs.run("r").record_limit(4000).open(provider.clone(), no_tools()).await;
+        let durable = opened.unwrap();
+        let call = || durable.execute_llm_call(request("a"), ActivityOptions::default());
+        let error = call().await.unwrap_err();
+        assert!(
+            matches!(&error, DurableError::Provider(ProviderError::RateLimit { retry_after: Some(wait) }) if wait.as_secs() == 7),
+            "{error:?}"
+        );
+        let error = call().await.unwrap_err();
+        assert!(matches!(error, DurableError::Provider(ProviderError::Other(_))), "{error:?}");
+        texts.push(error.to_string());
+    }
+    assert!(texts[0].contains("the model's answer takes 5"), "{}", texts[0]);
+    assert_eq!(texts[0], texts[1]);
+    assert_eq!(provider.calls(), 2, "neither is called again");
+    let steps = runs.inspect("r").await.unwrap().steps;
+    assert_eq!(steps[0].error.as_deref(), Some("RateLimit"));
+    assert!(steps[1].bytes < 400);
+}

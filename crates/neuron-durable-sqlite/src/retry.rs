@@ -1,0 +1,54 @@
+//! Taking back that a run failed.
+
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::Connection;
+
+use crate::JournalError;
+use crate::inspect::{error_of, kind, outcome};
+use crate::lock::Locks;
+use crate::run_info::{RunStatus, StepKind};
+use crate::run_row::RunRow;
+use crate::step_row::StepRow;
+
+/// Lets a run that failed do again what failed last.
+pub(crate) fn retry(
+    connection: &Connection,
+    id: &str,
+    locks: &Locks,
+) -> Result<(), Abort<JournalError>> {
+    let mut run = RunRow::get(connection, id)?;
+    let _lock = locks.acquire(run.key)?.ok_or_else(|| JournalError::Held { id: id.into() })?;
+    if run.status != RunStatus::Failed {
+        return Err(JournalError::NotFailed { id: id.into() }.into());
+    }
+    let steps = StepRow::load(connection, (run.key, id), 0)?;
+    let last = steps.last().map(batch);
+    let ended_with = outcome(&run)?.and_then(|outcome| outcome.error_kind).unwrap_or_default();
+    for step in steps.iter().filter(|step| Some(batch(step)) == last) {
+        let Some(error) = error_of(id, step)? else {
+            continue;
+        };
+        let is_tool = kind(step) == Some(StepKind::Tool);
+        if is_tool && ended_with != "Tool" && ended_with != error {
+            // The model was to hear of it, and something else ended the run.
+            continue;
+        }
+        step.delete(connection, run.key)?;
+        if is_tool {
+            // That it began stays.
+            let begun = StepRow { ended_at: None, record: None, ..step.clone() };
+            begun.insert(connection, run.key)?;
+        }
+    }
+    run.status = RunStatus::Running;
+    run.outcome = None;
+    run.update(connection)
+}
+
+/// What steps of one batch have in common.
+fn batch(step: &StepRow) -> &str {
+    match kind(step) {
+        Some(StepKind::Tool) => step.key.rsplit_once('/').map_or(&step.key, |(batch, _)| batch),
+        _ => &step.key,
+    }
+}

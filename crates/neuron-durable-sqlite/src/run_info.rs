@@ -1,0 +1,256 @@
+//! What can be asked about a run from outside.
+
+use chrono::{DateTime, Utc};
+use neuron_types::{AgentResult, LoopError, PendingApproval, StopReason, TokenUsage, ToolEffect};
+use serde::{Deserialize, Serialize};
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RunStatus {
+    /// It has not ended: somebody drives it, or it was interrupted and goes on when it is opened.
+    Running,
+    /// It waits: for a signal, a time or an approval.
+    Waiting,
+    /// It ended with an answer.
+    Done,
+    /// It ended with an error, and would end so again: [`SqliteRuns::retry`](crate::SqliteRuns::retry)
+    /// takes that back.
+    Failed,
+}
+
+impl RunStatus {
+    /// Whether the run has ended.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Done | Self::Failed)
+    }
+
+    pub(crate) fn as_sql(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub(crate) fn from_sql(text: &str) -> Option<Self> {
+        let all = [Self::Running, Self::Waiting, Self::Done, Self::Failed];
+        all.into_iter().find(|status| status.as_sql() == text)
+    }
+}
+
+/// A run in a list.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RunSummary {
+    /// Its id.
+    pub id: String,
+    /// How it stands.
+    pub status: RunStatus,
+    /// When it was created.
+    pub created_at: DateTime<Utc>,
+    /// When the last thing happened in it.
+    pub changed_at: DateTime<Utc>,
+    /// The steps that were begun, in all its executions.
+    pub steps: usize,
+    /// How often it was continued as new.
+    pub execution: usize,
+    /// The tokens that it took, if it ended with an answer.
+    pub usage: Option<TokenUsage>,
+}
+
+/// All that can be told about a run.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct RunDetails {
+    /// What a list says of it.
+    pub summary: RunSummary,
+    /// Whether somebody drives it now.
+    pub is_held: bool,
+    /// The steps of this execution, in order.
+    pub steps: Vec<StepInfo>,
+    /// What it waits for, if it waits.
+    pub waits_for: Option<WaitsFor>,
+    /// The signals that were sent and not received, the oldest first.
+    pub signals: Vec<QueuedSignal>,
+    /// How it ended, if it did.
+    pub outcome: Option<RunOutcome>,
+}
+
+/// A step of a run: a call of the model or of a tool, or a wait.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct StepInfo {
+    /// Its place: `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`, `sleep/0`.
+    pub key: String,
+    /// What it is.
+    pub kind: StepKind,
+    /// The model, the tool or the signal; `None` where there is none.
+    pub name: Option<String>,
+    /// What running the tool twice would do.
+    pub effect: Option<ToolEffect>,
+    /// The key that every attempt of a tool call sees.
+    pub idempotency_key: Option<String>,
+    /// How often it was begun, by this process and those before.
+    pub attempts: usize,
+    /// When it was begun first; for a call of the model, when its answer was stored.
+    pub begun_at: DateTime<Utc>,
+    /// When it ended; `None`: it has begun.
+    pub ended_at: Option<DateTime<Utc>>,
+    /// The stable name of the error that it ended with, if it did.
+    pub error: Option<String>,
+    /// The bytes of its record.
+    pub bytes: usize,
+}
+
+/// What a step is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// A call of the model.
+    Model,
+    /// A call of a tool.
+    Tool,
+    /// A wait for a signal.
+    Signal,
+    /// A wait for a time.
+    Sleep,
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// A signal, which [`SqliteRuns::signal`](crate::SqliteRuns::signal) sends.
+    Signal {
+        /// The signal's name.
+        name: String,
+        /// Until when; `None`: for longer than dates go.
+        deadline: Option<DateTime<Utc>>,
+        /// The calls to decide on, if the signal is the decision on an approval. Without the
+        /// conversation, and with the calls' arguments.
+        approval: Option<Box<PendingApproval>>,
+    },
+    /// A time.
+    Time {
+        /// Which; `None`: later than dates go.
+        until: Option<DateTime<Utc>>,
+    },
+    /// An approval for which the run ended: [`LoopError::ApprovalRequired`].
+    Approval {
+        /// The calls to decide on, without the conversation.
+        pending: Box<PendingApproval>,
+    },
+}
+
+/// A signal that nobody has received.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct QueuedSignal {
+    /// Its name.
+    pub name: String,
+    /// When it was sent.
+    pub sent_at: DateTime<Utc>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunOutcome {
+    /// The version of the stored form.
+    pub version: u32,
+    /// The answer's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The tokens that the run took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<TokenUsage>,
+    /// The calls of the model that were answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<usize>,
+    /// The stable name of the error: [`LoopError::kind`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<String>,
+    /// The error's text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The calls that the run ended for, without the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Box<PendingApproval>>,
+}
+
+impl RunOutcome {
+    /// The version of the stored form that this release writes.
+    pub const VERSION: u32 = 1;
+
+    const NOTHING: Self = Self {
+        version: Self::VERSION,
+        response: None,
+        stop_reason: None,
+        usage: None,
+        turns: None,
+        error_kind: None,
+        error: None,
+        approval: None,
+    };
+
+    /// How a run stands after this result, and what is kept of it; none where the run has not ended, but was
+    /// interrupted or goes on as a new execution.
+    pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
+        match result {
+            Ok(result) => {
+                let outcome = Self {
+                    response: Some(result.response.clone()),
+                    stop_reason: Some(result.stop_reason.clone()),
+                    usage: Some(result.usage.clone()),
+                    turns: Some(result.turns),
+                    ..Self::NOTHING
+                };
+                Some((RunStatus::Done, outcome))
+            }
+            Err(LoopError::Cancelled | LoopError::Durable(_)) => None,
+            Err(error) => {
+                let approval = match error {
+                    LoopError::ApprovalRequired(pending) => Some(Box::new(to_show(pending))),
+                    _ => None,
+                };
+                let status = match &approval {
+                    Some(_) => RunStatus::Waiting,
+                    None => RunStatus::Failed,
+                };
+                let outcome = Self {
+                    error_kind: Some(error.kind().to_owned()),
+                    error: Some(error.to_string()),
+                    approval,
+                    ..Self::NOTHING
+                };
+                Some((status, outcome))
+            }
+        }
+    }
+}
+
+/// What of an approval is shown: all but the conversations, which the journal has already.
+pub(crate) fn to_show(pending: &PendingApproval) -> PendingApproval {
+    let mut calls = Vec::with_capacity(pending.calls.len());
+    for call in &pending.calls {
+        let mut shown = neuron_types::PendingCall::new(call.call.clone(), call.reason.clone());
+        shown.nested = call.nested.as_deref().map(|nested| Box::new(to_show(nested)));
+        shown.signature = call.signature.clone();
+        calls.push(shown);
+    }
+    let mut shown = PendingApproval::new(pending.run_id.clone(), calls);
+    shown.run_number = pending.run_number;
+    shown.turn = pending.turn;
+    shown.turns = pending.turns;
+    shown.requests = pending.requests;
+    shown.tool_calls = pending.tool_calls;
+    shown.usage = pending.usage.clone();
+    shown.tool_usage = pending.tool_usage.clone();
+    shown
+}

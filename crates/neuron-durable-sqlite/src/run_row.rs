@@ -1,0 +1,177 @@
+//! The row of a run.
+
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
+
+use crate::JournalError;
+use crate::run_info::RunStatus;
+use crate::sum::Sum;
+
+type Result<T> = std::result::Result<T, Abort<JournalError>>;
+
+/// What is stored of a run beside its steps. Times are milliseconds since 1970.
+#[derive(Debug, Clone)]
+pub(crate) struct RunRow {
+    /// Its key; zero until it is stored.
+    pub(crate) key: i64,
+    pub(crate) id: String,
+    pub(crate) status: RunStatus,
+    pub(crate) created_at: i64,
+    /// When it was created, or when its status changed last.
+    pub(crate) changed_at: i64,
+    /// How often it was opened: who opened it last may write.
+    pub(crate) epoch: i64,
+    /// How often it was continued as new.
+    pub(crate) execution: i64,
+    /// When this execution began.
+    pub(crate) started_at: i64,
+    /// The steps of the executions before.
+    pub(crate) earlier_steps: i64,
+    /// What its owner stored with it, as JSON.
+    pub(crate) input: Option<String>,
+    /// A `RunStart`, as JSON.
+    pub(crate) start: Option<String>,
+    /// A `RunOutcome`, as JSON.
+    pub(crate) outcome: Option<String>,
+}
+
+const COLUMNS: &str = "key, id, status, created_at, changed_at, epoch, execution, started_at, \
+                       earlier_steps, input, start, outcome, sum";
+
+impl RunRow {
+    pub(crate) fn new(id: String, input: Option<String>, now: i64) -> Self {
+        Self {
+            key: 0,
+            id,
+            status: RunStatus::Running,
+            created_at: now,
+            changed_at: now,
+            epoch: 0,
+            execution: 0,
+            started_at: now,
+            earlier_steps: 0,
+            input,
+            start: None,
+            outcome: None,
+        }
+    }
+
+    /// Reads a run by its id, and sees that it is as it was written.
+    pub(crate) fn find(connection: &Connection, id: &str) -> Result<Option<Self>> {
+        let sql = format!("SELECT {COLUMNS} FROM runs WHERE id = ?1");
+        let mut select = connection.prepare_cached(&sql)?;
+        let found = select.query_row([id], |row| Ok(Self::read(row))).optional()?;
+        if let Some(run) = found.transpose()? {
+            return Ok(Some(run));
+        }
+        // A run that a damaged index lost would be made anew, and all that it did be done again.
+        let mut lost = connection
+            .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs NOT INDEXED WHERE id = ?1)")?;
+        match lost.query_one([id], |row| row.get(0))? {
+            true => Err(JournalError::corrupt(id, "the index of runs does not have it").into()),
+            false => Ok(None),
+        }
+    }
+
+    /// [`find`](Self::find)s a run that must be there.
+    pub(crate) fn get(connection: &Connection, id: &str) -> Result<Self> {
+        let found = Self::find(connection, id)?;
+        Ok(found.ok_or_else(|| JournalError::NotFound { id: id.into() })?)
+    }
+
+    /// Reads all runs, the oldest first.
+    pub(crate) fn all(connection: &Connection) -> Result<Vec<Self>> {
+        let sql = format!("SELECT {COLUMNS} FROM runs ORDER BY key");
+        let mut select = connection.prepare_cached(&sql)?;
+        let mut rows = select.query([])?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next()? {
+            runs.push(Self::read(row)?);
+        }
+        Ok(runs)
+    }
+
+    fn read(row: &Row<'_>) -> Result<Self> {
+        let status: String = row.get(2)?;
+        let id: String = row.get(1)?;
+        let Some(status) = RunStatus::from_sql(&status) else {
+            return Err(JournalError::corrupt(&id, format!("its status is {status:?}")).into());
+        };
+        let run = Self {
+            key: row.get(0)?,
+            id,
+            status,
+            created_at: row.get(3)?,
+            changed_at: row.get(4)?,
+            epoch: row.get(5)?,
+            execution: row.get(6)?,
+            started_at: row.get(7)?,
+            earlier_steps: row.get(8)?,
+            input: row.get(9)?,
+            start: row.get(10)?,
+            outcome: row.get(11)?,
+        };
+        match row.get::<_, Sum>(12)? == run.sum() {
+            true => Ok(run),
+            false => Err(JournalError::corrupt(&run.id, "its row is not as written").into()),
+        }
+    }
+
+    /// Stores a new run, which gets its key.
+    pub(crate) fn insert(&mut self, connection: &Connection) -> Result<()> {
+        // The sum needs the key, which the database gives.
+        connection
+            .prepare_cached(
+                "INSERT INTO runs (id, status, created_at, changed_at, epoch, execution, started_at,
+                     earlier_steps, sum) VALUES (?1, '', 0, 0, 0, 0, 0, 0, x'')",
+            )?
+            .execute([&self.id])?;
+        self.key = connection.last_insert_rowid();
+        self.update(connection)
+    }
+
+    /// Stores what changed.
+    pub(crate) fn update(&self, connection: &Connection) -> Result<()> {
+        let mut update = connection.prepare_cached(
+            "UPDATE runs SET status = ?2, created_at = ?3, changed_at = ?4, epoch = ?5,
+                 execution = ?6, started_at = ?7, earlier_steps = ?8, sum = ?9, input = ?10,
+                 start = ?11, outcome = ?12
+             WHERE key = ?1",
+        )?;
+        update.execute((
+            self.key,
+            self.status.as_sql(),
+            self.created_at,
+            self.changed_at,
+            self.epoch,
+            self.execution,
+            self.started_at,
+            self.earlier_steps,
+            self.sum(),
+            &self.input,
+            &self.start,
+            &self.outcome,
+        ))?;
+        Ok(())
+    }
+
+    fn sum(&self) -> Sum {
+        let numbers = [
+            self.key,
+            self.created_at,
+            self.changed_at,
+            self.epoch,
+            self.execution,
+            self.started_at,
+            self.earlier_steps,
+        ];
+        let texts = [
+            Some(self.id.as_str()),
+            Some(self.status.as_sql()),
+            self.input.as_deref(),
+            self.start.as_deref(),
+            self.outcome.as_deref(),
+        ];
+        Sum::of(&numbers.map(Some), &texts)
+    }
+}

@@ -1,0 +1,317 @@
+//! [`SqliteRuns`]: the database of runs, as those see it who do not drive one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use neuron_runtime::DEFAULT_RECORD_LIMIT;
+use neuron_sqlite::rusqlite::{Connection, Transaction};
+use neuron_sqlite::{Abort, Database, SqliteOptions};
+use neuron_types::stored_json;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+
+use crate::error::check_run_id;
+use crate::inspect::{details, summary};
+use crate::lock::{Lock, Locks};
+use crate::retry::retry;
+use crate::run_builder::RunBuilder;
+use crate::run_row::RunRow;
+use crate::schema::RUNS;
+use crate::step_row::millis;
+use crate::waits::queued;
+use crate::{JournalError, RunDetails, RunSummary};
+
+/// From so many free pages on a deletion gives them back to the file system: 1 MiB. What is less is used for
+/// the next steps.
+const MANY_PAGES: i64 = 256;
+
+/// A database of runs. Clones share its connections.
+///
+/// Any number of processes on one machine may use it at the same time. Beside it are SQLite's own files while
+/// it is in use, and a folder for locks: `runs.db.locks` for `runs.db`.
+#[derive(Debug, Clone)]
+pub struct SqliteRuns {
+    database: Database,
+    locks: Locks,
+    /// Told of every signal that is sent from here.
+    signals: Arc<Notify>,
+}
+
+impl SqliteRuns {
+    /// Opens a database of runs, creates it if there is none, and brings it up to date. Its folder must exist.
+    ///
+    /// Every step is on the disk before the run goes on: [`Synchronous::Full`](crate::Synchronous::Full).
+    ///
+    /// The path `:memory:` gives one that lives as long as this value and its clones: for tests.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Database`] when there is something else, it is damaged, a newer version wrote it, or it
+    /// cannot be read or written. What is there is left as it is.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it opens nothing, or opens the database and closes it again.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
+        Self::open_with(path, SqliteOptions::new()).await
+    }
+
+    /// Opens a database as [`open`](Self::open) does, with options. With
+    /// [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may take the last steps with it, so
+    /// that they are done again, those of [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) tools too.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn open_with(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> Result<Self, JournalError> {
+        let path = path.as_ref().to_owned();
+        let database = Database::open(path, RUNS, options).await?;
+        let locks = Locks::of(&database)?;
+        Ok(Self { database, locks, signals: Arc::default() })
+    }
+
+    /// Begins to open a run, or to create it: set options, then [`open`](RunBuilder::open) it.
+    ///
+    /// An id has 1 to 200 bytes and is a file name on every system:
+    /// [`check_session_id`](neuron_types::check_session_id) has the rule.
+    pub fn run<'a>(&'a self, id: &'a str) -> RunBuilder<'a> {
+        RunBuilder::new(self, id)
+    }
+
+    /// Lists all runs, the oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it has no effect.
+    pub async fn list(&self) -> Result<Vec<RunSummary>, JournalError> {
+        let list = self.database.read(|transaction| {
+            let runs = RunRow::all(transaction)?;
+            runs.iter().map(|run| summary(transaction, run)).collect()
+        });
+        list.await
+    }
+
+    /// Returns the ids of the runs that have not ended, the oldest first: what a process opens again when it
+    /// starts. Others may drive some of them; opening those fails with [`JournalError::Held`].
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it has no effect.
+    pub async fn unfinished(&self) -> Result<Vec<String>, JournalError> {
+        let all = self.list().await?;
+        Ok(all.into_iter().filter(|run| !run.status.is_end()).map(|run| run.id).collect())
+    }
+
+    /// Tells all about a run.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`], [`JournalError::Corrupt`] or [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it has no effect.
+    pub async fn inspect(&self, id: &str) -> Result<RunDetails, JournalError> {
+        check_run_id(id)?;
+        let (id, locks) = (id.to_owned(), self.locks.clone());
+        let read = self.database.read(move |transaction| details(transaction, &id));
+        let (key, mut details): (i64, RunDetails) =
+            read.await.map_err(|error: JournalError| error)?;
+        // Locks are only looked at while nobody else writes: who opens a run at this moment would find it held.
+        let look = self.database.write(move |_| Ok(locks.is_held(key)?));
+        details.is_held = look.await.map_err(|error: JournalError| error)?;
+        Ok(details)
+    }
+
+    /// Returns what was stored with a run when it was created: [`RunBuilder::input`]. None if nothing was.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`]; [`JournalError::NotJson`] when it is not a `T`;
+    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it has no effect.
+    pub async fn input<T: DeserializeOwned>(&self, id: &str) -> Result<Option<T>, JournalError> {
+        check_run_id(id)?;
+        let id = id.to_owned();
+        let read = self.database.read(move |transaction| Ok(RunRow::get(transaction, &id)?.input));
+        let input: Option<String> = read.await?;
+        let parsed = input.map(|json| stored_json::read(json.as_bytes())).transpose();
+        parsed.map_err(|source| JournalError::NotJson { what: "the input of the run", source })
+    }
+
+    /// Sends a signal to a run, from any process, whether or not somebody drives the run. It waits in the
+    /// database until the run receives it. Signals of one name are received in the order in which they were
+    /// sent.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`] if there is no such run; [`JournalError::NotJson`] or
+    /// [`JournalError::TooLong`] for what cannot be stored; [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it is sent or not.
+    pub async fn signal(
+        &self,
+        id: &str,
+        name: &str,
+        value: impl Serialize,
+    ) -> Result<(), JournalError> {
+        check_run_id(id)?;
+        let value = queued(&value)?;
+        if value.len() > DEFAULT_RECORD_LIMIT {
+            let (length, limit) = (value.len(), DEFAULT_RECORD_LIMIT);
+            return Err(JournalError::TooLong {
+                what: format!("the signal `{name}`"),
+                length,
+                limit,
+            });
+        }
+        let (id, name, now) = (id.to_owned(), name.to_owned(), millis(Utc::now()));
+        let send = self.database.write::<_, JournalError>(move |transaction| {
+            let run = RunRow::get(transaction, &id)?;
+            transaction.execute(
+                "INSERT INTO signals (run, name, sent_at, value) VALUES (?1, ?2, ?3, ?4)",
+                (run.key, name, now, value),
+            )?;
+            Ok(())
+        });
+        send.await?;
+        self.signals.notify_waiters();
+        Ok(())
+    }
+
+    /// Takes back that a run failed: opened again, it does its last step anew, if that is what failed. For
+    /// failures whose cause is gone: a key that was wrong, a network that was down.
+    ///
+    /// A tool call that failed is then one that began and did not end: whether it runs again follows from what
+    /// the tool declares.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`]; [`JournalError::NotFailed`]; [`JournalError::Held`] if somebody drives
+    /// it; [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it takes it back or does not.
+    pub async fn retry(&self, id: &str) -> Result<(), JournalError> {
+        check_run_id(id)?;
+        let (id, locks) = (id.to_owned(), self.locks.clone());
+        self.database.write(move |transaction| retry(transaction, &id, &locks)).await
+    }
+
+    /// Deletes a run, also one that is damaged, with its steps and signals.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`]; [`JournalError::Held`] if somebody drives it;
+    /// [`JournalError::Lock`] or [`JournalError::Database`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it deletes the run or does not.
+    pub async fn delete(&self, id: &str) -> Result<(), JournalError> {
+        check_run_id(id)?;
+        let (id, locks) = (id.to_owned(), self.locks.clone());
+        let deleted = self.database.write(move |transaction| {
+            // Also one that cannot be read any more.
+            let mut select = transaction.prepare("SELECT key FROM runs WHERE id = ?1")?;
+            let keys = select.query_map([&id], |row| row.get::<_, i64>(0))?;
+            let keys: Vec<i64> = keys.collect::<Result<_, _>>()?;
+            let Some(&key) = keys.first() else {
+                return Err(JournalError::NotFound { id }.into());
+            };
+            let lock = locks.acquire(key)?.ok_or(JournalError::Held { id })?;
+            delete(transaction, key)?;
+            Ok((lock, free_pages(transaction)?))
+        });
+        let (lock, free): (_, i64) = deleted.await.map_err(|error: JournalError| error)?;
+        lock.remove();
+        self.reclaim(free).await;
+        Ok(())
+    }
+
+    /// Deletes the runs that have ended, longer ago than this, and that nobody holds. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`]: then none is
+    /// deleted.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropped, it deletes all of them or none.
+    pub async fn prune(&self, older_than: Duration) -> Result<usize, JournalError> {
+        let locks = self.locks.clone();
+        let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
+        let latest = millis(Utc::now()).saturating_sub(age);
+        let pruned = self.database.write(move |transaction| {
+            let mut held: Vec<Lock> = Vec::new();
+            for run in RunRow::all(transaction)? {
+                if !run.status.is_end() || run.changed_at > latest {
+                    continue;
+                }
+                if let Some(lock) = locks.acquire(run.key)? {
+                    delete(transaction, run.key)?;
+                    held.push(lock);
+                }
+            }
+            Ok((held, free_pages(transaction)?))
+        });
+        let (held, free): (Vec<Lock>, i64) = pruned.await.map_err(|error: JournalError| error)?;
+        let count = held.len();
+        held.into_iter().for_each(Lock::remove);
+        self.reclaim(free).await;
+        Ok(count)
+    }
+
+    /// Gives space back. What fails here is space that the next deletion gives back.
+    async fn reclaim(&self, free: i64) {
+        if free >= MANY_PAGES {
+            let _ = self.database.reclaim().await;
+        }
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub(crate) fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
+    pub(crate) fn signals(&self) -> &Arc<Notify> {
+        &self.signals
+    }
+}
+
+fn delete(transaction: &Transaction<'_>, run: i64) -> Result<(), Abort<JournalError>> {
+    // Its steps and signals go with it.
+    transaction.execute("DELETE FROM runs WHERE key = ?1", [run])?;
+    Ok(())
+}
+
+fn free_pages(connection: &Connection) -> Result<i64, Abort<JournalError>> {
+    Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! What can be asked and done from outside, and who may drive a run.
+
+use std::time::Duration;
+
+use neuron_types::{
+    ActivityOptions, AgentResult, DurableContext, DurableError, LoopError, StopReason, ToolError,
+};
+use serde_json::{Value, json};
+
+use crate::test_support::{
+    answering, invocation, look, no_tools, opened, place, request, run, silent,
+};
+use crate::{JournalError, RunStatus, SqliteDurableContext, SqliteError, SqliteRuns, StepKind};
+
+fn ended(response: &str) -> AgentResult {
+    AgentResult {
+        response: response.into(),
+        messages: Vec::new(),
+        usage: neuron_types::TokenUsage { input_tokens: 12, ..Default::default() },
+        turns: 1,
+        stop_reason: StopReason::EndTurn,
+        limit_reached: None,
+    }
+}
+
+async fn kinds(runs: &SqliteRuns) -> Vec<(String, RunStatus, usize)> {
+    let list = runs.list().await.unwrap();
+    list.into_iter().map(|run| (run.id, run.status, run.steps)).collect()
+}
+
+#[tokio::test]
+async fn runs_are_listed_and_described() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    assert!(runs.list().await.unwrap().is_empty());
+    let (one, _) = answering(&runs, "one", &["x"]).await;
+    one.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
+    one.run_ended(Ok(&ended("x"))).await;
+    let two = opened(&runs, "two").await;
+    two.wait_for_signal::<Value>("go", Duration::ZERO).await.unwrap();
+    let three = opened(&runs, "three").await;
+    three.run_ended(Err(&LoopError::MaxTurns(3))).await;
+    let four = opened(&runs, "four").await;
+    for error in [LoopError::Cancelled, LoopError::Durable(neuron_types::DurableError::Cancelled)] {
+        four.run_ended(Err(&error)).await;
+    }
+
+    let status = |id: &str, status, steps| (id.to_owned(), status, steps);
+    let expected = [
+        status("one", RunStatus::Done, 1),
+        status("two", RunStatus::Running, 1),
+        status("three", RunStatus::Failed, 0),
+        status("four", RunStatus::Running, 0),
+    ];
+    assert_eq!(kinds(&runs).await, expected);
+    assert_eq!(runs.unfinished().await.unwrap(), ["two", "four"]);
+    assert_eq!(runs.list().await.unwrap()[0].usage.as_ref().unwrap().input_tokens, 12);
+
+    let details = runs.inspect("one").await.unwrap();
+    assert!(details.is_held);
+    let step = &details.steps[0];
+    assert_eq!((step.key.as_str(), step.kind, step.attempts), ("model/0", StepKind::Model, 1));
+    assert!(step.ended_at.unwrap() >= step.begun_at && step.bytes > 50);
+    assert_eq!(details.outcome.unwrap().response.unwrap(), "x");
+    let outcome = runs.inspect("three").await.unwrap().outcome.unwrap();
+    assert_eq!(outcome.error_kind.unwrap(), "MaxTurns");
+    drop((one, two, three, four));
+    assert!(!runs.inspect("one").await.unwrap().is_held);
+    let error = runs.inspect("five").await.unwrap_err();
+    assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let options = ActivityOptions::default;
+    {
+        let (durable, _) = answering(&runs, "r", &["x"]).await;
+        durable.execute_llm_call(request("a"), options()).await.unwrap();
+        durable.run_ended(Ok(&ended("x"))).await;
+    }
+    let first = runs.inspect("r").await.unwrap();
+    let (durable, _) = answering(&runs, "r", &["y"]).await;
+    assert!(durable.is_replaying());
+    // An end before the journal's is that of an earlier run of the same agent.
+    durable.run_ended(Err(&LoopError::MaxTurns(1))).await;
+    durable.execute_llm_call(request("a"), options()).await.unwrap();
+    assert!(durable.is_replaying(), "all of it was there");
+    durable.run_ended(Ok(&ended("again"))).await;
+    let again = runs.inspect("r").await.unwrap();
+    assert_eq!((&first.outcome, &first.summary), (&again.outcome, &again.summary));
+
+    durable.execute_llm_call(request("b"), options()).await.unwrap();
+    assert!(!durable.is_replaying());
+    let details = runs.inspect("r").await.unwrap();
+    assert_eq!((details.summary.status, details.outcome), (RunStatus::Running, None));
+    durable.run_ended(Ok(&ended("y"))).await;
+    let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
+    assert_eq!(outcome.response.unwrap(), "y");
+}
+
+/// A run that a hook had ended, and that ended well once the hook was another one, stayed a failed one.
+#[tokio::test]
+async fn a_run_that_ends_otherwise_without_a_new_step_has_ended_so() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let failed = LoopError::HookTerminated("not that".into());
+    let ends: [Result<AgentResult, LoopError>; 3] =
+        [Err(failed), Err(LoopError::MaxTurns(1)), Ok(ended("x"))];
+    for end in ends {
+        let (durable, _) = answering(&runs, "r", &["x"]).await;
+        durable.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
+        durable.run_ended(end.as_ref()).await;
+        let outcome = runs.inspect("r").await.unwrap().outcome.unwrap();
+        assert_eq!(outcome.error_kind.as_deref(), end.as_ref().err().map(LoopError::kind));
+    }
+    assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Done);
+}
+
+#[tokio::test]
+async fn one_context_at_a_time_drives_a_run() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let other = SqliteRuns::open(&path).await.unwrap();
+    let durable = opened(&runs, "r").await;
+    let clone = durable.clone();
+    for database in [&runs, &runs.clone(), &other] {
+        let error = database.run("r").open(silent(), no_tools()).await.unwrap_err();
+        assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
+        let error = database.delete("r").await.unwrap_err();
+        assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
+        assert!(database.inspect("r").await.unwrap().is_held);
+    }
+    // Others are free.
+    drop(opened(&other, "s").await);
+    drop(durable);
+    let error = other.run("r").open(silent(), no_tools()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Held { .. }), "a clone has it: {error:?}");
+    drop(clone);
+    drop(opened(&other, "r").await);
+    drop(opened(&runs, "r").await);
+    assert_eq!(look(&path, "SELECT count(*) FROM runs"), 2);
+
+    let memory = SqliteRuns::open(":memory:").await.unwrap();
+    let durable = opened(&memory, "r").await;
+    let error = memory.run("r").open(silent(), no_tools()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
+    assert!(memory.inspect("r").await.unwrap().is_held);
+    drop(durable);
+    drop(opened(&memory, "r").await);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_lock_whose_folder_was_deleted_lets_nobody_write_beside_another() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let other = SqliteRuns::open(&path).await.unwrap();
+    let (stale, provider) = answering(&runs, "r", &["one", "lost"]).await;
+    let options = ActivityOptions::default;
+    stale.execute_llm_call(request("a"), options()).await.unwrap();
+    std::fs::remove_dir_all(path.with_extension("db.locks")).unwrap();
+    let (fresh, _) = answering(&other, "r", &["two"]).await;
+    let error = stale.execute_llm_call(request("b"), options()).await.unwrap_err().to_string();
+    assert!(error.contains("was opened by another context since"), "{error}");
+    assert_eq!(provider.calls(), 2);
+    assert_eq!(look(&path, "SELECT count(*) FROM steps"), 1);
+    fresh.execute_llm_call(request("a"), options()).await.unwrap();
+    fresh.execute_llm_call(request("b"), options()).await.unwrap();
+    // Nor does it store an end, or take a signal.
+    stale.run_ended(Ok(&ended("x"))).await;
+    runs.signal("r", "go", 1).await.unwrap();
+    stale.wait_for_signal::<Value>("go", Duration::ZERO).await.unwrap_err();
+    assert_eq!(look(&path, "SELECT count(*) FROM signals"), 1);
+    assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Running);
+}
+
+#[tokio::test]
+async fn a_deleted_run_is_gone_with_all_that_was_its() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let error = runs.delete("r").await.unwrap_err();
+    assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
+    {
+        let (durable, _) = answering(&runs, "r", &["x".repeat(500_000).as_str()]).await;
+        durable.execute_llm_call(request("a"), ActivityOptions::default()).await.unwrap();
+        runs.signal("r", "go", "y".repeat(1_000_000)).await.unwrap();
+    }
+    let locks = path.with_extension("db.locks");
+    let files = || std::fs::read_dir(&locks).unwrap().count();
+    assert_eq!(files(), 1);
+    // Also one that cannot be read.
+    run(&path, "UPDATE runs SET status = 'odd'");
+    assert!(runs.inspect("r").await.is_err());
+    runs.delete("r").await.unwrap();
+    for table in ["runs", "steps", "signals"] {
+        assert_eq!(look(&path, &format!("SELECT count(*) FROM {table}")), 0);
+    }
+    assert_eq!(files(), 0);
+    runs.database().checkpoint().await.unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() < 100_000, "the space is not given back");
+    // The id is free, and the new run another one.
+    let durable = opened(&runs, "r").await;
+    assert!(!durable.is_replaying());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn whoever_drives_a_run_that_was_deleted_is_told_so() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let (stale, _) = answering(&runs, "r", &["x"]).await;
+    std::fs::remove_dir_all(path.with_extension("db.locks")).unwrap();
+    SqliteRuns::open(&path).await.unwrap().delete("r").await.unwrap();
+    let options = ActivityOptions::default();
+    let error = stale.execute_llm_call(request("a"), options).await.unwrap_err().to_string();
+    assert_eq!(error, "the run \"r\" was deleted");
+    assert_eq!(look(&path, "SELECT count(*) FROM steps"), 0);
+}
+
+#[tokio::test]
+async fn only_runs_that_ended_and_that_nobody_holds_are_pruned() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    for id in ["done", "failed", "running", "held"] {
+        let durable = opened(&runs, id).await;
+        match id {
+            "running" => {}
+            "failed" => durable.run_ended(Err(&LoopError::MaxTurns(1))).await,
+            _ => durable.run_ended(Ok(&ended("x"))).await,
+        }
+    }
+    let held = opened(&runs, "held").await;
+    assert_eq!(runs.prune(Duration::from_secs(3600)).await.unwrap(), 0);
+    assert_eq!(runs.prune(Duration::MAX).await.unwrap(), 0);
+    let other = SqliteRuns::open(&path).await.unwrap();
+    assert_eq!(other.prune(Duration::ZERO).await.unwrap(), 2);
+    let ids = |list: Vec<crate::RunSummary>| list.into_iter().map(|run| run.id);
+    assert!(ids(runs.list().await.unwrap()).eq(["running", "held"]));
+    drop(held);
+    assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn an_id_is_a_file_name_on_every_system() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    for id in ["", "../x", "a/b", ".", "con", &"x".repeat(201)] {
+        let invalid = |error: JournalError| matches!(error, JournalError::InvalidId { .. });
+        assert!(invalid(runs.run(id).open(silent(), no_tools()).await.unwrap_err()), "{id}");
+        assert!(invalid(runs.delete(id).await.unwrap_err()));
+        assert!(invalid(runs.signal(id, "x", 1).await.unwrap_err()));
+        assert!(invalid(runs.inspect(id).await.unwrap_err()));
+    }
+    assert_eq!(look(&path, "SELECT count(*) FROM runs"), 0);
+    for id in ["対話 42", "user@example.org", "A", "a"] {
+        drop(opened(&runs, id).await);
+    }
+    assert_eq!(runs.list().await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn an_input_is_stored_with_a_new_run() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let open = async |input: Value| runs.run("r").input(&input).open(silent(), no_tools()).await;
+    drop(open(json!({"customer": 7})).await.unwrap());
+    drop(open(json!("another")).await.unwrap());
+    assert_eq!(runs.input::<Value>("r").await.unwrap(), Some(json!({"customer": 7})));
+    let error = runs.input::<String>("r").await.unwrap_err();
+    assert!(matches!(error, JournalError::NotJson { .. }), "{error:?}");
+    drop(opened(&runs, "s").await);
+    assert_eq!(runs.input::<Value>("s").await.unwrap(), None);
+    runs.input::<Value>("t").await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_failed_run_can_try_its_last_step_again() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let options = ActivityOptions::default;
+    let fail = LoopError::MaxTurns(1);
+    {
+        let durable = opened(&runs, "r").await;
+        durable.execute_llm_call(request("a"), options()).await.unwrap_err();
+        let error = runs.retry("r").await.unwrap_err();
+        assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
+    }
+    let error = runs.retry("r").await.unwrap_err();
+    assert!(matches!(error, JournalError::NotFailed { .. }), "{error:?}");
+    {
+        // It is stored as it is.
+        let (durable, provider) = answering(&runs, "r", &["fine"]).await;
+        durable.execute_llm_call(request("a"), options()).await.unwrap_err();
+        assert_eq!(provider.calls(), 0);
+        durable.run_ended(Err(&fail)).await;
+    }
+    runs.retry("r").await.unwrap();
+    assert_eq!(runs.inspect("r").await.unwrap().summary.status, RunStatus::Running);
+    let (durable, _) = answering(&runs, "r", &["fine"]).await;
+    let answer = durable.execute_llm_call(request("a"), options()).await.unwrap();
+    assert_eq!(answer.message.text(), "fine");
+}
+
+/// A call that had failed, of which the model was to hear, was begun anew although a limit had ended the run: of
+/// one that must not run twice the model heard that its outcome was unknown.
+#[tokio::test]
+async fn a_call_that_did_not_end_the_run_keeps_its_result() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    for (ended_with, keeps) in [
+        (LoopError::MaxTurns(1), true),
+        (LoopError::HookTerminated("enough".into()), true),
+        (ToolError::NotFound("missing".into()).into(), false),
+    ] {
+        let durable = opened(&runs, "r").await;
+        let batch = vec![invocation("missing", json!({}))];
+        let ran = durable.execute_tools(batch, ActivityOptions::default()).await;
+        assert!(matches!(ran[..], [Err(DurableError::Tool(ToolError::NotFound(_)))]), "{ran:?}");
+        durable.run_ended(Err(&ended_with)).await;
+        drop(durable);
+        runs.retry("r").await.unwrap();
+        let steps = runs.inspect("r").await.unwrap().steps;
+        assert_eq!(steps[0].ended_at.is_some(), keeps, "{ended_with}");
+        runs.delete("r").await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_database_of_runs_is_refused_and_left_as_it_is() {
+    let (folder, path) = place();
+    let open = async || SqliteDurableContext::open(&path, "r", silent(), no_tools()).await;
+    for bytes in [&b"no database, but a text that is long enough"[..], &[0; 4096]] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = open().await.unwrap_err();
+        let is_it = matches!(error, JournalError::Database(SqliteError::NotADatabase { .. }));
+        assert!(is_it, "{error:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    }
+    std::fs::remove_file(&path).unwrap();
+    drop(open().await.unwrap());
+    for (change, says) in [
+        ("PRAGMA user_version = 2", "has schema version 2, and this version reads up to 1"),
+        ("PRAGMA application_id = 77", "is not a database of neuron runs"),
+    ] {
+        run(&path, change);
+        let before = std::fs::read(&path).unwrap();
+        let error = open().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+    let nowhere = folder.path().join("no folder").join("runs.db");
+    let error = SqliteRuns::open(&nowhere).await.unwrap_err();
+    assert!(matches!(error, JournalError::Database(SqliteError::Io { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_be_made_is_told_and_leaves_no_run() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    std::fs::write(path.with_extension("db.locks"), "a file").unwrap();
+    let error = runs.run("r").open(silent(), no_tools()).await.unwrap_err();
+    assert!(matches!(error, JournalError::Lock { .. }), "{error:?}");
+    assert!(runs.list().await.unwrap().is_empty());
+}

@@ -1,0 +1,62 @@
+//! The tables, version by version.
+
+use neuron_sqlite::Schema;
+
+/// The database of runs.
+pub(crate) const RUNS: Schema = Schema {
+    application: "neuron runs",
+    // "nrnR".
+    application_id: 0x6e72_6e52,
+    migrations: &[VERSION_1],
+};
+
+/// Texts of JSON, and times in milliseconds since 1970.
+///
+/// `sum` is that of the row's other columns. A step without `ended_at` has begun. What a tool is called with
+/// stands in the model's answer alone. A key of a run is used once, so that a stale context finds its run
+/// deleted, and no other.
+const VERSION_1: &str = "
+    CREATE TABLE runs (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        status TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL,
+        epoch INTEGER NOT NULL,
+        execution INTEGER NOT NULL,
+        started_at INTEGER NOT NULL,
+        earlier_steps INTEGER NOT NULL,
+        sum BLOB NOT NULL,
+        input TEXT,
+        start TEXT,
+        outcome TEXT
+    ) STRICT;
+
+    CREATE TABLE steps (
+        run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        key TEXT NOT NULL,
+        name TEXT,
+        digest TEXT,
+        effect TEXT,
+        idempotency_key TEXT,
+        attempt INTEGER NOT NULL,
+        begun_at INTEGER NOT NULL,
+        deadline INTEGER,
+        ended_at INTEGER,
+        sum BLOB NOT NULL,
+        pending TEXT,
+        record TEXT,
+        PRIMARY KEY (run, position)
+    ) STRICT;
+
+    CREATE TABLE signals (
+        key INTEGER PRIMARY KEY AUTOINCREMENT,
+        run INTEGER NOT NULL REFERENCES runs (key) ON DELETE CASCADE,
+        name TEXT NOT NULL,
+        sent_at INTEGER NOT NULL,
+        value TEXT NOT NULL
+    ) STRICT;
+
+    CREATE INDEX signals_by_name ON signals (run, name);
+";

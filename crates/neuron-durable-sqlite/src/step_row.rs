@@ -1,0 +1,237 @@
+//! The row of a step.
+
+use chrono::{DateTime, Utc};
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{Connection, Error, Row};
+use neuron_types::ToolEffect;
+use serde_json::Value;
+
+use crate::JournalError;
+use crate::sum::Sum;
+
+type Result<T> = std::result::Result<T, Abort<JournalError>>;
+
+/// What is stored of a step. Times are milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StepRow {
+    /// Its place in the execution, from zero.
+    pub(crate) position: i64,
+    /// What it is, and the how manieth of its kind.
+    pub(crate) key: String,
+    /// The model, the tool or the signal.
+    pub(crate) name: Option<String>,
+    /// The digest of what it was given.
+    pub(crate) digest: Option<String>,
+    /// What running a tool twice would do, as it was declared when the step began.
+    pub(crate) effect: Option<ToolEffect>,
+    pub(crate) idempotency_key: Option<String>,
+    /// How often it was begun.
+    pub(crate) attempt: i64,
+    pub(crate) begun_at: i64,
+    /// Until when it waits; none when that is later than any date.
+    pub(crate) deadline: Option<i64>,
+    pub(crate) ended_at: Option<i64>,
+    /// What it waits for: a `PendingApproval` as JSON, without its conversation.
+    pub(crate) pending: Option<String>,
+    /// A `StepRecord` as JSON, once it has ended.
+    pub(crate) record: Option<String>,
+}
+
+const COLUMNS: &str = "position, key, name, digest, effect, idempotency_key, attempt, begun_at, \
+                       deadline, ended_at, pending, record, sum";
+
+impl StepRow {
+    /// One that begins.
+    pub(crate) fn new(position: i64, key: String, begun_at: i64) -> Self {
+        Self {
+            position,
+            key,
+            name: None,
+            digest: None,
+            effect: None,
+            idempotency_key: None,
+            attempt: 1,
+            begun_at,
+            deadline: None,
+            ended_at: None,
+            pending: None,
+            record: None,
+        }
+    }
+
+    /// The same, ended.
+    pub(crate) fn ended(self, record: String, at: i64) -> Self {
+        Self { ended_at: Some(at), record: Some(record), pending: None, ..self }
+    }
+
+    /// Reads the steps of a run from a position on, and sees that they are as they were written and that
+    /// none is missing between them.
+    pub(crate) fn load(
+        connection: &Connection,
+        (run, id): (i64, &str),
+        from: i64,
+    ) -> Result<Vec<Self>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM steps WHERE run = ?1 AND position >= ?2 ORDER BY position"
+        );
+        let mut select = connection.prepare_cached(&sql)?;
+        let mut rows = select.query((run, from))?;
+        let mut steps = Vec::new();
+        let mut expected = from;
+        while let Some(row) = rows.next()? {
+            let step = Self::read(row, (run, id))?;
+            if step.position != expected {
+                let reason = format!("its step {expected} is missing");
+                return Err(JournalError::corrupt(id, reason).into());
+            }
+            expected += 1;
+            steps.push(step);
+        }
+        Ok(steps)
+    }
+
+    /// Sees that the index has the last steps of a run too: what it lost would be done again.
+    pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
+        // A later step has a greater number. It is looked for in a part of the table only, because others may
+        // have written much since: the step that follows was written soon after, or is not there.
+        let mut select = connection.prepare_cached(
+            "SELECT EXISTS (
+                 SELECT 1 FROM (
+                     SELECT run FROM steps NOT INDEXED
+                     WHERE rowid > (SELECT coalesce(max(rowid), 0) FROM steps WHERE run = ?1)
+                     ORDER BY rowid LIMIT 10000
+                 ) WHERE run = ?1
+             )",
+        )?;
+        match select.query_one([run], |row| row.get(0))? {
+            true => Err(JournalError::corrupt(id, "the index of steps does not have all").into()),
+            false => Ok(()),
+        }
+    }
+
+    fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
+        let position: i64 = row.get(0)?;
+        let damaged = |what: &str| JournalError::corrupt(id, format!("its step {position} {what}"));
+        let effect = match row.get::<_, Option<String>>(4)? {
+            None => None,
+            Some(text) => {
+                let effect = serde_json::from_value(Value::String(text));
+                Some(effect.map_err(|_| damaged("has an effect that is none"))?)
+            }
+        };
+        let step = Self {
+            position,
+            key: row.get(1)?,
+            name: row.get(2)?,
+            digest: row.get(3)?,
+            effect,
+            idempotency_key: row.get(5)?,
+            attempt: row.get(6)?,
+            begun_at: row.get(7)?,
+            deadline: row.get(8)?,
+            ended_at: row.get(9)?,
+            pending: row.get(10)?,
+            record: row.get(11)?,
+        };
+        if row.get::<_, Sum>(12)? != step.sum(run) {
+            return Err(damaged("is not as written").into());
+        }
+        if step.ended_at.is_some() != step.record.is_some() {
+            return Err(damaged("has ended without a record").into());
+        }
+        Ok(step)
+    }
+
+    pub(crate) fn insert(&self, connection: &Connection, run: i64) -> Result<()> {
+        self.store(
+            connection,
+            run,
+            "INSERT INTO steps (run, position, key, name, digest, effect, idempotency_key, attempt,
+                 begun_at, deadline, ended_at, pending, record, sum)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+        )
+    }
+
+    /// Stores what changed of a step that has begun.
+    pub(crate) fn update(&self, connection: &Connection, run: i64) -> Result<()> {
+        self.store(
+            connection,
+            run,
+            "UPDATE steps SET key = ?3, name = ?4, digest = ?5, effect = ?6, idempotency_key = ?7,
+                 attempt = ?8, begun_at = ?9, deadline = ?10, ended_at = ?11, pending = ?12,
+                 record = ?13, sum = ?14
+             WHERE run = ?1 AND position = ?2 AND ended_at IS NULL",
+        )
+    }
+
+    pub(crate) fn delete(&self, connection: &Connection, run: i64) -> Result<()> {
+        let sql = "DELETE FROM steps WHERE run = ?1 AND position = ?2";
+        connection.execute(sql, (run, self.position))?;
+        Ok(())
+    }
+
+    fn store(&self, connection: &Connection, run: i64, sql: &str) -> Result<()> {
+        let changed = connection.prepare_cached(sql)?.execute((
+            run,
+            self.position,
+            &self.key,
+            &self.name,
+            &self.digest,
+            self.effect.map(effect_name),
+            &self.idempotency_key,
+            self.attempt,
+            self.begun_at,
+            self.deadline,
+            self.ended_at,
+            &self.pending,
+            &self.record,
+            self.sum(run),
+        ))?;
+        match changed {
+            1 => Ok(()),
+            // A step that has ended is never written over.
+            changed => Err(Error::StatementChangedRows(changed).into()),
+        }
+    }
+
+    fn sum(&self, run: i64) -> Sum {
+        let numbers = [
+            Some(run),
+            Some(self.position),
+            Some(self.attempt),
+            Some(self.begun_at),
+            self.deadline,
+            self.ended_at,
+        ];
+        let texts = [
+            Some(self.key.as_str()),
+            self.name.as_deref(),
+            self.digest.as_deref(),
+            self.effect.map(effect_name),
+            self.idempotency_key.as_deref(),
+            self.pending.as_deref(),
+            self.record.as_deref(),
+        ];
+        Sum::of(&numbers, &texts)
+    }
+}
+
+/// The name of an effect, which is also that of its serde form. One that is not known yet is as careful as can
+/// be.
+pub(crate) fn effect_name(effect: ToolEffect) -> &'static str {
+    match effect {
+        ToolEffect::Pure => "pure",
+        ToolEffect::Idempotent => "idempotent",
+        _ => "at_most_once",
+    }
+}
+
+/// A time as it is stored.
+pub(crate) fn millis(time: DateTime<Utc>) -> i64 {
+    time.timestamp_millis()
+}
+
+/// A stored time. One that is no date is the beginning of 1970.
+pub(crate) fn time(millis: i64) -> DateTime<Utc> {
+    DateTime::from_timestamp_millis(millis).unwrap_or_default()
+}

@@ -1,0 +1,41 @@
+//! The sum of a row: what tells that it is still as it was written.
+
+use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use sha2::{Digest as _, Sha256};
+
+/// 128 bits of SHA-256 over a row's columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sum([u8; 16]);
+
+impl Sum {
+    /// Adds up numbers and texts; what is missing differs from what is empty.
+    pub(crate) fn of(numbers: &[Option<i64>], texts: &[Option<&str>]) -> Self {
+        let mut sum = Sha256::new();
+        for number in numbers {
+            sum.update([u8::from(number.is_some())]);
+            sum.update(number.unwrap_or_default().to_le_bytes());
+        }
+        for text in texts {
+            sum.update([u8::from(text.is_some())]);
+            let text = text.unwrap_or_default();
+            sum.update((text.len() as u64).to_le_bytes());
+            sum.update(text);
+        }
+        let sum: [u8; 32] = sum.finalize().into();
+        let mut short = [0; 16];
+        short.iter_mut().zip(sum).for_each(|(short, byte)| *short = byte);
+        Self(short)
+    }
+}
+
+impl ToSql for Sum {
+    fn to_sql(&self) -> neuron_sqlite::rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
+    }
+}
+
+impl FromSql for Sum {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        <[u8; 16]>::column_result(value).map(Self)
+    }
+}

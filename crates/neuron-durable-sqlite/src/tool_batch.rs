@@ -1,0 +1,209 @@
+//! The tool calls of a batch as steps.
+
+use futures_util::future::join_all;
+use neuron_runtime::{StepRecord, tool_digest};
+use neuron_types::{
+    ActivityOptions, DurableContext, DurableError, Provider, TokenUsage, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput,
+};
+
+use crate::SqliteDurableContext;
+use crate::journal::{Kind, Turn, differs, other};
+use crate::model_step::{check_digest, read};
+use crate::step_row::{StepRow, time};
+use crate::texts::text;
+
+/// A call, and its step.
+struct Call {
+    invocation: ToolInvocation,
+    step: StepRow,
+}
+
+/// What is written before anything runs.
+enum Intent {
+    Insert(StepRow),
+    Update(StepRow),
+}
+
+impl<P: Provider> SqliteDurableContext<P> {
+    /// Runs the calls of which the journal has no result. What each gave is returned in call order.
+    pub(crate) async fn call_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let calls = batch.len();
+        match self.try_call_tools(batch, options).await {
+            Ok(results) => results,
+            // It is the same for all: the run ends with it.
+            Err(error) => {
+                let text = error.to_string();
+                let more = (1..calls).map(|_| Err(other(text.clone())));
+                std::iter::once(Err(error)).chain(more).take(calls).collect()
+            }
+        }
+    }
+
+    async fn try_call_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Result<Vec<Result<ToolOutput, DurableError>>, DurableError> {
+        let journal = self.journal();
+        let turn = journal.turn().await?;
+        let (calls, intents) = self.prepare(&turn, batch)?;
+        if !intents.is_empty() {
+            let write = journal.write_step(move |transaction, place| {
+                intents.iter().try_for_each(|intent| match intent {
+                    Intent::Insert(step) => step.insert(transaction, place.run),
+                    Intent::Update(step) => step.update(transaction, place.run),
+                })
+            });
+            write.await?;
+        }
+        let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));
+        let ran = ran.await;
+        let at: Option<Vec<i64>> = ran.iter().map(|(_, at)| *at).collect();
+        // Those that have not ended are asked for again.
+        if let Some(at) = at {
+            turn.done(Kind::Tools, at.len(), at.into_iter().max().unwrap_or_default());
+        }
+        Ok(ran.into_iter().map(|(result, _)| result).collect())
+    }
+
+    /// Compares the batch with the journal, and decides what becomes of each call.
+    fn prepare(
+        &self,
+        turn: &Turn<'_>,
+        batch: Vec<ToolInvocation>,
+    ) -> Result<(Vec<Call>, Vec<Intent>), DurableError> {
+        let key = turn.key(Kind::Tools);
+        let mut recorded = turn.recorded_batch(&key, batch.len())?.into_iter();
+        let (mut calls, mut intents) = (Vec::with_capacity(batch.len()), Vec::new());
+        let now = self.journal().stamp();
+        for (position, mut invocation) in (turn.position()..).zip(batch) {
+            let digest = tool_digest(&invocation.call)?;
+            let effect = self.effect_of(&invocation);
+            let Some(mut step) = recorded.next() else {
+                let index = position.saturating_sub(turn.position());
+                let mut step = StepRow::new(position, format!("{key}/{index}"), now);
+                step.name = Some(invocation.call.name.clone());
+                step.digest = Some(digest);
+                step.effect = Some(effect);
+                step.idempotency_key = Some(invocation.ctx.idempotency_key.clone());
+                intents.push(Intent::Insert(step.clone()));
+                calls.push(Call { invocation, step });
+                continue;
+            };
+            if step.name.as_deref() != Some(&invocation.call.name) {
+                let call = |name: &str| format!("{} of `{name}`", step.key);
+                let name = step.name.as_deref().unwrap_or_default();
+                return Err(differs(&call(name), &call(&invocation.call.name)));
+            }
+            check_digest(&step, &digest)?;
+            if step.record.is_none() {
+                let effect = more_careful(step.effect.unwrap_or_default(), effect);
+                step = self.begin_again(step, effect, now)?;
+                // The same for every attempt.
+                invocation.ctx.idempotency_key = step.idempotency_key.clone().unwrap_or_default();
+                intents.push(Intent::Update(step.clone()));
+            }
+            calls.push(Call { invocation, step });
+        }
+        Ok((calls, intents))
+    }
+
+    /// What becomes of a call that had begun.
+    fn begin_again(
+        &self,
+        mut step: StepRow,
+        effect: ToolEffect,
+        now: i64,
+    ) -> Result<StepRow, DurableError> {
+        step.effect = Some(effect);
+        if matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent) {
+            step.attempt = step.attempt.saturating_add(1);
+            return Ok(step);
+        }
+        let output = self.unknown_outcome().of_call(step.name.as_deref().unwrap_or_default())?;
+        let record = StepRecord::of_tool(Ok(output), TokenUsage::default(), time(now));
+        Ok(step.ended(text(record.to_json()?)?, now))
+    }
+
+    /// What running the call twice would do: what its caller says, or what the tool says that would run,
+    /// whichever is more careful.
+    fn effect_of(&self, invocation: &ToolInvocation) -> ToolEffect {
+        let declared = self.tools().get(&invocation.call.name).map(|tool| tool.effect());
+        declared.map_or(invocation.effect, |declared| more_careful(declared, invocation.effect))
+    }
+
+    /// Runs one call, or reads what it gave. Beside the result: when it ended, if it has.
+    async fn call_tool(
+        &self,
+        call: Call,
+        options: ActivityOptions,
+    ) -> (Result<ToolOutput, DurableError>, Option<i64>) {
+        let Call { invocation, step } = call;
+        if let Some(at) = step.ended_at {
+            let output = read(&step).and_then(|record| record.into_tool(&invocation.ctx.usage));
+            let is_usable = !matches!(output, Err(DurableError::Other(_)));
+            return (output, is_usable.then_some(at));
+        }
+        match self.run_tool(invocation, step, options).await {
+            Ok((record, at)) => (record.into_tool_uncounted(), Some(at)),
+            Err(error) => (Err(error), None),
+        }
+    }
+
+    async fn run_tool(
+        &self,
+        invocation: ToolInvocation,
+        step: StepRow,
+        options: ActivityOptions,
+    ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
+        let (name, ctx) = (invocation.call.name.clone(), invocation.ctx.clone());
+        let length = serde_json::to_string(&invocation.call.input).map_or(0, |json| json.len());
+        let result = match length <= self.record_limit() {
+            true => self.work().execute_tools(vec![invocation], options).await.pop(),
+            false => Some(Err(DurableError::Tool(ToolError::InvalidInput(format!(
+                "the arguments of `{name}` take {length} bytes, where a record of the journal may have {}",
+                self.record_limit()
+            ))))),
+        };
+        let result = match result {
+            Some(Ok(output)) => Ok(output),
+            // It was told to stop, and did, wherever it was: as if the process had ended.
+            Some(Err(DurableError::Tool(ToolError::Cancelled)))
+                if ctx.cancellation_token.is_cancelled() =>
+            {
+                return Err(DurableError::Tool(ToolError::Cancelled));
+            }
+            Some(Err(DurableError::Tool(error))) => Err(error),
+            Some(Err(error)) => return Err(error),
+            None => return Err(other(format!("the call of `{name}` gave nothing"))),
+        };
+        let at = self.journal().stamp();
+        let record = StepRecord::of_tool(result, ctx.usage.total(), time(at));
+        let record = record.to_json_within(&name, self.record_limit())?;
+        // What the loop sees is what it would see on replay.
+        let result = StepRecord::from_json(&record)?;
+        let step = step.ended(text(record)?, at);
+        let write =
+            self.journal().write(move |transaction, place| step.update(transaction, place.run));
+        write.await?;
+        Ok((result, at))
+    }
+}
+
+/// Of two effects the one that allows less.
+fn more_careful(one: ToolEffect, other: ToolEffect) -> ToolEffect {
+    let care = |effect| match effect {
+        ToolEffect::Pure => 0,
+        ToolEffect::Idempotent => 1,
+        _ => 2,
+    };
+    if care(one) >= care(other) { one } else { other }
+}
+
+#[cfg(test)]
+mod tests;

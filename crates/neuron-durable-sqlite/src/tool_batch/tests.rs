@@ -1,0 +1,321 @@
+//! What runs, what runs again, and what does not.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
+
+use neuron_runtime::UnknownOutcome;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, DurableContext, DurableError, ToolContext, ToolDefinition, ToolDyn,
+    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::test_support::{Echo, forget, invocation, look, place, silent, text_of};
+use crate::{SqliteDurableContext, SqliteRuns};
+
+type Durable = SqliteDurableContext<neuron_testing::ScriptedProvider>;
+
+async fn open(runs: &SqliteRuns, tools: &[Echo], unknown: UnknownOutcome) -> Durable {
+    let mut registry = ToolRegistry::new();
+    for tool in tools {
+        registry.register_dyn(Arc::new(tool.clone()));
+    }
+    let opened = runs.run("r").unknown_outcome(unknown).open(silent(), Arc::new(registry)).await;
+    opened.unwrap()
+}
+
+fn batch(tools: &[Echo]) -> Vec<ToolInvocation> {
+    let call = |tool: &Echo| invocation(tool.name, json!({"n": 1})).with_effect(tool.effect);
+    tools.iter().map(call).collect()
+}
+
+async fn texts(durable: &Durable, batch: Vec<ToolInvocation>) -> Vec<String> {
+    let ran = durable.execute_tools(batch, ActivityOptions::default()).await;
+    let text = |ran: Result<ToolOutput, DurableError>| match ran {
+        Ok(output) => text_of(&output),
+        Err(error) => format!("error: {error}"),
+    };
+    ran.into_iter().map(text).collect()
+}
+
+fn three() -> [Echo; 3] {
+    [
+        Echo::new("look", ToolEffect::Pure),
+        Echo::new("put", ToolEffect::Idempotent),
+        Echo::new("pay", ToolEffect::AtMostOnce),
+    ]
+}
+
+#[tokio::test]
+async fn calls_that_ended_do_not_run_again_and_their_tokens_count_once() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let tools = three();
+    let first = {
+        let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        texts(&durable, batch(&tools)).await
+    };
+    assert_eq!(first[1], r#"{"n":1} key-put"#);
+    let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+    assert!(durable.is_replaying());
+    let calls = batch(&tools);
+    let meters: Vec<_> = calls.iter().map(|call| call.ctx.usage.clone()).collect();
+    assert_eq!(texts(&durable, calls).await, first);
+    assert!(meters.iter().all(|meter| meter.total().output_tokens == 5));
+    assert!(tools.iter().all(|tool| tool.ran() == 1));
+    assert!(!durable.is_replaying());
+}
+
+#[tokio::test]
+async fn of_unfinished_calls_those_run_again_that_may_and_the_model_hears_of_the_others() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let tools = three();
+    let first = {
+        let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        texts(&durable, batch(&tools)).await
+    };
+    // The first ended, and the process was killed before the others did.
+    forget(&path, &[1, 2]);
+
+    // A person has to decide: nothing runs, and nothing is written.
+    {
+        let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+        for text in texts(&durable, batch(&tools)).await {
+            assert!(text.contains("the outcome of a call of `pay` is unknown"), "{text}");
+        }
+        assert_eq!(tools.each_ref().map(Echo::ran), [1, 1, 1]);
+        assert_eq!(runs.inspect("r").await.unwrap().steps[1].attempts, 1);
+    }
+
+    let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+    let again = texts(&durable, batch(&tools)).await;
+    assert_eq!(tools.each_ref().map(Echo::ran), [1, 2, 1]);
+    assert_eq!(again[..2], first[..2]);
+    assert!(again[2].starts_with("The outcome of this call of `pay` is unknown"), "{}", again[2]);
+    let steps = runs.inspect("r").await.unwrap().steps;
+    assert_eq!(steps.iter().map(|step| step.attempts).collect::<Vec<_>>(), [1, 2, 1]);
+    drop(durable);
+
+    // Decided once and for all.
+    let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
+    assert_eq!(texts(&durable, batch(&tools)).await, again);
+    assert_eq!(tools.each_ref().map(Echo::ran), [1, 2, 1]);
+}
+
+#[tokio::test]
+async fn the_more_careful_of_what_was_declared_and_what_is_counts() {
+    use ToolEffect::{AtMostOnce, Idempotent, Pure};
+    for (then, now, runs_again) in [
+        (Pure, Idempotent, true),
+        (Idempotent, Pure, true),
+        (AtMostOnce, Pure, false),
+        (Pure, AtMostOnce, false),
+    ] {
+        let (_folder, path) = place();
+        let runs = SqliteRuns::open(&path).await.unwrap();
+        let tools = |effect| [Echo::new("put", effect)];
+        let durable = open(&runs, &tools(then), UnknownOutcome::TellModel).await;
+        texts(&durable, batch(&tools(then))).await;
+        drop(durable);
+        forget(&path, &[0]);
+        let now = tools(now);
+        let durable = open(&runs, &now, UnknownOutcome::TellModel).await;
+        // What the caller says may be out of date; what the tool says counts.
+        let calls = vec![invocation("put", json!({"n": 1})).with_effect(Pure)];
+        texts(&durable, calls).await;
+        assert_eq!(now[0].ran() == 1, runs_again, "{then:?} {now:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_attempt_sees_the_key_of_the_first() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let tools = [Echo::new("put", ToolEffect::Idempotent)];
+    let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+    let first = texts(&durable, batch(&tools)).await;
+    drop(durable);
+    forget(&path, &[0]);
+    let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+    let mut calls = batch(&tools);
+    calls[0].ctx.idempotency_key = "another".into();
+    assert_eq!(texts(&durable, calls).await, first);
+    assert_eq!(tools[0].ran(), 2);
+}
+
+#[tokio::test]
+async fn calls_of_a_batch_run_at_the_same_time_and_each_result_is_stored_as_it_comes() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let gate = Gate::default();
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::new(gate.clone()));
+    registry.register_dyn(Arc::new(Echo::new("pay", ToolEffect::AtMostOnce)));
+    let durable = runs.run("r").open(silent(), Arc::new(registry)).await.unwrap();
+    let calls = || {
+        let pay = invocation("pay", json!({})).with_effect(ToolEffect::AtMostOnce);
+        vec![invocation("gate", json!({})).with_effect(ToolEffect::AtMostOnce), pay]
+    };
+    {
+        let mut ran = Box::pin(texts(&durable, calls()));
+        // The second has ended while the first is at it.
+        while look(&path, "SELECT count(record) FROM steps") == 0 {
+            let poll = std::future::poll_fn(|cx| Poll::Ready(ran.as_mut().poll(cx).is_pending()));
+            assert!(poll.await);
+            tokio::task::yield_now().await;
+        }
+        let steps = runs.inspect("r").await.unwrap().steps;
+        assert!(steps[0].ended_at.is_none() && steps[1].ended_at.is_some());
+    }
+    // The run was dropped there. The same context goes on, as another process would.
+    durable.start("x").await.unwrap();
+    let again = texts(&durable, calls()).await;
+    assert!(again[0].starts_with("The outcome of this call of `gate` is unknown"), "{again:?}");
+    assert_eq!(again[1], "{} key-pay");
+    assert_eq!(gate.0.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_stops_because_it_was_cancelled_has_not_ended() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let tools = [Failing("stop", || ToolError::Cancelled)];
+    let durable = open_dyn(&runs, tools).await;
+    let calls = vec![invocation("stop", json!({}))];
+    calls[0].ctx.cancellation_token.cancel();
+    assert_eq!(texts(&durable, calls).await, ["error: tool error: cancelled"]);
+    assert!(runs.inspect("r").await.unwrap().steps[0].ended_at.is_none());
+    // One that says so by itself has.
+    let calls = || vec![invocation("stop", json!({}))];
+    assert_eq!(texts(&durable, calls()).await, ["error: tool error: cancelled"]);
+    let step = &runs.inspect("r").await.unwrap().steps[0];
+    assert_eq!((step.error.as_deref(), step.attempts), (Some("Cancelled"), 2));
+}
+
+#[tokio::test]
+async fn failures_and_hints_are_values() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let names = ["retry", "fail", "missing"];
+    let batch = || names.map(|name| invocation(name, json!({}))).to_vec();
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let tools = [
+            Failing("retry", || ToolError::ModelRetry("use meters".into())),
+            Failing("fail", || ToolError::ExecutionFailed("on fire".into())),
+        ];
+        let durable = open_dyn(&runs, tools).await;
+        let ran = durable.execute_tools(batch(), ActivityOptions::default()).await;
+        assert!(
+            matches!(&ran[0], Err(DurableError::Tool(ToolError::ModelRetry(hint))) if hint == "use meters")
+        );
+        assert!(matches!(&ran[2], Err(DurableError::Tool(ToolError::NotFound(_)))));
+        all.push(ran.into_iter().map(|ran| ran.unwrap_err().to_string()).collect::<Vec<_>>());
+    }
+    assert_eq!(all[0], all[1]);
+    let steps = runs.inspect("r").await.unwrap().steps;
+    let errors: Vec<_> = steps.iter().filter_map(|step| step.error.as_deref()).collect();
+    assert_eq!(errors, ["ModelRetry", "ExecutionFailed", "NotFound"]);
+    assert!(steps.iter().all(|step| step.attempts == 1));
+}
+
+#[tokio::test]
+async fn what_is_longer_than_a_record_is_an_error_that_names_the_tool() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let echo = Echo::new("echo", ToolEffect::AtMostOnce);
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::new(echo.clone()));
+    let registry = Arc::new(registry);
+    let call = |length| vec![invocation("echo", json!("x".repeat(length)))];
+    let mut all = Vec::new();
+    for _ in 0..2 {
+        let opened = runs.run("r").record_limit(1000).open(silent(), registry.clone()).await;
+        let durable = opened.unwrap();
+        // The result is longer than the arguments.
+        let ran = [texts(&durable, call(950)).await, texts(&durable, call(2000)).await].concat();
+        all.push(ran);
+    }
+    let [first, again] = &all[..] else { panic!() };
+    assert!(first[0].contains("the result of `echo` takes 1"), "{}", first[0]);
+    assert!(first[1].contains("the arguments of `echo` take 2002 bytes"), "{}", first[1]);
+    assert_eq!(first, again);
+    assert_eq!(echo.ran(), 1, "it ran with arguments that are too long, or twice");
+}
+
+#[tokio::test]
+async fn a_call_alone_is_a_batch_of_one() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let tools = [Echo::new("pay", ToolEffect::AtMostOnce)];
+    for _ in 0..2 {
+        let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
+        let ctx = invocation("pay", json!(null)).ctx;
+        let ran = durable.execute_tool("pay", json!({}), &ctx, ActivityOptions::default()).await;
+        assert_eq!(text_of(&ran.unwrap()), "{} key-pay");
+        assert!(durable.execute_tools(Vec::new(), ActivityOptions::default()).await.is_empty());
+    }
+    assert_eq!(tools[0].ran(), 1);
+    let step = &runs.inspect("r").await.unwrap().steps[0];
+    assert_eq!((step.key.as_str(), step.effect), ("tools/0/0", Some(ToolEffect::AtMostOnce)));
+}
+
+async fn open_dyn(runs: &SqliteRuns, tools: impl IntoIterator<Item = Failing>) -> Durable {
+    let mut registry = ToolRegistry::new();
+    for tool in tools {
+        registry.register_dyn(Arc::new(tool));
+    }
+    runs.run("r").open(silent(), Arc::new(registry)).await.unwrap()
+}
+
+/// A tool that fails.
+struct Failing(&'static str, fn() -> ToolError);
+
+impl ToolDyn for Failing {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Echo::new(self.0, ToolEffect::Pure).definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async { Err((self.1)()) })
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+}
+
+/// A tool that never ends.
+#[derive(Clone, Default)]
+struct Gate(Arc<AtomicUsize>);
+
+impl ToolDyn for Gate {
+    fn name(&self) -> &str {
+        "gate"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Echo::new("gate", ToolEffect::Pure).definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::pending())
+    }
+}

@@ -1,0 +1,242 @@
+//! Waiting for a signal or a time as a step. Until when is stored as the wait begins, so that a restart does
+//! not wait anew.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use neuron_runtime::StepRecord;
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
+use neuron_types::{DurableError, PendingApproval, Provider, stored_json};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::journal::{Journal, Kind, differs, other};
+use crate::model_step::read;
+use crate::run_info::to_show;
+use crate::step_row::{StepRow, millis, time};
+use crate::texts::{text, to_json};
+use crate::{JournalError, SqliteDurableContext};
+
+/// How soon, at first and at the latest, it is looked whether another process sent a signal.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const LATEST_LOOK: Duration = Duration::from_secs(1);
+
+impl<P: Provider> SqliteDurableContext<P> {
+    /// Waits for the oldest signal of a name; none when none came in time.
+    pub(crate) async fn receive(
+        &self,
+        name: &str,
+        timeout: Duration,
+        pending: Option<&PendingApproval>,
+    ) -> Result<Option<Value>, DurableError> {
+        let journal = self.journal();
+        let turn = journal.turn().await?;
+        let key = turn.key(Kind::Signal);
+        let recorded = turn.recorded(&key)?;
+        if let Some(step) = &recorded
+            && step.name.as_deref() != Some(name)
+        {
+            let wait = |name: &str| format!("{key} of `{name}`");
+            return Err(differs(&wait(step.name.as_deref().unwrap_or_default()), &wait(name)));
+        }
+        let (mut step, is_new) = match recorded {
+            Some(step) => (step, false),
+            None => {
+                let mut step = StepRow::new(turn.position(), key, journal.stamp());
+                step.name = Some(name.to_owned());
+                step.deadline = deadline(step.begun_at, timeout);
+                step.pending = match pending {
+                    Some(pending) => Some(to_json("the calls to decide on", &to_show(pending))?),
+                    None => None,
+                };
+                (step, true)
+            }
+        };
+        if step.record.is_none() {
+            step = self.await_signal(name, step, is_new).await?;
+        }
+        let mut received = read::<Vec<Value>>(&step)?.into_value()?;
+        turn.done(Kind::Signal, 1, step.ended_at.unwrap_or_default());
+        Ok(received.pop())
+    }
+
+    /// Waits until the step has ended.
+    async fn await_signal(
+        &self,
+        name: &str,
+        step: StepRow,
+        is_new: bool,
+    ) -> Result<StepRow, DurableError> {
+        let journal = self.journal();
+        let left = left(&step);
+        // From here on a signal is noticed, also one that comes before the wait.
+        let mut sent = Box::pin(journal.signals().notified());
+        sent.as_mut().enable();
+        let mut step = take_signal(journal, step, is_new, left.is_zero()).await?;
+        if step.record.is_some() {
+            return Ok(step);
+        }
+        if Handle::try_current().is_err() {
+            let text = "waiting for a signal needs a tokio runtime, by whose clock the wait ends";
+            return Err(other(text.into()));
+        }
+        let start = Instant::now();
+        let mut look = FIRST_LOOK;
+        loop {
+            let pause = look.min(left.saturating_sub(start.elapsed()));
+            if tokio::time::timeout(pause, sent.as_mut()).await.is_ok() {
+                sent.set(journal.signals().notified());
+                sent.as_mut().enable();
+            }
+            look = look.saturating_mul(2).min(LATEST_LOOK);
+            let is_over = start.elapsed() >= left;
+            if is_over || is_there(journal, name).await? {
+                step = take_signal(journal, step, false, is_over).await?;
+            }
+            if step.record.is_some() {
+                return Ok(step);
+            }
+        }
+    }
+
+    /// Waits for a time.
+    pub(crate) async fn sleep_as_step(&self, duration: Duration) -> Result<(), DurableError> {
+        let journal = self.journal();
+        let turn = journal.turn().await?;
+        let key = turn.key(Kind::Sleep);
+        let step = match turn.recorded(&key)? {
+            Some(step) => step,
+            None => {
+                let mut step = StepRow::new(turn.position(), key, journal.stamp());
+                step.deadline = deadline(step.begun_at, duration);
+                let begun = step.clone();
+                let write = journal
+                    .write_step(move |transaction, place| begun.insert(transaction, place.run));
+                write.await?;
+                step
+            }
+        };
+        let at = match step.ended_at {
+            Some(at) => at,
+            None => {
+                wait(left(&step)).await;
+                let at = journal.stamp().max(step.deadline.unwrap_or_default());
+                let step = step.ended(received(None, at)?, at);
+                journal
+                    .write(move |transaction, place| step.update(transaction, place.run))
+                    .await?;
+                at
+            }
+        };
+        turn.done(Kind::Sleep, 1, at);
+        Ok(())
+    }
+}
+
+/// Takes the oldest signal of a step's name out of the queue into its record, at once; if there is none and the
+/// time is over, the record says so. A step that is new is stored in any case.
+async fn take_signal(
+    journal: &Journal,
+    step: StepRow,
+    is_new: bool,
+    is_over: bool,
+) -> Result<StepRow, DurableError> {
+    let now = journal.stamp();
+    let take = journal.write_step(move |transaction, place| {
+        let name = step.name.clone().unwrap_or_default();
+        let mut select = transaction.prepare_cached(
+            "SELECT key, value FROM signals WHERE run = ?1 AND name = ?2 ORDER BY key LIMIT 1",
+        )?;
+        let found = select
+            .query_row((place.run, &name), |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
+            .optional()?;
+        let end = |step: StepRow, signal, at| match received(signal, at) {
+            Ok(record) => Ok(step.ended(record, at)),
+            Err(error) => Err(JournalError::corrupt(&place.id, error.to_string())),
+        };
+        let step = match found {
+            Some((key, value)) => {
+                transaction.execute("DELETE FROM signals WHERE key = ?1", [key])?;
+                let value: String = value;
+                let signal = stored_json::read::<Value>(value.as_bytes());
+                let signal = signal.map_err(|error| {
+                    let reason = format!("a signal `{name}` cannot be read: {error}");
+                    JournalError::corrupt(&place.id, reason)
+                })?;
+                end(step, Some(signal), now)?
+            }
+            None if is_over => {
+                // By the clock of this process it may be a little earlier.
+                let at = now.max(step.deadline.unwrap_or_default());
+                end(step, None, at)?
+            }
+            None => step,
+        };
+        match (is_new, step.record.is_some()) {
+            (true, _) => step.insert(transaction, place.run)?,
+            (false, true) => step.update(transaction, place.run)?,
+            (false, false) => {}
+        }
+        Ok::<_, Abort<JournalError>>(step)
+    });
+    take.await
+}
+
+/// A signal as it waits in the queue: only what its record can hold too, or the run could never go on.
+pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
+    // As deep as it stands in the record.
+    to_json("the signal", &[[signal]])?;
+    to_json("the signal", signal)
+}
+
+/// Whether there is a signal of a name.
+async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
+    let (run, name) = (journal.place().run, name.to_owned());
+    let looked = journal.database().read(move |connection| is_queued(connection, run, &name));
+    looked.await.map_err(|error: JournalError| error.into())
+}
+
+fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool, Abort<JournalError>> {
+    let mut select =
+        connection.prepare_cached("SELECT 1 FROM signals WHERE run = ?1 AND name = ?2")?;
+    Ok(select.exists((run, name))?)
+}
+
+/// The record of a wait: of the signal that came, or of none.
+fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
+    let signals: Vec<Value> = signal.into_iter().collect();
+    text(StepRecord::of_value(signals, time(at)).to_json()?)
+}
+
+/// The end of a wait; none when that is later than dates go. It is by the system's clock, also where that has
+/// gone back and the journal's has not: by it the wait is measured.
+fn deadline(begun_at: i64, wait: Duration) -> Option<i64> {
+    let now = millis(Utc::now()).min(begun_at);
+    let deadline = now.checked_add(i64::try_from(wait.as_millis()).ok()?)?;
+    chrono::DateTime::from_timestamp_millis(deadline).map(millis)
+}
+
+/// How long a step still waits, by the system's clock.
+fn left(step: &StepRow) -> Duration {
+    let Some(deadline) = step.deadline else {
+        return Duration::MAX;
+    };
+    let left = deadline.saturating_sub(millis(Utc::now()));
+    Duration::from_millis(u64::try_from(left).unwrap_or_default())
+}
+
+async fn wait(duration: Duration) {
+    if duration.is_zero() {
+        return;
+    }
+    match Handle::try_current() {
+        Ok(_) => tokio::time::sleep(duration).await,
+        Err(_) => tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

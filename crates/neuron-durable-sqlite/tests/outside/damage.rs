@@ -1,0 +1,248 @@
+//! Journals that are damaged: nothing is done again, nothing wrong is taken for what was, and the file stays as
+//! it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use neuron_durable_sqlite::{SqliteOptions, SqliteRuns, Synchronous};
+use neuron_types::{LoopError, Message};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support::{Work, place};
+
+/// The calls of the model and of the tool that are left to do on the journal of [`begun`].
+const LEFT: (usize, usize) = (3, 2);
+
+/// A run that was dropped in its fourth call of the model of six, and the files that it left.
+struct Begun {
+    _folder: TempDir,
+    path: PathBuf,
+    work: Work,
+    /// The database, with everything in it.
+    database: Vec<u8>,
+    /// What the whole run gives.
+    messages: Vec<Message>,
+}
+
+async fn begun() -> Begun {
+    let (folder, path) = place();
+    let work = Work::new(5, 1500);
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    work.hanging_at(3).run_until_it_hangs(&runs, "begun").await;
+    drop(runs);
+    let database = fs::read(&path).unwrap();
+    let whole = SqliteRuns::open(":memory:").await.unwrap();
+    let messages = work.run(&whole, "begun").await.unwrap().messages;
+    Begun { _folder: folder, path, work, database, messages }
+}
+
+/// What came of going on with a run.
+#[derive(Debug)]
+enum WentOn {
+    /// To the end, as if nothing had happened.
+    Well,
+    /// It was refused before anything was done.
+    Refused(String),
+}
+
+impl Begun {
+    /// Puts these bytes in the place of the database, without a log.
+    fn put(&self, bytes: &[u8]) {
+        for ending in ["-wal", "-shm"] {
+            let _ = fs::remove_file(beside(&self.path, ending));
+        }
+        fs::write(&self.path, bytes).unwrap();
+    }
+
+    /// Goes on with the run. What was done before must not be done again, whatever the file is like.
+    async fn go_on(&self, what: &str) -> WentOn {
+        let before = fs::read(&self.path).unwrap();
+        let work = self.work.again();
+        let result = self.try_to_go_on(&work).await;
+        let (model, tool) = work.done();
+        match result {
+            Ok(messages) => {
+                assert!(messages == self.messages, "{what}: other messages");
+                assert_eq!((model, tool), LEFT, "{what}: the calls that were left");
+                WentOn::Well
+            }
+            Err(error) => {
+                assert!(model <= LEFT.0 && tool <= LEFT.1, "{what}: {model}, {tool}: {error}");
+                if (model, tool) == (0, 0) {
+                    let after = fs::read(&self.path).unwrap();
+                    assert!(after == before, "{what}: the file has changed: {error}");
+                }
+                WentOn::Refused(error)
+            }
+        }
+    }
+
+    async fn try_to_go_on(&self, work: &Work) -> Result<Vec<Message>, String> {
+        let options = SqliteOptions::new().synchronous(Synchronous::Normal);
+        let opened = SqliteRuns::open_with(&self.path, options).await;
+        let runs = opened.map_err(|error| error.to_string())?;
+        let run = work.run(&runs, "begun").await;
+        run.map(|result| result.messages).map_err(|error: LoopError| error.to_string())
+    }
+}
+
+#[tokio::test]
+async fn a_whole_journal_goes_on() {
+    let begun = begun().await;
+    begun.put(&begun.database);
+    assert!(matches!(begun.go_on("whole").await, WentOn::Well));
+}
+
+#[tokio::test]
+async fn a_journal_that_is_cut_at_any_length_is_refused() {
+    let begun = begun().await;
+    let whole = &begun.database;
+    let pages = (4096..whole.len()).step_by(4096);
+    let around = pages.flat_map(|page| [page - 1, page, page + 1]);
+    let odd = (1..whole.len()).step_by(997);
+    for length in around.chain(odd).chain([1, 15, 16, 99, 100, whole.len() - 1]) {
+        begun.put(&whole[..length]);
+        match begun.go_on(&format!("{length} bytes")).await {
+            WentOn::Refused(error) => assert!(error.contains("cut short"), "{length}: {error}"),
+            WentOn::Well => panic!("{length} bytes of {} went on", whole.len()),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_changed_byte_is_refused_or_changes_nothing() {
+    let begun = begun().await;
+    let whole = &begun.database;
+    let rounds = std::env::var("DAMAGE_ROUNDS").ok().and_then(|text| text.parse().ok());
+    let step = whole.len() / rounds.unwrap_or(150usize);
+    // The header of the file and of each page, where a byte means most, and places everywhere.
+    let headers = (0..whole.len()).step_by(4096).flat_map(|page| page..page + 24);
+    let everywhere = (100..whole.len()).step_by(step.max(1)).map(|at| at + at % 97);
+    let (mut well, mut refused) = (0, 0);
+    for at in headers.chain(100..124).chain(everywhere).filter(|at| *at < whole.len()) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        begun.put(&bytes);
+        match begun.go_on(&format!("byte {at}")).await {
+            WentOn::Well => well += 1,
+            WentOn::Refused(_) => refused += 1,
+        }
+    }
+    println!("{well} changes did not matter, {refused} were refused");
+    assert!(refused > well / 4, "{well} and {refused}");
+}
+
+/// Changes the journal by its tables; it must be refused in words that have this in them.
+async fn damaged(begun: &Begun, sql: &str, words: &str) {
+    begun.put(&begun.database);
+    let connection = Connection::open(&begun.path).unwrap();
+    let changed = connection.execute_batch(sql).map(|()| connection.changes()).unwrap();
+    assert_eq!(changed, 1, "{sql}");
+    drop(connection);
+    match begun.go_on(sql).await {
+        WentOn::Refused(error) => assert!(error.contains(words), "{sql}: {error}"),
+        WentOn::Well => panic!("{sql} went on"),
+    }
+}
+
+#[tokio::test]
+async fn steps_that_are_not_as_written_are_told() {
+    let begun = begun().await;
+    for (sql, words) in [
+        (
+            "UPDATE steps SET record = replace(record, 'a', 'b') WHERE position = 0",
+            "step 0 is not as",
+        ),
+        ("UPDATE steps SET record = '{}' WHERE position = 3", "step 3 is not as written"),
+        ("UPDATE steps SET digest = 'x' WHERE position = 2", "step 2 is not as written"),
+        ("UPDATE steps SET effect = 'pure' WHERE position = 1", "step 1 is not as written"),
+        ("DELETE FROM steps WHERE position = 0", "step 0 is missing"),
+        ("DELETE FROM steps WHERE position = 4", "step 4 is missing"),
+        ("UPDATE runs SET status = 'gone'", "its status is \"gone\""),
+        ("UPDATE runs SET status = 'done'", "its row is not as written"),
+        ("UPDATE runs SET execution = 1", "its row is not as written"),
+    ] {
+        damaged(&begun, sql, words).await;
+    }
+}
+
+/// What an index does not have looked as if it had never been: a run was made anew, and steps were done again.
+#[tokio::test]
+async fn what_an_index_lost_is_told_and_not_done_again() {
+    let begun = begun().await;
+    for (index, left, words) in [
+        ("sqlite_autoindex_runs_1", 0, "the index of runs does not have it"),
+        ("sqlite_autoindex_steps_1", 5, "the index of steps does not have all"),
+        ("sqlite_autoindex_steps_1", 0, "the index of steps does not have all"),
+    ] {
+        begun.put(&begun.database);
+        let connection = Connection::open(&begun.path).unwrap();
+        let sql = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
+        let root: usize = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
+        drop(connection);
+        let mut bytes = begun.database.clone();
+        // How many entries there are, in the header of the page.
+        let count = (root - 1) * 4096 + 3;
+        bytes[count..count + 2].copy_from_slice(&u16::to_be_bytes(left));
+        begun.put(&bytes);
+        match begun.go_on(index).await {
+            WentOn::Refused(error) => assert!(error.contains(words), "{index}: {error}"),
+            WentOn::Well => panic!("{index} with {left} entries went on"),
+        }
+    }
+}
+
+/// The log is cut or changed, as by a machine that lost its power before the disk had it: what is left is an
+/// earlier moment, from which the run goes on.
+#[tokio::test]
+async fn a_log_that_is_cut_or_changed_leaves_an_earlier_moment() {
+    let (folder, path) = place();
+    let work = Work::new(5, 1500);
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    work.hanging_at(3).run_until_it_hangs(&runs, "begun").await;
+    // As they are while somebody has the database open.
+    let (database, log) = (fs::read(&path).unwrap(), fs::read(beside(&path, "-wal")).unwrap());
+    drop(runs);
+    let messages = begun().await.messages;
+    assert!(log.len() > 20 * FRAME, "{}", log.len());
+
+    let cut = (0..log.len())
+        .step_by(FRAME)
+        .map(|length| log[..length + 32.min(log.len() - length)].to_vec());
+    let odd = (0..log.len()).step_by(3301).map(|length| log[..length].to_vec());
+    let changed = (0..log.len()).step_by(2711).map(|at| {
+        let mut log = log.clone();
+        log[at] ^= 1 << (at % 8);
+        log
+    });
+    let mut left = Vec::new();
+    for log in cut.chain(odd).chain(changed) {
+        fs::write(&path, &database).unwrap();
+        fs::write(beside(&path, "-wal"), &log).unwrap();
+        let _ = fs::remove_file(beside(&path, "-shm"));
+        let runs = SqliteRuns::open(&path).await.unwrap();
+        let work = work.again();
+        let went_on = work.run(&runs, "begun").await.unwrap();
+        assert!(went_on.messages == messages || tells_of_unknown(&went_on.messages));
+        left.push(work.done());
+    }
+    // From the beginning, from the end, and from between.
+    assert!(left.contains(&(6, 5)) && left.contains(&LEFT), "{left:?}");
+    assert!(left.iter().any(|(model, _)| *model == 5), "{left:?}");
+    drop(folder);
+}
+
+/// A call had begun at that moment, and no more is known of it.
+fn tells_of_unknown(messages: &[Message]) -> bool {
+    format!("{messages:?}").contains("The outcome of this call of `echo` is unknown")
+}
+
+/// A frame of the log: a page and its header.
+const FRAME: usize = 4096 + 24;
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut beside = path.to_owned().into_os_string();
+    beside.push(ending);
+    beside.into()
+}

@@ -1,0 +1,65 @@
+//! A disk without room: the run ends with an error that says so, and goes on when there is room.
+
+use std::process::Command;
+
+use neuron_durable_sqlite::{JournalError, RunStatus, SqliteRuns};
+use neuron_types::{DurableError, LoopError};
+
+use crate::support::{Work, place};
+
+const TEST: &str = "full::without_room_a_run_says_so_and_goes_on_when_there_is_some";
+const PLACE: &str = "NEURON_JOURNAL_WITHOUT_ROOM";
+const TURNS: usize = 60;
+
+/// The limit is the operating system's on the size of a file, which a process cannot raise again: so it is
+/// another process that has it. The signal that would end it is ignored.
+#[tokio::test]
+async fn without_room_a_run_says_so_and_goes_on_when_there_is_some() {
+    if let Ok(path) = std::env::var(PLACE) {
+        return without_room(path).await;
+    }
+    let (_folder, path) = place();
+    // So that opening it needs no room.
+    drop(SqliteRuns::open(&path).await.unwrap());
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new("sh");
+    // In blocks of 512 bytes: 300 KB, of the 500 KB that are needed.
+    let script = r#"trap "" XFSZ; ulimit -f 600; exec "$0" "$@""#;
+    command.args(["-c", script]).arg(program).args([TEST, "--exact", "--nocapture"]);
+    let output = command.env(PLACE, &path).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let done: Vec<usize> = said
+        .lines()
+        .find_map(|line| line.strip_prefix("done "))
+        .expect("what it did")
+        .split(' ')
+        .map(|number| number.parse().unwrap())
+        .collect();
+    println!("without room it did {done:?}");
+    assert!((2..TURNS).contains(&done[0]), "{done:?}");
+
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    assert_eq!(runs.inspect("long").await.unwrap().summary.status, RunStatus::Running);
+    let work = Work::new(TURNS, 4096);
+    let messages = work.run(&runs, "long").await.unwrap().messages;
+    assert_eq!(messages.len(), TURNS * 2 + 2);
+    let (model, tool) = work.done();
+    // What could not be written is done again if it may be: the call of the model, and not the tool's.
+    assert!(done[0] + model <= TURNS + 2, "{done:?} and {model}");
+    assert_eq!(done[1] + tool, TURNS, "{done:?} and {tool}");
+}
+
+async fn without_room(path: String) {
+    let runs = SqliteRuns::open(path).await.unwrap();
+    let work = Work::new(TURNS, 4096);
+    let error = work.run(&runs, "long").await.unwrap_err();
+    let LoopError::Durable(DurableError::Other(error)) = error else { panic!("{error:?}") };
+    let error = error.downcast::<JournalError>().unwrap();
+    assert!(matches!(*error, JournalError::Database(_)), "{error:?}");
+    println!("it said: {error}");
+    // Others are refused in the same way, and nothing hangs.
+    runs.signal("long", "any", "x".repeat(1_000_000)).await.unwrap_err();
+    let (model, tool) = work.done();
+    println!("done {model} {tool}");
+}

@@ -1,0 +1,338 @@
+//! Killed in the middle of a stream, of a wait, and of continuing as new: what the public suite's scenario
+//! does not have.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use neuron_durable_sqlite::{RunBuilder, SqliteRuns};
+use neuron_loop::AgentLoop;
+use neuron_testing::conformance::durable::{EffectKind, EffectLog};
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
+    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, RunStart, StreamEvent,
+    StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::{place, whole};
+
+/// How long a process may be silent. Nothing waits for it to pass.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// How many answers call the tool, before the last.
+const TURNS: usize = 8;
+
+/// What an agent does beside running its loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Program {
+    /// Streams its answers, each in many pieces.
+    Streams,
+    /// Sleeps and waits for signals before it runs its loop.
+    Waits,
+    /// Continues as new after every third step.
+    Continues,
+}
+
+impl Program {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Streams => "streams",
+            Self::Waits => "waits",
+            Self::Continues => "continues",
+        }
+    }
+}
+
+/// Everything that a process needs to drive the run.
+#[derive(Debug, Clone)]
+struct Job {
+    program: Program,
+    path: PathBuf,
+    id: String,
+    log: EffectLog,
+}
+
+impl Job {
+    /// As one line.
+    fn errand(&self) -> String {
+        json!([self.path, self.id, self.log.path()]).to_string()
+    }
+
+    fn of_errand(program: Program, errand: &str) -> Self {
+        let (path, id, log): (PathBuf, String, PathBuf) = serde_json::from_str(errand).unwrap();
+        Self { program, path, id, log: EffectLog::new(log) }
+    }
+
+    fn builder<'a>(&'a self, runs: &'a SqliteRuns) -> RunBuilder<'a> {
+        let builder = runs.run(&self.id);
+        match self.program {
+            Program::Continues => builder.continue_after(3),
+            _ => builder,
+        }
+    }
+
+    /// Opens the run and drives it to its end.
+    async fn drive(&self) -> Result<AgentResult, LoopError> {
+        let runs = SqliteRuns::open(&self.path).await?;
+        let model = Arc::new(Model(self.clone()));
+        let context = self.builder(&runs).open(model, Arc::new(self.tools())).await?;
+        context.drive(Message::user("go"), self).await
+    }
+
+    async fn agent(
+        &self,
+        start: RunStart,
+        durability: Durability<'_>,
+    ) -> Result<AgentResult, LoopError> {
+        let mut start = start;
+        if self.program == Program::Waits {
+            let mut received = Vec::new();
+            for _ in 0..SIGNALS {
+                durability.sleep(Duration::from_millis(3)).await;
+                let signal: Option<Value> = durability.wait_for_signal("word", HANGING).await?;
+                received.push(signal.unwrap_or_default().to_string());
+                // Nobody sends it.
+                let none: Option<Value> =
+                    durability.wait_for_signal("never", Duration::from_millis(2)).await?;
+                received.push(none.unwrap_or_default().to_string());
+            }
+            start = RunStart::from(received.join(" "));
+        }
+        let mut agent = AgentLoop::builder(Model(self.clone()), whole())
+            .tools(self.tools())
+            .durability(durability)
+            .build();
+        let ctx = ToolContext::default();
+        match (self.program, start) {
+            (Program::Streams, RunStart::Message(message)) => {
+                let mut events = agent.run_stream(message, &ctx).await;
+                while let Some(event) = events.recv().await {
+                    match event {
+                        StreamEvent::RunComplete(result) => return Ok(*result),
+                        StreamEvent::Error(error) => panic!("{error}"),
+                        _ => {}
+                    }
+                }
+                panic!("the stream has no end")
+            }
+            (_, start) => agent.run_from(start, &ctx).await,
+        }
+    }
+
+    fn tools(&self) -> ToolRegistry {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Pay(self.log.clone())));
+        tools
+    }
+}
+
+const SIGNALS: usize = 5;
+
+impl DurableAgent for Job {
+    fn run<'d>(
+        &'d self,
+        start: RunStart,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(self.agent(start, durability))
+    }
+}
+
+struct Model(Job);
+
+impl Model {
+    /// A script of the one answer that follows from the conversation.
+    fn script(&self, messages: &[Message]) -> ScriptedProvider {
+        let turn = messages.iter().filter(|message| message.role == Role::Assistant).count();
+        self.0.log.append(EffectKind::ModelCalled { step: format!("answer {turn}") });
+        let text = format!("{turn}: {}", "All human beings are born free. ".repeat(4));
+        let reply = match turn < TURNS {
+            true => Reply::tool_call(format!("call-{turn}"), "pay", json!({ "turn": turn }))
+                .with_text(text),
+            false => Reply::text(text),
+        };
+        // Else it would be estimated from the prompt, which says so where an outcome is unknown.
+        let usage = TokenUsage { input_tokens: 100, output_tokens: turn, ..TokenUsage::default() };
+        let pieces = reply.id(format!("answer-{turn}")).usage(usage).chunk_chars(8);
+        ScriptedProvider::new([pieces.event_delay(Duration::from_micros(200))])
+    }
+}
+
+impl Provider for Model {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.script(&request.messages).complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.script(&request.messages).complete_stream(request).await
+    }
+}
+
+/// Pays, once.
+struct Pay(EffectLog);
+
+impl ToolDyn for Pay {
+    fn name(&self) -> &str {
+        "pay"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: "pay".into(),
+            title: None,
+            description: "Pays".into(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let (tool, call_id) = ("pay".to_owned(), ctx.call_id.clone());
+            let key = ctx.idempotency_key.clone();
+            self.0.append(EffectKind::ToolStarted { tool, call_id, key });
+            tokio::time::sleep(Duration::from_micros(300)).await;
+            Ok(ToolOutput::text(format!("paid {input}")))
+        })
+    }
+}
+
+/// Kills the process that drives such a run, over and over, until a process comes to the end.
+async fn survives(program: Program, test: &str) {
+    if let Some(errand) = victim::errand() {
+        victim::tell("begins");
+        Job::of_errand(program, &errand).drive().await.unwrap();
+        victim::tell("ended");
+        return;
+    }
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let rounds = number("KILL_ROUNDS").map_or(8, |rounds| rounds.div_ceil(10));
+    let seed = number("KILL_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        now.as_nanos() as u64
+    });
+    let (folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let job = |name: &str| {
+        let id = format!("{}-{name}", program.name());
+        Job { program, path: path.clone(), log: EffectLog::new(folder.path().join(&id)), id }
+    };
+    let undisturbed = job("undisturbed");
+    signal(&undisturbed, &runs).await;
+    let begin = Instant::now();
+    let expected = undisturbed.drive().await.unwrap();
+    let longest = begin.elapsed().as_micros() as u64;
+    assert_eq!(undisturbed.log.model_calls(), TURNS + 1);
+    assert_eq!(undisturbed.log.starts_of("pay"), TURNS);
+
+    let (mut random, mut all) = (seed, 0);
+    for round in 0..rounds {
+        let what = format!("round {round} of {test} with KILL_SEED={seed}");
+        let job = job(&format!("{round}"));
+        signal(&job, &runs).await;
+        let mut kills = 0;
+        loop {
+            let mut victim = Victim::start(test, &job.errand());
+            assert_eq!(victim.report(HANGING).as_deref(), Some("begins"), "{what}");
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let moment = Duration::from_micros((random >> 33) % longest);
+            if victim.report(moment).as_deref() == Some("ended") {
+                break;
+            }
+            // It is killed here.
+            drop(victim);
+            kills += 1;
+        }
+        let result = job.drive().await.unwrap();
+        let calls = job.log.model_calls();
+        assert!(
+            calls <= TURNS + 1 + kills,
+            "{what}: {calls} calls of the model with {kills} kills"
+        );
+        let unknown = check_messages(&result, &expected, &what);
+        assert!(unknown <= kills, "{what}: {unknown} outcomes are unknown with {kills} kills");
+        assert_eq!(result.usage, expected.usage, "{what}");
+        assert_eq!(result.turns, expected.turns, "{what}");
+        check_calls(&job.log, &what);
+        all += kills;
+    }
+    println!("{} was killed {all} times in {rounds} runs", program.name());
+    assert!(all > 0);
+}
+
+/// Sends what the run is going to wait for.
+async fn signal(job: &Job, runs: &SqliteRuns) {
+    if job.program != Program::Waits {
+        return;
+    }
+    // It is made by opening it.
+    drop(job.builder(runs).open(Arc::new(Model(job.clone())), Arc::default()).await.unwrap());
+    for number in 0..SIGNALS {
+        runs.signal(&job.id, "word", format!("word {number}")).await.unwrap();
+    }
+}
+
+/// The same messages, but for results that nobody knows. Returns how many.
+fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> usize {
+    assert_eq!(result.messages.len(), expected.messages.len(), "{what}");
+    let mut unknown = 0;
+    for (message, expected) in result.messages.iter().zip(&expected.messages) {
+        let is_unknown =
+            format!("{message:?}").contains("The outcome of this call of `pay` is unknown");
+        match is_unknown {
+            true => unknown += 1,
+            false => assert_eq!(message, expected, "{what}"),
+        }
+    }
+    unknown
+}
+
+/// Each call began at most once.
+fn check_calls(log: &EffectLog, what: &str) {
+    let mut calls = Vec::new();
+    for effect in log.effects() {
+        if let EffectKind::ToolStarted { call_id, key, .. } = effect.kind {
+            calls.push((call_id, key));
+        }
+    }
+    let began = calls.len();
+    calls.sort();
+    calls.dedup_by(|one, other| one.0 == other.0);
+    assert_eq!(calls.len(), began, "{what}: a call began twice");
+    calls.dedup_by(|one, other| one.1 == other.1);
+    assert_eq!(calls.len(), began, "{what}: two calls have one key");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_streams() {
+    survives(Program::Streams, "killed::while_it_streams").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_waits() {
+    survives(Program::Waits, "killed::while_it_waits").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_continues_as_new() {
+    survives(Program::Continues, "killed::while_it_continues_as_new").await;
+}

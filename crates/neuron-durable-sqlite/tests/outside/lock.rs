@@ -1,0 +1,109 @@
+//! One run, one driver.
+
+use std::path::Path;
+use std::time::Duration;
+
+use neuron_durable_sqlite::{JournalError, SqliteRuns};
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_types::{DurableError, LoopError};
+
+use crate::support::{Work, place};
+
+/// How long a process may take to begin. Nothing waits for it to pass.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// Why the run could not be driven.
+#[track_caller]
+fn refusal(result: Result<impl std::fmt::Debug, LoopError>) -> String {
+    match result.unwrap_err() {
+        LoopError::Durable(DurableError::Other(error)) => {
+            assert!(error.downcast_ref::<JournalError>().is_some(), "{error:?}");
+            error.to_string()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+const HELD: &str =
+    r#"the run "one" is being driven by another context, in this process or another one"#;
+
+#[tokio::test]
+async fn two_contexts_of_a_process_never_drive_one_run() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let other = SqliteRuns::open(&path).await.unwrap();
+    let work = Work::new(2, 10);
+    let first = work.open(&runs, "one").await.unwrap();
+    for runs in [&runs, &runs.clone(), &other] {
+        assert_eq!(refusal(work.run(runs, "one").await), HELD);
+        assert!(runs.inspect("one").await.unwrap().is_held);
+    }
+    // Others are free.
+    work.run(&runs, "two").await.unwrap();
+    assert_eq!(work.done(), (3, 2));
+    drop(first);
+    assert!(!runs.inspect("one").await.unwrap().is_held);
+    work.run(&other, "one").await.unwrap();
+}
+
+/// Drives the run and stands still in it, in another process, until it is killed.
+fn held_elsewhere(test: &str, path: &Path) -> Victim {
+    let mut victim = Victim::start(test, path.to_str().unwrap());
+    assert_eq!(victim.report(HANGING).as_deref(), Some("hangs"));
+    victim
+}
+
+/// What the other process does.
+async fn hold(path: String) {
+    let runs = SqliteRuns::open(path).await.unwrap();
+    let work = Work::new(4, 10).hanging_at(2);
+    let context = work.open(&runs, "one").await.unwrap();
+    tokio::select! {
+        ended = work.run_with(context.clone()) => panic!("it ended: {ended:?}"),
+        () = work.counts.hangs.notified() => victim::tell("hangs"),
+    }
+    // With the run in its hands.
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_process_that_is_killed_holds_nothing() {
+    if let Some(path) = victim::errand() {
+        return hold(path).await;
+    }
+    let (_folder, path) = place();
+    let victim = held_elsewhere("lock::a_process_that_is_killed_holds_nothing", &path);
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let work = Work::new(4, 10);
+    assert_eq!(refusal(work.run(&runs, "one").await), HELD);
+    assert_eq!(work.done(), (0, 0));
+    assert!(runs.inspect("one").await.unwrap().is_held);
+    drop(victim.kill());
+    assert!(!runs.inspect("one").await.unwrap().is_held);
+    work.run(&runs, "one").await.unwrap();
+    // Two answers and two calls were in the journal.
+    assert_eq!(work.done(), (3, 2));
+}
+
+/// Whoever deletes the locks lets a second driver in. The first one must not write any more.
+#[tokio::test]
+async fn a_driver_whose_lock_was_deleted_writes_nothing_any_more() {
+    let (folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let other = SqliteRuns::open(&path).await.unwrap();
+    let first = Work::new(3, 10);
+    let stale = first.open(&runs, "one").await.unwrap();
+    std::fs::remove_dir_all(folder.path().join("runs.db.locks")).unwrap();
+
+    let second = Work::new(3, 10);
+    let messages = second.run(&other, "one").await.unwrap().messages;
+    assert_eq!(second.done(), (4, 3));
+
+    let text = refusal(first.run_with(stale).await);
+    assert!(text.contains("was opened by another context since"), "{text}");
+    // The model's answer came to nothing, and no tool ran.
+    assert_eq!(first.done(), (1, 0));
+    let third = Work::new(3, 10);
+    assert_eq!(third.run(&other, "one").await.unwrap().messages, messages);
+    assert_eq!(third.done(), (0, 0));
+}

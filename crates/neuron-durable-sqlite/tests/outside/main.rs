@@ -1,0 +1,13 @@
+//! The journal seen from outside: by those who drive runs, kill them, look at them, and damage their files.
+
+mod conformance;
+mod crash;
+mod damage;
+#[cfg(unix)]
+mod full;
+mod killed;
+mod lock;
+mod many;
+mod refused;
+mod size;
+mod support;

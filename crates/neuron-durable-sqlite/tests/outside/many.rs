@@ -1,0 +1,119 @@
+//! Many runs in one database at the same time, and those who look at them, send signals and tidy up beside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use neuron_durable_sqlite::{RunStatus, SqliteRuns};
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_types::DurableContext as _;
+use serde_json::{Value, json};
+
+use crate::support::{Work, place};
+
+const RUNS: usize = 64;
+const HANGING: Duration = Duration::from_secs(60);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_64_runs_at_the_same_time_each_is_as_if_it_were_alone() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    // Somebody who looks at everything all the time, through a database of their own.
+    let looking = tokio::spawn({
+        let (runs, is_over) = (SqliteRuns::open(&path).await.unwrap(), is_over.clone());
+        async move {
+            let mut looks = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                for run in runs.list().await.unwrap() {
+                    let details = runs.inspect(&run.id).await.unwrap();
+                    assert!(details.steps.len() >= run.steps, "{details:?}");
+                    assert!(details.steps.windows(2).all(|pair| pair[0].key != pair[1].key));
+                }
+                looks += 1;
+            }
+            looks
+        }
+    });
+    let drive = |number: usize| {
+        let runs = runs.clone();
+        tokio::spawn(async move {
+            // Each says something else.
+            let work = Work::new(2 + number % 3, 100 + number);
+            let result = work.run(&runs, &format!("run-{number}")).await.unwrap();
+            assert_eq!(work.done(), (3 + number % 3, 2 + number % 3));
+            (number, result.messages)
+        })
+    };
+    let driven: Vec<_> = (0..RUNS).map(drive).collect();
+    let mut ended = Vec::new();
+    for run in driven {
+        ended.push(run.await.unwrap());
+    }
+    is_over.store(true, Ordering::SeqCst);
+    println!("all were looked at {} times meanwhile", looking.await.unwrap());
+
+    for (number, messages) in ended {
+        let work = Work::new(2 + number % 3, 100 + number);
+        let replayed = work.run(&runs, &format!("run-{number}")).await.unwrap();
+        assert!(replayed.messages == messages, "run {number}");
+        assert_eq!(work.done(), (0, 0));
+    }
+    let listed = runs.list().await.unwrap();
+    assert_eq!(listed.len(), RUNS);
+    assert!(listed.iter().all(|run| run.status == RunStatus::Done));
+}
+
+#[tokio::test]
+async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
+    const TEST: &str = "many::a_signal_of_another_process_arrives_and_none_is_lost_or_doubled";
+    if let Some(path) = victim::errand() {
+        let runs = SqliteRuns::open(path).await.unwrap();
+        for number in 0..20 {
+            runs.signal("waits", "number", json!(number)).await.unwrap();
+            victim::tell(&number.to_string());
+        }
+        return std::future::pending().await;
+    }
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    let work = Work::new(1, 10);
+    let context = work.open(&runs, "waits").await.unwrap();
+    let mut victim = Victim::start(TEST, path.to_str().unwrap());
+    for number in 0..20 {
+        let received: Option<Value> = context.wait_for_signal("number", HANGING).await.unwrap();
+        assert_eq!(received, Some(json!(number)));
+    }
+    assert!(victim.report(HANGING).is_some());
+    assert_eq!(victim.kill().len(), 20);
+    let none: Option<Value> = context.wait_for_signal("number", Duration::ZERO).await.unwrap();
+    assert_eq!(none, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tidying_up_beside_runs_takes_none_that_has_not_ended() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    Work::new(3, 10).hanging_at(1).run_until_it_hangs(&runs, "interrupted").await;
+    let is_over = Arc::new(AtomicBool::new(false));
+    let tidying = tokio::spawn({
+        let (runs, is_over) = (SqliteRuns::open(&path).await.unwrap(), is_over.clone());
+        async move {
+            let mut pruned = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                pruned += runs.prune(Duration::ZERO).await.unwrap();
+            }
+            pruned + runs.prune(Duration::ZERO).await.unwrap()
+        }
+    });
+    for number in 0..30 {
+        let work = Work::new(2, 10);
+        work.run(&runs, &format!("run-{number}")).await.unwrap();
+        assert_eq!(work.done(), (3, 2));
+    }
+    is_over.store(true, Ordering::SeqCst);
+    assert_eq!(tidying.await.unwrap(), 30);
+    let left = runs.list().await.unwrap();
+    let ids: Vec<_> = left.iter().map(|run| run.id.as_str()).collect();
+    assert_eq!(ids, ["interrupted"]);
+}

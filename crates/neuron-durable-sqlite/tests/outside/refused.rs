@@ -1,0 +1,118 @@
+//! Files that are no journal of ours, or not one that can be used: an error that says so, and a file that
+//! stays as it is.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use neuron_durable_sqlite::{JournalError, SqliteError, SqliteOptions, SqliteRuns};
+use rusqlite::Connection;
+
+use crate::support::{Work, files, place};
+
+/// Checks that a file is refused in these words, and that nothing in its folder changes.
+async fn refused(path: &Path, words: &str) {
+    let folder = path.parent().unwrap();
+    let before = files(folder);
+    let error = SqliteRuns::open(path).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("{}{words}", path.display()), "{error:?}");
+    assert!(files(folder) == before, "the folder has changed: {error}");
+}
+
+/// A journal with a run that has ended.
+async fn journal(path: &Path) {
+    let runs = SqliteRuns::open(path).await.unwrap();
+    Work::new(2, 10).run(&runs, "done").await.unwrap();
+}
+
+fn execute(path: &Path, sql: &str) {
+    Connection::open(path).unwrap().execute_batch(sql).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    let (folder, path) = place();
+    let begins = " is no SQLite database: it does not begin as one; it is left as it is";
+    for text in ["x", "A text.", &"A long text. ".repeat(1000)] {
+        fs::write(&path, text).unwrap();
+        refused(&path, begins).await;
+    }
+    fs::write(&path, [0; 8192]).unwrap();
+    refused(&path, begins).await;
+    let directory = folder.path().join("directory");
+    fs::create_dir(&directory).unwrap();
+    refused(&directory, " is no SQLite database: it is a directory; it is left as it is").await;
+}
+
+#[tokio::test]
+async fn databases_of_others_are_refused() {
+    let (_folder, path) = place();
+    let words = |id| {
+        format!(
+            " is not a database of neuron runs, but of the application {id}; it is left as it is"
+        )
+    };
+    execute(&path, "CREATE TABLE other (x); INSERT INTO other VALUES (1)");
+    refused(&path, &words("0x00000000")).await;
+    // That of the storage of sessions.
+    execute(&path, "PRAGMA application_id = 0x6e726e53; PRAGMA journal_mode = WAL");
+    refused(&path, &words("0x6e726e53")).await;
+}
+
+#[tokio::test]
+async fn a_newer_format_is_refused() {
+    let (_folder, path) = place();
+    journal(&path).await;
+    execute(&path, "PRAGMA user_version = 99");
+    refused(&path, " has schema version 99, and this version reads up to 1").await;
+}
+
+#[tokio::test]
+async fn a_journal_that_may_not_be_written_is_refused() {
+    let (_folder, path) = place();
+    journal(&path).await;
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    refused(&path, " is read-only").await;
+}
+
+#[tokio::test]
+async fn a_folder_that_is_missing_is_named_and_not_made() {
+    let (folder, path) = place();
+    let missing = folder.path().join("missing");
+    let error = SqliteRuns::open(missing.join("runs.db")).await.unwrap_err();
+    assert!(error.to_string().starts_with(&missing.display().to_string()), "{error}");
+    let JournalError::Database(SqliteError::Io { source, .. }) = &error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(source.kind(), ErrorKind::NotFound);
+    assert!(files(folder.path()).is_empty());
+    assert!(!path.exists() && !missing.exists());
+}
+
+#[tokio::test]
+async fn an_empty_file_is_a_new_journal() {
+    let (_folder, path) = place();
+    fs::write(&path, "").unwrap();
+    journal(&path).await;
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    assert_eq!(runs.list().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_journal_that_another_program_holds_is_busy() {
+    let (folder, path) = place();
+    journal(&path).await;
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
+    let before = fs::read(&path).unwrap();
+    let options = SqliteOptions::new().busy_timeout(Duration::from_millis(50));
+    let error = SqliteRuns::open_with(&path, options).await.unwrap_err();
+    assert!(matches!(error, JournalError::Database(SqliteError::Busy { .. })), "{error:?}");
+    assert!(fs::read(&path).unwrap() == before);
+    drop(other);
+    journal(&path).await;
+    drop(folder);
+}

@@ -1,0 +1,206 @@
+//! A place for a journal, and a run that can be stopped anywhere: a model and a tool that count what they do.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::future::pending;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_durable_sqlite::{JournalError, SqliteDurableContext, SqliteRuns};
+use neuron_loop::AgentLoop;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, ContentBlock, LoopError, Message, Provider,
+    ProviderError, Role, StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition,
+    ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+/// A path in a folder that is removed with the first value.
+pub(crate) fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    (folder, path)
+}
+
+/// Everything in a folder and below, by its name.
+pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+/// What one run is made of. Clones count together.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    /// How many answers call the tool, before the last.
+    pub(crate) turns: usize,
+    /// How long every message is about.
+    pub(crate) bytes: usize,
+    /// The call of the model, from zero, that never ends.
+    pub(crate) hangs_at: Option<usize>,
+    pub(crate) counts: Arc<Counts>,
+}
+
+/// What was done, in this process.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) model: AtomicUsize,
+    pub(crate) tool: AtomicUsize,
+    pub(crate) hangs: Notify,
+}
+
+impl Work {
+    pub(crate) fn new(turns: usize, bytes: usize) -> Self {
+        Self { turns, bytes, hangs_at: None, counts: Arc::default() }
+    }
+
+    /// The same work, counted anew, that stands still in this call of the model.
+    pub(crate) fn hanging_at(&self, call: usize) -> Self {
+        Self { hangs_at: Some(call), counts: Arc::default(), ..*self }
+    }
+
+    /// The same work, counted anew.
+    pub(crate) fn again(&self) -> Self {
+        Self { hangs_at: None, counts: Arc::default(), ..*self }
+    }
+
+    /// How often the model and the tool were called.
+    pub(crate) fn done(&self) -> (usize, usize) {
+        (self.counts.model.load(Ordering::SeqCst), self.counts.tool.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn tools(&self) -> ToolRegistry {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Echo(self.clone())));
+        tools
+    }
+
+    /// Opens the run of this id.
+    pub(crate) async fn open(
+        &self,
+        runs: &SqliteRuns,
+        id: &str,
+    ) -> Result<SqliteDurableContext<Self>, JournalError> {
+        runs.run(id).open(Arc::new(self.clone()), Arc::new(self.tools())).await
+    }
+
+    /// Drives the run of this id to its end.
+    pub(crate) async fn run(&self, runs: &SqliteRuns, id: &str) -> Result<AgentResult, LoopError> {
+        self.run_with(self.open(runs, id).await?).await
+    }
+
+    /// Drives a run that is open.
+    pub(crate) async fn run_with(
+        &self,
+        context: SqliteDurableContext<Self>,
+    ) -> Result<AgentResult, LoopError> {
+        let agent = AgentLoop::builder(self.clone(), whole()).tools(self.tools());
+        let mut agent = agent.max_turns(10_000).durability(context).build();
+        agent.run(Message::user("go"), &ToolContext::default()).await
+    }
+
+    /// Drives the run until the model hangs, and drops it there.
+    pub(crate) async fn run_until_it_hangs(&self, runs: &SqliteRuns, id: &str) {
+        tokio::select! {
+            ended = self.run(runs, id) => panic!("it ended: {ended:?}"),
+            () = self.counts.hangs.notified() => {}
+        }
+    }
+}
+
+/// Leaves nothing out.
+pub(crate) fn whole() -> SlidingWindowStrategy {
+    SlidingWindowStrategy::new(1_000_000, 1_000_000_000)
+}
+
+/// A text of about so many bytes that nothing can make shorter.
+pub(crate) fn text(seed: usize, bytes: usize) -> String {
+    let mut state = seed as u64 ^ 0x9e37_79b9_7f4a_7c15;
+    let mut text = String::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(&format!("{:016x}", state ^ (state >> 29)));
+    }
+    text.truncate(bytes);
+    text
+}
+
+/// What the model says follows from the conversation alone.
+impl Provider for Work {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let turn =
+            request.messages.iter().filter(|message| message.role == Role::Assistant).count();
+        self.counts.model.fetch_add(1, Ordering::SeqCst);
+        if self.hangs_at == Some(turn) {
+            self.counts.hangs.notify_one();
+            pending::<()>().await;
+        }
+        let mut content = vec![ContentBlock::Text(text(turn, self.bytes))];
+        if turn < self.turns {
+            let (id, name) = (format!("call-{turn}"), "echo".into());
+            content.push(ContentBlock::ToolUse { id, name, input: json!({ "turn": turn }) });
+        }
+        Ok(CompletionResponse {
+            id: format!("answer-{turn}"),
+            model: "model".into(),
+            message: Message { role: Role::Assistant, content },
+            usage: TokenUsage { input_tokens: 10, output_tokens: 1, ..TokenUsage::default() },
+            stop_reason: if turn < self.turns { StopReason::ToolUse } else { StopReason::EndTurn },
+        })
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("this model does not stream".into()))
+    }
+}
+
+struct Echo(Work);
+
+impl ToolDyn for Echo {
+    fn name(&self) -> &str {
+        "echo"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: "echo".into(),
+            title: None,
+            description: "Says something".into(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::AtMostOnce
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.0.counts.tool.fetch_add(1, Ordering::SeqCst);
+            let turn = input["turn"].as_u64().unwrap_or_default() as usize;
+            Ok(ToolOutput::text(text(turn + 1_000_000, self.0.bytes)))
+        })
+    }
+}

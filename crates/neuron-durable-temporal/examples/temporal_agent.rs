@@ -1,0 +1,98 @@
+//! An agent on Temporal whose worker is killed in the middle of a run, and another one goes on.
+//!
+//! It starts a real Temporal server and, as a process of its own, the worker that hosts the agent; starts
+//! a run; kills the worker with SIGKILL while tools run, and starts it again. Each line that begins with a
+//! process id is what that process really did. All of it ends by itself, after some seconds.
+//!
+//! ```text
+//! cargo run -p neuron-durable-temporal --example temporal_agent
+//! ```
+
+// The same agent as on Restate.
+#[path = "../../neuron-durable-restate/examples/travel/mod.rs"]
+mod travel;
+
+use std::error::Error;
+use std::time::Duration;
+
+use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalOptions, connect};
+use neuron_testing::engines::TemporalServer;
+use tokio::sync::mpsc;
+use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
+
+type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
+
+/// The variable that makes this program the worker; it holds the server's address.
+const WORKER: &str = "TEMPORAL_AGENT_SERVER";
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    match std::env::var(WORKER) {
+        Ok(address) => serve(&address).await,
+        Err(_) => watch().await,
+    }
+}
+
+// ------------------------------------------------------------------ the worker: all that you would write
+
+async fn serve(address: &str) -> Result<()> {
+    end_with_the_watcher();
+    let client = connect(address, "default").await?;
+    // Short times, so that nobody waits long for the recovery.
+    let options = TemporalOptions::new().heartbeat_timeout(Duration::from_secs(1));
+    let mut worker = AgentWorker::builder(client, "travel", Model, tools(), agent)
+        .options(options)
+        .sticky_timeout(Duration::from_secs(1))
+        .build()?;
+    let shutdown = worker.shutdown_handle();
+    tokio::spawn(async move {
+        let _ = tokio::signal::ctrl_c().await;
+        shutdown.shutdown();
+    });
+    worker.run().await?;
+    Ok(())
+}
+
+// ------------------------------------------------------------------ what watches it
+
+async fn watch() -> Result<()> {
+    let Some(server) = TemporalServer::or_skip() else { return Ok(()) };
+    let address = format!("http://{}", server.address());
+    println!("Temporal runs, and keeps the history of each run.");
+    let (lines, mut seen) = mpsc::unbounded_channel();
+    let mut worker = Hosted::start((WORKER, &address), lines.clone())?;
+
+    let client = connect(&address, "default").await?;
+    let runs = AgentRuns::new(client, "travel").task_timeout(Duration::from_secs(2));
+    let run = runs.start("journey-1", "Book me a train to Lyon.").await?;
+    println!("The run has begun: {}\n", run.id());
+
+    let mut begun = Begun::default();
+    let mut is_killed = false;
+    let mut answer = std::pin::pin!(run.result());
+    let outcome = loop {
+        let line = tokio::select! {
+            answer = &mut answer => break answer?,
+            line = seen.recv() => line.unwrap_or_default(),
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+        };
+        println!("  {line}");
+        let what = begun.count(&line);
+        // `pay` has ended, and `reserve_seat` is in the middle of its work.
+        if !is_killed && what == "pay ends" {
+            is_killed = true;
+            // So that the server knows of the payment.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            println!("\n*** kill -9: the worker is gone. Another one is started.\n");
+            worker.kill()?;
+            worker = Hosted::start((WORKER, &address), lines.clone())?;
+        }
+    };
+    println!("\nThe answer: {}", outcome.result.response);
+    begun.print();
+    println!(
+        "Tokens: {} in, {} out",
+        outcome.result.usage.input_tokens, outcome.result.usage.output_tokens
+    );
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! [`AgentActivities`]: where the model and the tools are called.
+
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Utc;
+use futures::FutureExt;
+use neuron_runtime::{StepRecord, ToolRequest};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, BoxedProvider, CompletionRequest, CompletionResponse, DurableError, Provider,
+    ProviderError, ToolError, ToolOutput,
+};
+use serde::{Deserialize, Serialize};
+use temporalio_macros::activities;
+use temporalio_sdk::ApplicationFailure;
+use temporalio_sdk::activities::{ActivityContext, ActivityError};
+
+use crate::heartbeat::Heartbeat;
+use crate::json::Json;
+use crate::panic::message;
+use crate::{TemporalOptions, retry};
+
+/// By how much the server's time limit is longer than that of the activity, which keeps its time itself:
+/// so the server's means that the worker is gone.
+pub(crate) const MARGIN: Duration = Duration::from_secs(5);
+
+/// How long a tool may go on after it was told that it is cancelled.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The type of failures of an activity that was not begun.
+pub(crate) const BROKEN: &str = "NeuronActivity";
+
+/// A call of the model that any worker can make.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct ModelRequest {
+    pub(crate) request: CompletionRequest,
+    pub(crate) options: ActivityOptions,
+}
+
+/// A call of the model that waits in this process.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LocalModelRequest {
+    pub(crate) ticket: u64,
+}
+
+/// The activities of an agent: the worker that has them owns the provider and the tools.
+///
+/// [`AgentWorker`](crate::AgentWorker) registers them. A worker of your own does by
+/// `WorkerOptions::register_activities`, with the options that its workflows have too.
+pub struct AgentActivities {
+    provider: BoxedProvider,
+    tools: Arc<ToolRegistry>,
+    options: TemporalOptions,
+}
+
+impl AgentActivities {
+    /// Calls this provider and these tools.
+    #[must_use]
+    pub fn new(
+        provider: impl Provider + 'static,
+        tools: impl Into<Arc<ToolRegistry>>,
+        options: TemporalOptions,
+    ) -> Self {
+        Self { provider: BoxedProvider::new(provider), tools: tools.into(), options }
+    }
+
+    /// One attempt at a call of the model.
+    async fn attempt(
+        &self,
+        request: &CompletionRequest,
+        options: &ActivityOptions,
+        ctx: &ActivityContext,
+    ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
+        let limit = options.start_to_close_timeout;
+        // The server would have it made again, as often as it takes a worker for lost.
+        let call = AssertUnwindSafe(async { self.provider.complete_ref(request).await });
+        let call = tokio::time::timeout(limit, call.catch_unwind().map(unless_panicked));
+        let Some(answered) = unless_cancelled(call, ctx).await else {
+            return Err(ActivityError::cancelled());
+        };
+        let answered = answered.unwrap_or(Err(ProviderError::Timeout(limit)));
+        if let Err(error) = &answered {
+            let (policy, attempt) = (options.retry_policy.as_ref(), ctx.info().attempt);
+            if let Some(again) = retry::another_model_call(error, policy, attempt) {
+                tracing::debug!(%error, attempt, "a call of the model failed; it is made again");
+                return Err(ActivityError::application(again));
+            }
+        }
+        let record = StepRecord::of_llm(answered, Utc::now());
+        let json =
+            record.to_json_within(self.options.record_limit).map_err(|error| broken(&error))?;
+        Ok(Json::from_bytes(json))
+    }
+}
+
+#[activities]
+impl AgentActivities {
+    /// Calls the model with a request that waits in this process.
+    #[activity(name = "neuron_call_model_here")]
+    pub(crate) async fn call_model_here(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        request: Json<LocalModelRequest>,
+    ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
+        let LocalModelRequest { ticket } = request.read().map_err(|error| broken(&error))?;
+        let Some(call) = self.options.local_calls.get(ticket) else {
+            let text = "the request is not here: the activities and the workflow need clones of the \
+                        same `TemporalOptions`";
+            return Err(broken(&DurableError::Other(text.into())));
+        };
+        self.attempt(&call.request, &call.options, &ctx).await
+    }
+
+    /// Calls the model.
+    #[activity(name = "neuron_call_model")]
+    pub(crate) async fn call_model(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        request: Json<ModelRequest>,
+    ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
+        let ModelRequest { request, options } = request.read().map_err(|error| broken(&error))?;
+        let _heartbeat = Heartbeat::start(&ctx);
+        self.attempt(&request, &options, &ctx).await
+    }
+
+    /// Runs a tool.
+    #[activity(name = "neuron_run_tool")]
+    pub(crate) async fn run_tool(
+        self: Arc<Self>,
+        ctx: ActivityContext,
+        request: Json<ToolRequest>,
+    ) -> Result<Json<StepRecord<ToolOutput>>, ActivityError> {
+        let request = request.read().map_err(|error| broken(&error))?;
+        let _heartbeat = Heartbeat::start(&ctx);
+        let tool_ctx = request.context();
+        let token = tool_ctx.cancellation_token.clone();
+        // What the tool started elsewhere hears of it when this ends early.
+        let _guard = token.clone().drop_guard();
+        let limit = request.options.start_to_close_timeout;
+        let name = &request.call.name;
+        let run = async {
+            let run = self.tools.execute_call(&request.call, &tool_ctx);
+            let Ok(ran) = tokio::time::timeout(limit, run).await else {
+                let text = format!("`{name}` exceeded its time limit of {limit:?}");
+                let error = std::io::Error::new(std::io::ErrorKind::TimedOut, text);
+                return Err(ToolError::ExecutionFailed(Box::new(error)));
+            };
+            ran
+        };
+        let mut run = std::pin::pin!(run);
+        let Some(ran) = unless_cancelled(run.as_mut(), &ctx).await else {
+            token.cancel();
+            let _ = tokio::time::timeout(GRACE, run).await;
+            return Err(ActivityError::cancelled());
+        };
+        if let Err(error) = &ran {
+            let (policy, attempt) = (request.options.retry_policy.as_ref(), ctx.info().attempt);
+            if let Some(again) = retry::another_tool_call(error, request.effect, policy, attempt) {
+                tracing::debug!(tool = name, %error, attempt, "a tool failed; it is run again");
+                return Err(ActivityError::application(again));
+            }
+        }
+        let record = StepRecord::of_tool(ran, tool_ctx.usage.total(), Utc::now());
+        let json = record
+            .to_json_within(name, self.options.record_limit)
+            .map_err(|error| broken(&error))?;
+        Ok(Json::from_bytes(json))
+    }
+}
+
+impl fmt::Debug for AgentActivities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentActivities")
+            .field("tools", &self.tools)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the work gives, unless the engine cancels it first.
+async fn unless_cancelled<T>(work: impl Future<Output = T>, ctx: &ActivityContext) -> Option<T> {
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = ctx.cancelled() => None,
+    }
+}
+
+/// A panic as an error. What it said is logged alone: it may quote anything.
+fn unless_panicked<T>(
+    called: std::thread::Result<Result<T, ProviderError>>,
+) -> Result<T, ProviderError> {
+    called.unwrap_or_else(|panic| {
+        let message = message(&*panic);
+        tracing::error!(message, "the provider panicked; the call has failed");
+        Err(ProviderError::Other("the provider panicked".into()))
+    })
+}
+
+/// What another attempt would not mend.
+fn broken(error: &DurableError) -> ActivityError {
+    let failure = ApplicationFailure::builder(std::io::Error::other(error.to_string()))
+        .type_name(BROKEN.to_owned())
+        .non_retryable(true)
+        .build();
+    ActivityError::application(failure)
+}

@@ -1,0 +1,268 @@
+//! [`TemporalDurableContext`]: a run's side effects as commands of a workflow.
+
+mod boundary;
+mod model;
+mod signals;
+mod tools;
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use neuron_types::{
+    ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
+    DurableContext, DurableError, LoopError, PendingApproval, ToolCall, ToolContext,
+    ToolInvocation, ToolOutput,
+};
+use send_wrapper::SendWrapper;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use temporalio_common::error::IncomingError;
+use temporalio_sdk::{ActivityExecutionError, WorkflowContext};
+
+use crate::activities::MARGIN;
+use crate::json::Json;
+use crate::{HasMailbox, TemporalOptions};
+
+pub(crate) use boundary::keep_answers;
+
+/// The longest timer: a hundred years, since the server knows no longer ones.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// A [`DurableContext`] inside a workflow of Temporal.
+///
+/// [`AgentWorkflow`](crate::AgentWorkflow) makes one for each execution. A workflow of your own does the
+/// same: it has a [`Mailbox`](crate::Mailbox), takes the signal `neuron_signal`, and its worker has the
+/// [`AgentActivities`](crate::AgentActivities) made with the same options.
+///
+/// # What becomes of what
+///
+/// - A call of the model is a local activity, or an activity: see [`ModelCalls`](crate::ModelCalls).
+///   Without a policy in the loop's options
+///   [`TemporalOptions::model_retry`] holds.
+///   A local call that follows another one directly, and the run's end after one, wait for the shortest
+///   timer of the server, a second or so: with it the answer is in the history, and nothing later repeats
+///   the call.
+/// - Each call of a batch of tools is an activity with heartbeats; they run at the same time on the
+///   workers of the queue. A tool that fails is run again if the loop's options have a policy and the tool
+///   declares that it may; when its worker is lost, it is run again on another one, with the same
+///   idempotency key, if it may, and else
+///   [`TemporalOptions::unknown_outcome`] decides.
+/// - The id of an activity holds its position and a digest of its input. Code that asks for something
+///   else on replay is found by the server's SDK (`[TMPRL1100]`): the run stands still until a worker with
+///   the old code takes it, and nothing is lost.
+/// - `run_id` is the id of the workflow's first execution, the same after it continues as new.
+/// - Deltas of a stream come when the answer is whole, one for each block.
+///
+/// # Threads
+///
+/// The workflow's context belongs to the thread on which the SDK drives it, and so does this one: used on
+/// another thread it panics. What the loop does inside a workflow stays on that thread.
+pub struct TemporalDurableContext<W> {
+    ctx: SendWrapper<WorkflowContext<W>>,
+    options: TemporalOptions,
+    run_id: String,
+    /// How many calls of the model, and how many batches of tools, the execution asked for: the keys.
+    model_calls: AtomicUsize,
+    batches: AtomicUsize,
+    /// All that put something into the history.
+    steps: AtomicUsize,
+}
+
+impl<W: HasMailbox> TemporalDurableContext<W> {
+    /// Makes the context of the execution that this workflow's context belongs to.
+    #[must_use]
+    pub fn new(ctx: &WorkflowContext<W>, options: TemporalOptions) -> Self {
+        let info = ctx.info();
+        let run_id = match info.first_execution_run_id() {
+            "" => info.workflow_id().to_owned(),
+            first => first.to_owned(),
+        };
+        Self {
+            ctx: SendWrapper::new(ctx.clone()),
+            options,
+            run_id,
+            model_calls: AtomicUsize::new(0),
+            batches: AtomicUsize::new(0),
+            steps: AtomicUsize::new(0),
+        }
+    }
+
+    /// Counts a step; fails once the workflow was cancelled, which what comes after a [`sleep`] or a
+    /// compaction would not see by itself.
+    ///
+    /// [`sleep`]: DurableContext::sleep
+    fn begin_step(&self) -> Result<(), DurableError> {
+        if self.ctx.cancellation_token().is_cancelled() {
+            return Err(DurableError::Cancelled);
+        }
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.call_model(&request, options).await
+    }
+
+    async fn execute_llm_call_ref(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.call_model(request, options).await
+    }
+
+    /// A batch of one, whose effect is that of a tool that must not run twice.
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
+        let batch = vec![ToolInvocation::new(call, ctx.clone())];
+        let ran = self.run_tools(batch, options).await.pop();
+        ran.unwrap_or_else(|| Err(DurableError::Other("a batch of one gave nothing".into())))
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        self.run_tools(batch, options).await
+    }
+
+    /// Waits for a signal that the workflow got. One that came before counts. Each goes to one waiter,
+    /// the oldest first; one that is not a `T` is used up.
+    async fn wait_for_signal<T: DeserializeOwned + Send>(
+        &self,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        let Some(value) = self.receive(signal_name, timeout.min(LONGEST)).await? else {
+            return Ok(None);
+        };
+        let read = serde_json::from_value(value).map(Some);
+        read.map_err(|error| DurableError::Other(Box::new(error)))
+    }
+
+    /// Waits for the signal, and meanwhile gives `pending` without its conversation to the query
+    /// `neuron_pending`.
+    async fn wait_for_approval(
+        &self,
+        pending: &PendingApproval,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<ApprovalDecisions>, DurableError> {
+        let mut shown = pending.clone();
+        signals::leave_out_messages(&mut shown);
+        self.ctx.state_mut(|state| state.mailbox_mut().set_pending(Some(shown)));
+        let decided = self.wait_for_signal(signal_name, timeout).await;
+        self.ctx.state_mut(|state| state.mailbox_mut().set_pending(None));
+        decided
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        let steps = self.steps.load(Ordering::Relaxed);
+        // An execution that began with a long state must have got somewhere, or it would begin for ever.
+        let is_long = self.ctx.continue_as_new_suggested()
+            || self.options.continue_as_new_after.is_some_and(|most| steps >= most);
+        is_long && steps > 0
+    }
+
+    /// Leaves the state to the workflow, which continues as new with it.
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
+        if length > limit {
+            let text = format!(
+                "the state with which the run would continue as a new execution takes {length} bytes, \
+                 where a payload may have {limit}: set `TemporalOptions::payload_store`, or let the \
+                 agent's context strategy shorten the conversation"
+            );
+            return Err(DurableError::Other(text.into()));
+        }
+        self.keep_answers().await?;
+        self.ctx.state_mut(|workflow| workflow.mailbox_mut().set_next_state(state));
+        Err(DurableError::ContinueAsNew(self.run_id.clone()))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        if self.begin_step().is_ok() {
+            let timer = SendWrapper::new(self.ctx.timer(duration.min(LONGEST)));
+            // A cancelled one shows at the next step.
+            let _ = timer.await;
+            self.answers_are_kept();
+        }
+    }
+
+    /// Waits until the server has the last answer of the model. A workflow of your own needs no more, if
+    /// it ends after a loop has run; [`AgentWorkflow`](crate::AgentWorkflow) waits in any case.
+    async fn run_ended(&self, _: Result<&AgentResult, &LoopError>) {
+        // A cancelled run keeps nothing.
+        let _ = self.keep_answers().await;
+    }
+
+    /// The time of the workflow's last task: it stands still between two commands.
+    fn now(&self) -> DateTime<Utc> {
+        self.ctx.workflow_time().map(Into::into).unwrap_or_default()
+    }
+
+    fn is_replaying(&self) -> bool {
+        self.ctx.is_replaying()
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.run_id)
+    }
+}
+
+impl<W> fmt::Debug for TemporalDurableContext<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TemporalDurableContext")
+            .field("run_id", &self.run_id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an activity has to keep to.
+fn activity_options(
+    options: &ActivityOptions,
+    id: String,
+    policy: temporalio_common::RetryPolicy,
+) -> temporalio_sdk::ActivityOptions {
+    let limit = options.start_to_close_timeout.saturating_add(MARGIN).min(LONGEST);
+    temporalio_sdk::ActivityOptions::with_start_to_close_timeout(limit)
+        .maybe_heartbeat_timeout(options.heartbeat_timeout)
+        .retry_policy(policy)
+        .activity_id(id)
+        .build()
+}
+
+/// The text of what went wrong first.
+fn innermost(error: &ActivityExecutionError) -> String {
+    let Some(mut failure) = error.failure() else {
+        return error.to_string();
+    };
+    while let Some(cause) = &failure.cause {
+        failure = cause;
+    }
+    failure.message.clone()
+}
+
+/// The type by which an activity's failure goes.
+fn type_name(error: &ActivityExecutionError) -> Option<&str> {
+    match error.reason()? {
+        IncomingError::Application(failure) => failure.type_name(),
+        _ => None,
+    }
+}

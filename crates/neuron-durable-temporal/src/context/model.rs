@@ -1,0 +1,111 @@
+//! Calls of the model, as commands.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use neuron_runtime::{StepRecord, llm_digest};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DurableError, ProviderError,
+};
+use send_wrapper::SendWrapper;
+use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};
+
+use super::TemporalDurableContext;
+use crate::activities::{AgentActivities, LocalModelRequest, MARGIN, ModelRequest};
+use crate::json::Json;
+use crate::local_calls::LocalCall;
+use crate::{HasMailbox, ModelCalls, retry};
+
+/// The SDK ends a local activity after a hundred seconds, attempts and waits together, if nothing is set.
+const ALL_ATTEMPTS: Duration = Duration::from_secs(365 * 24 * 3600);
+
+type Answer = Json<StepRecord<CompletionResponse>>;
+
+impl<W: HasMailbox> TemporalDurableContext<W> {
+    pub(super) async fn call_model(
+        &self,
+        request: &CompletionRequest,
+        mut options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.begin_step()?;
+        let number = self.model_calls.fetch_add(1, Ordering::Relaxed);
+        let id = format!("llm/{number}/{}", llm_digest(request)?);
+        options.retry_policy.get_or_insert_with(|| self.options.model_retry.clone());
+        options.heartbeat_timeout.get_or_insert(self.options.heartbeat_timeout);
+        let answer = match self.options.model_calls {
+            ModelCalls::Local => self.call_here(request, options, id).await?,
+            ModelCalls::Activity => self.call_anywhere(request, options, id).await?,
+        };
+        answer.read()?.into_llm()
+    }
+
+    async fn call_here(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        id: String,
+    ) -> Result<Answer, DurableError> {
+        self.keep_answers().await?;
+        let policy = retry::server_policy(options.retry_policy.as_ref());
+        let limit = options.start_to_close_timeout;
+        // It waits there until the answer is here.
+        let call = LocalCall { request: request.clone(), options };
+        let ticket = self.options.local_calls.leave(call);
+        let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
+        // The SDK's options belong to one thread: they must be gone before the await.
+        let call = {
+            let options = LocalActivityOptions::builder()
+                .activity_id(id)
+                .retry_policy(policy)
+                .start_to_close_timeout(limit.saturating_add(MARGIN).min(ALL_ATTEMPTS))
+                .schedule_to_close_timeout(ALL_ATTEMPTS)
+                .build();
+            let activity = AgentActivities::call_model_here;
+            SendWrapper::new(self.ctx.execute_local_activity(activity, input, options))
+        };
+        let answered = call.await;
+        self.answer_came();
+        answered.map_err(|error| failed(&error, limit))
+    }
+
+    async fn call_anywhere(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        id: String,
+    ) -> Result<Answer, DurableError> {
+        let policy = retry::server_policy(options.retry_policy.as_ref());
+        let request = ModelRequest { request: request.clone(), options };
+        let limit = request.options.start_to_close_timeout;
+        let input = Json::new(&request)?;
+        let (length, most) = (input.len(), self.options.state_limit());
+        if length > most {
+            let text = format!(
+                "the request to the model takes {length} bytes, where a payload may have {most}: use \
+                 `ModelCalls::Local`, or set `TemporalOptions::payload_store`"
+            );
+            return Err(DurableError::Provider(ProviderError::Other(text.into())));
+        }
+        let call = {
+            let options = super::activity_options(&request.options, id, policy);
+            let activity = AgentActivities::call_model;
+            SendWrapper::new(self.ctx.execute_activity(activity, input, options))
+        };
+        drop(request);
+        let answered = call.await;
+        self.answers_are_kept();
+        answered.map_err(|error| failed(&error, limit))
+    }
+}
+
+/// What the loop sees where no attempt gave a record.
+fn failed(error: &ActivityExecutionError, limit: Duration) -> DurableError {
+    match error {
+        ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,
+        // The activity keeps its time itself: this is a worker that was lost, again and again.
+        error if error.as_timeout().is_some() => {
+            DurableError::Provider(ProviderError::Timeout(limit))
+        }
+        error => DurableError::ActivityFailed(super::innermost(error)),
+    }
+}

@@ -1,0 +1,161 @@
+//! Batches of tool calls, as commands.
+
+use std::sync::atomic::Ordering;
+
+use neuron_runtime::{StepRecord, ToolRequest, tool_digest};
+use neuron_types::{
+    ActivityOptions, DurableError, ToolEffect, ToolError, ToolInvocation, ToolOutput, UsageMeter,
+};
+use send_wrapper::SendWrapper;
+use temporalio_sdk::{ActivityExecutionError, workflows};
+
+use super::TemporalDurableContext;
+use crate::activities::{AgentActivities, BROKEN};
+use crate::json::Json;
+use crate::{HasMailbox, retry};
+
+/// The most bytes of arguments that go to the server in one message, which takes 4 MiB with all around
+/// it. A batch with more runs in parts, one after another.
+const MOST_AT_ONCE: usize = 1 << 19;
+
+/// A call on its way.
+struct Call {
+    name: String,
+    effect: ToolEffect,
+    meter: UsageMeter,
+    id: String,
+    /// The bytes of what follows from the history. The working directory and the environment are those of
+    /// the worker: what decides which commands a run gives must not depend on them.
+    length: usize,
+    /// What goes to the activity, or why nothing does.
+    request: Result<Json<ToolRequest>, DurableError>,
+}
+
+impl<W: HasMailbox> TemporalDurableContext<W> {
+    pub(super) async fn run_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        mut options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        if self.begin_step().is_err() {
+            return batch.iter().map(|_| Err(DurableError::Cancelled)).collect();
+        }
+        options.heartbeat_timeout.get_or_insert(self.options.heartbeat_timeout);
+        let number = self.batches.fetch_add(1, Ordering::Relaxed);
+        let mut results = Vec::with_capacity(batch.len());
+        let mut part = Vec::new();
+        let mut bytes = 0;
+        for (position, invocation) in batch.into_iter().enumerate() {
+            let call = self.prepare(&invocation, &options, number, position);
+            let length = if call.request.is_ok() { call.length } else { 0 };
+            if bytes + length > MOST_AT_ONCE && !part.is_empty() {
+                results.extend(self.run_part(std::mem::take(&mut part), &options).await);
+                bytes = 0;
+            }
+            bytes += length;
+            part.push(call);
+        }
+        results.extend(self.run_part(part, &options).await);
+        results
+    }
+
+    fn prepare(
+        &self,
+        invocation: &ToolInvocation,
+        options: &ActivityOptions,
+        batch: usize,
+        position: usize,
+    ) -> Call {
+        let ToolInvocation { call, ctx, effect, .. } = invocation;
+        let request = ToolRequest::new(invocation, options.clone(), &self.options.environment);
+        let measured = Json::new(&(&request.call, &request.resumed)).map(|json| json.len());
+        let length = measured.as_ref().copied().unwrap_or_default();
+        let request = measured.and_then(|length| {
+            let limit = self.options.record_limit;
+            if length <= limit {
+                return Json::new(&request);
+            }
+            let text = format!(
+                "the call of `{}` takes {length} bytes in the history, where a record may have {limit}",
+                call.name
+            );
+            Err(DurableError::Tool(ToolError::InvalidInput(text)))
+        });
+        let digest = tool_digest(call);
+        let id = digest.map(|digest| format!("tool/{batch}/{position}/{digest}"));
+        let (id, request) = match id {
+            Ok(id) => (id, request),
+            Err(error) => (String::new(), Err(error)),
+        };
+        Call {
+            name: call.name.clone(),
+            effect: *effect,
+            meter: ctx.usage.clone(),
+            id,
+            length,
+            request,
+        }
+    }
+
+    /// Runs calls at the same time, and gives their results in call order.
+    async fn run_part(
+        &self,
+        calls: Vec<Call>,
+        options: &ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let running = SendWrapper::new({
+            let calls = calls.into_iter().map(|call| self.run_tool(call, options));
+            // The SDK's own: it polls in one order, also on replay.
+            workflows::join_all(calls.collect::<Vec<_>>())
+        });
+        running.await
+    }
+
+    async fn run_tool(
+        &self,
+        call: Call,
+        options: &ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let Call { name, effect, meter, id, request, .. } = call;
+        let request = request?;
+        let policy = match effect {
+            ToolEffect::Pure | ToolEffect::Idempotent => {
+                retry::server_policy(options.retry_policy.as_ref())
+            }
+            _ => retry::once(),
+        };
+        let running = {
+            let mut options = super::activity_options(options, id, policy);
+            options.summary = Some(name.clone());
+            SendWrapper::new(self.ctx.execute_activity(AgentActivities::run_tool, request, options))
+        };
+        let record: Result<Json<StepRecord<ToolOutput>>, _> = running.await;
+        self.answers_are_kept();
+        match record {
+            Ok(record) => record.read()?.into_tool(&meter),
+            Err(ActivityExecutionError::Cancelled(_)) => Err(DurableError::Cancelled),
+            Err(error) if is_broken(&error) => {
+                Err(DurableError::ActivityFailed(super::innermost(&error)))
+            }
+            Err(error) => match effect {
+                ToolEffect::Pure | ToolEffect::Idempotent => {
+                    let text = format!(
+                        "no worker finished the call of `{name}`: {}",
+                        super::innermost(&error)
+                    );
+                    Err(DurableError::Tool(ToolError::ExecutionFailed(text.into())))
+                }
+                // The worker is lost, and with it what the tool did.
+                _ => self.options.unknown_outcome.of_call(&name),
+            },
+        }
+    }
+}
+
+/// Whether the activity was not begun, since it could not read what it was given.
+fn is_broken(error: &ActivityExecutionError) -> bool {
+    match error {
+        ActivityExecutionError::Serialization(_) => true,
+        error => super::type_name(error) == Some(BROKEN),
+    }
+}

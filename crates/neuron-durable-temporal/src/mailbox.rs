@@ -1,0 +1,175 @@
+//! [`Mailbox`]: what a run's workflow keeps for it between the server's messages.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use neuron_types::PendingApproval;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A signal on its way to a run, as the workflow's signal `neuron_signal` takes it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Signal {
+    /// What the run waits for.
+    pub name: String,
+    /// What it is told.
+    pub value: Value,
+}
+
+impl Signal {
+    /// Creates a signal.
+    pub fn new(name: impl Into<String>, value: Value) -> Self {
+        Self { name: name.into(), value }
+    }
+}
+
+/// Without the value, which may be secret.
+impl fmt::Debug for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signal").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Signals that no one has taken yet, by name, the oldest first.
+pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
+
+/// What a workflow keeps for the run that it drives: signals that came, what the run waits for, and the
+/// state of the next execution. A workflow of your own has one in its state, and gives it by
+/// [`HasMailbox`].
+#[derive(Default)]
+pub struct Mailbox {
+    signals: Queues,
+    pending: Option<PendingApproval>,
+    next_state: Option<Value>,
+    /// Whether an answer of the model came in the workflow's task that goes on: it is in no history yet.
+    has_unkept_answer: bool,
+}
+
+impl Mailbox {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts a signal behind those of its name.
+    pub fn deliver(&mut self, signal: Signal) {
+        self.signals.entry(signal.name).or_default().push_back(signal.value);
+    }
+
+    /// What the run waits for a person to decide on; without the conversation.
+    #[must_use]
+    pub fn pending(&self) -> Option<&PendingApproval> {
+        self.pending.as_ref()
+    }
+
+    /// Takes the state with which the next execution goes on, after the run ended with
+    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
+    pub fn take_next_state(&mut self) -> Option<Value> {
+        self.next_state.take()
+    }
+
+    pub(crate) fn set_next_state(&mut self, state: Value) {
+        self.next_state = Some(state);
+    }
+
+    pub(crate) fn set_pending(&mut self, pending: Option<PendingApproval>) {
+        self.pending = pending;
+    }
+
+    pub(crate) fn has_unkept_answer(&self) -> bool {
+        self.has_unkept_answer
+    }
+
+    pub(crate) fn set_unkept_answer(&mut self, is_unkept: bool) {
+        self.has_unkept_answer = is_unkept;
+    }
+
+    pub(crate) fn has_signal(&self, name: &str) -> bool {
+        self.signals.get(name).is_some_and(|queue| !queue.is_empty())
+    }
+
+    pub(crate) fn take_signal(&mut self, name: &str) -> Option<Value> {
+        self.signals.get_mut(name)?.pop_front()
+    }
+
+    /// The signals that nobody took, for the next execution.
+    pub(crate) fn take_signals(&mut self) -> Queues {
+        let mut signals = std::mem::take(&mut self.signals);
+        signals.retain(|_, queue| !queue.is_empty());
+        signals
+    }
+
+    /// Puts the signals of an earlier execution before those that came since.
+    pub(crate) fn put_first(&mut self, earlier: Queues) {
+        for (name, mut queue) in earlier {
+            let since = self.signals.remove(&name).unwrap_or_default();
+            queue.extend(since);
+            self.signals.insert(name, queue);
+        }
+    }
+}
+
+impl fmt::Debug for Mailbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting: BTreeMap<_, _> =
+            self.signals.iter().map(|(name, queue)| (name, queue.len())).collect();
+        f.debug_struct("Mailbox")
+            .field("signals", &waiting)
+            .field("pending", &self.pending)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A workflow's state that has a [`Mailbox`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no mailbox for a run",
+    note = "implement `HasMailbox` for the workflow, or use `AgentWorkflow`"
+)]
+pub trait HasMailbox: 'static {
+    /// The mailbox.
+    fn mailbox(&self) -> &Mailbox;
+
+    /// The mailbox, to change.
+    fn mailbox_mut(&mut self) -> &mut Mailbox;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{Mailbox, Signal};
+
+    #[test]
+    fn signals_wait_by_name_in_order_also_over_executions() {
+        let mut first = Mailbox::new();
+        assert!(!first.has_signal("a"));
+        for (name, value) in [("a", 1), ("b", 2), ("a", 3)] {
+            first.deliver(Signal::new(name, json!(value)));
+        }
+        assert_eq!(first.take_signal("a"), Some(json!(1)));
+        assert_eq!(first.take_signal("b"), Some(json!(2)));
+        assert_eq!(first.take_signal("b"), None);
+
+        let mut second = Mailbox::new();
+        second.deliver(Signal::new("a", json!(4)));
+        let left = first.take_signals();
+        assert_eq!(left.len(), 1, "an empty queue is not carried on");
+        second.put_first(left);
+        assert_eq!(second.take_signal("a"), Some(json!(3)));
+        assert_eq!(second.take_signal("a"), Some(json!(4)));
+        assert!(!second.has_signal("a"));
+    }
+
+    #[test]
+    fn debug_shows_no_values() {
+        let mut mailbox = Mailbox::new();
+        let signal = Signal::new("approve", json!("secret"));
+        assert!(!format!("{signal:?}").contains("secret"));
+        mailbox.deliver(signal);
+        mailbox.set_next_state(json!("secret"));
+        let shown = format!("{mailbox:?}");
+        assert!(shown.contains("approve") && !shown.contains("secret"), "{shown}");
+    }
+}

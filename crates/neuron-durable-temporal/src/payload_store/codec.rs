@@ -1,0 +1,196 @@
+//! The codec that puts long payloads into a store, and a key in their place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use neuron_types::BoxError;
+use sha2::{Digest, Sha256};
+use temporalio_client::Client;
+use temporalio_common::data_converters::{
+    DataConverter, FailureConverter, PayloadCodec, PayloadConversionError, PayloadConverter,
+    SerializationContextData,
+};
+use temporalio_common::error::{IncomingError, OutgoingError};
+use temporalio_common::protos::temporal::api::common::v1::Payload;
+use temporalio_common::protos::temporal::api::failure::v1::Failure;
+
+use super::PayloadStore;
+
+/// Longer payloads go to the store: 128 KiB.
+const LONG: usize = 128 * 1024;
+
+/// How long a worker tries a store again that fails: what it would not put is an answer of the model or the
+/// result of a tool, and would be made anew.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
+
+/// The waits between two attempts double, from here on,
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
+/// up to here.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// What says that a payload is the key of one.
+const ENCODING: &str = "encoding";
+const STORED: &[u8] = b"neuron/stored";
+
+/// Gives the client a data converter that uses the store, around its own.
+pub(crate) fn with_store(
+    mut client: Client,
+    store: Arc<dyn PayloadStore>,
+    patience: Duration,
+) -> Client {
+    let inner = client.options().data_converter.clone();
+    client.options_mut().data_converter = converter(inner, store, patience);
+    client
+}
+
+/// A data converter that uses the store, around another one. A store that fails is tried again for so long.
+pub(crate) fn converter(
+    inner: DataConverter,
+    store: Arc<dyn PayloadStore>,
+    patience: Duration,
+) -> DataConverter {
+    let store = Patient { store, patience };
+    let payload_converter = inner.payload_converter().clone();
+    DataConverter::new(payload_converter, Failures(inner.clone()), Stored { inner, store })
+}
+
+/// The failures of another converter.
+struct Failures(DataConverter);
+
+impl FailureConverter for Failures {
+    fn to_failure(
+        &self,
+        error: OutgoingError,
+        payload_converter: &PayloadConverter,
+        context: &SerializationContextData,
+    ) -> Failure {
+        self.0.failure_converter().to_failure(error, payload_converter, context)
+    }
+
+    fn to_error(
+        &self,
+        failure: Failure,
+        payload_converter: &PayloadConverter,
+        context: &SerializationContextData,
+    ) -> Result<IncomingError, PayloadConversionError> {
+        self.0.failure_converter().to_error(failure, payload_converter, context)
+    }
+}
+
+struct Stored {
+    inner: DataConverter,
+    store: Patient,
+}
+
+/// A store that is tried again when it fails.
+#[derive(Clone)]
+struct Patient {
+    store: Arc<dyn PayloadStore>,
+    patience: Duration,
+}
+
+impl Patient {
+    async fn put(&self, key: &str, bytes: &[u8]) -> Result<(), BoxError> {
+        self.tries(|| self.store.put(key, bytes)).await
+    }
+
+    async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, BoxError> {
+        self.tries(|| self.store.get(key)).await
+    }
+
+    async fn tries<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, BoxError>
+    where
+        F: Future<Output = Result<T, BoxError>>,
+    {
+        let (mut waited, mut wait) = (Duration::ZERO, SHORTEST_WAIT);
+        loop {
+            let error = match attempt().await {
+                Ok(done) => return Ok(done),
+                Err(error) if waited >= self.patience => return Err(error),
+                Err(error) => error,
+            };
+            tracing::warn!(%error, ?wait, "the payload store failed; it is tried again");
+            tokio::time::sleep(wait).await;
+            waited += wait;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+}
+
+impl PayloadCodec for Stored {
+    fn encode(
+        &self,
+        context: &SerializationContextData,
+        payloads: Vec<Payload>,
+    ) -> BoxFuture<'static, Result<Vec<Payload>, PayloadConversionError>> {
+        let encoded = self.inner.codec().encode(context, payloads);
+        let store = self.store.clone();
+        Box::pin(async move {
+            let mut payloads = encoded.await?;
+            for payload in payloads.iter_mut().filter(|payload| payload.data.len() > LONG) {
+                *payload =
+                    put(&store, payload).await.map_err(PayloadConversionError::EncodingError)?;
+            }
+            Ok(payloads)
+        })
+    }
+
+    fn decode(
+        &self,
+        context: &SerializationContextData,
+        payloads: Vec<Payload>,
+    ) -> BoxFuture<'static, Result<Vec<Payload>, PayloadConversionError>> {
+        let (inner, store, context) = (self.inner.clone(), self.store.clone(), context.clone());
+        Box::pin(async move {
+            let mut payloads = payloads;
+            for payload in payloads.iter_mut().filter(|payload| is_stored(payload)) {
+                *payload =
+                    get(&store, payload).await.map_err(PayloadConversionError::EncodingError)?;
+            }
+            inner.codec().decode(&context, payloads).await
+        })
+    }
+}
+
+fn is_stored(payload: &Payload) -> bool {
+    payload.metadata.get(ENCODING).is_some_and(|encoding| encoding == STORED)
+}
+
+async fn put(store: &Patient, payload: &Payload) -> Result<Payload, BoxError> {
+    let key = key(&payload.data);
+    store.put(&key, &payload.data).await?;
+    // What the payload was stays beside it, under names of its own.
+    let mut metadata: std::collections::HashMap<_, _> = payload
+        .metadata
+        .iter()
+        .map(|(name, value)| (format!("stored-{name}"), value.clone()))
+        .collect();
+    metadata.insert(ENCODING.to_owned(), STORED.to_vec());
+    Ok(Payload { metadata, data: key.into_bytes(), ..Payload::default() })
+}
+
+async fn get(store: &Patient, payload: &Payload) -> Result<Payload, BoxError> {
+    let key = std::str::from_utf8(&payload.data)?;
+    // It names a file, perhaps.
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err("a payload's key is not one".into());
+    }
+    let data = store.get(key).await?;
+    let data = data.ok_or_else(|| format!("the payload store has nothing under {key}"))?;
+    if self::key(&data) != key {
+        return Err(format!("what the payload store has under {key} was changed").into());
+    }
+    let was = |(name, value): (&String, &Vec<u8>)| {
+        Some((name.strip_prefix("stored-")?.to_owned(), value.clone()))
+    };
+    Ok(Payload {
+        metadata: payload.metadata.iter().filter_map(was).collect(),
+        data,
+        ..Payload::default()
+    })
+}
+
+fn key(data: &[u8]) -> String {
+    Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,72 @@
+//! [`FilePayloadStore`]: payloads as files.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io, process};
+
+use neuron_types::{BoxError, WasmBoxedFuture};
+
+use super::PayloadStore;
+
+/// Keeps payloads as files of a directory, which all workers of a task queue must share. Files are whole
+/// or not there, and synced.
+#[derive(Debug, Clone)]
+pub struct FilePayloadStore {
+    directory: PathBuf,
+}
+
+impl FilePayloadStore {
+    /// Uses this directory. It is made with the first payload.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into() }
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+}
+
+impl PayloadStore for FilePayloadStore {
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        bytes: &'a [u8],
+    ) -> WasmBoxedFuture<'a, Result<(), BoxError>> {
+        let (directory, key, bytes) = (self.directory.clone(), key.to_owned(), bytes.to_vec());
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || write(&directory, &key, &bytes)).await??;
+            Ok(())
+        })
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>> {
+        let file = self.directory.join(key);
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || fs::read(file)).await? {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+}
+
+/// Writes beside the file and renames, so that a process that dies leaves no half of one.
+fn write(directory: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let file = directory.join(key);
+    if file.exists() {
+        return Ok(());
+    }
+    fs::create_dir_all(directory)?;
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let beside = directory.join(format!(".{key}.{}.{number}", process::id()));
+    let mut open = fs::File::create(&beside)?;
+    io::Write::write_all(&mut open, bytes)?;
+    open.sync_all()?;
+    fs::rename(&beside, &file)?;
+    // The name, too.
+    fs::File::open(directory)?.sync_all()
+}

@@ -1,0 +1,87 @@
+//! When an attempt is made again: what of it the activity decides, and what the server is told.
+
+use std::time::Duration;
+
+use neuron_types::{ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
+use temporalio_sdk::ApplicationFailure;
+
+/// Attempts beyond those of the policy, for workers that are lost: a crash is no failed attempt, but
+/// the server counts it as one. It bounds how often a call that takes the process down is begun.
+const LOST_WORKERS: u32 = 10;
+
+/// What the server is told: waits and kinds of the policy, and enough attempts. Which of them are made,
+/// [`another_model_call`] and [`another_tool_call`] decide.
+pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::RetryPolicy {
+    let Some(policy) = policy else {
+        return temporalio_common::RetryPolicy::builder()
+            .maximum_attempts(1 + LOST_WORKERS)
+            .build();
+    };
+    let attempts = match policy.maximum_attempts {
+        0 => 0,
+        attempts => attempts.saturating_add(LOST_WORKERS),
+    };
+    // The server refuses a coefficient below one and an interval of nothing.
+    let initial = policy.initial_interval.max(Duration::from_millis(1));
+    temporalio_common::RetryPolicy::builder()
+        .initial_interval(initial)
+        .backoff_coefficient(policy.backoff_coefficient.max(1.0))
+        .maximum_interval(policy.maximum_interval.max(initial))
+        .maximum_attempts(attempts)
+        .non_retryable_error_types(policy.non_retryable_errors.clone())
+        .build()
+}
+
+/// One attempt and no more.
+pub(crate) fn once() -> temporalio_common::RetryPolicy {
+    temporalio_common::RetryPolicy::builder().maximum_attempts(1).build()
+}
+
+/// The failure with which the activity asks for another attempt; `None` if the error stands.
+pub(crate) fn another_model_call(
+    error: &ProviderError,
+    policy: Option<&RetryPolicy>,
+    attempt: u32,
+) -> Option<ApplicationFailure> {
+    let policy = policy.filter(|policy| allows(policy, error.kind(), attempt))?;
+    if !error.is_retryable() && !matches!(error, ProviderError::StreamError(_)) {
+        return None;
+    }
+    let wait = error.retry_after();
+    // A longer wait than the policy knows is for the caller to decide on.
+    if wait.is_some_and(|wait| wait > policy.maximum_interval) {
+        return None;
+    }
+    Some(failure(&ErrorRecord::from(error), wait))
+}
+
+/// As [`another_model_call`], for a tool with this effect.
+pub(crate) fn another_tool_call(
+    error: &ToolError,
+    effect: ToolEffect,
+    policy: Option<&RetryPolicy>,
+    attempt: u32,
+) -> Option<ApplicationFailure> {
+    policy.filter(|policy| allows(policy, error.kind(), attempt))?;
+    let may_repeat = matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent);
+    let is_failure = matches!(error, ToolError::ExecutionFailed(_));
+    (may_repeat && is_failure).then(|| failure(&ErrorRecord::from(error), None))
+}
+
+fn allows(policy: &RetryPolicy, kind: &str, attempt: u32) -> bool {
+    let more = policy.maximum_attempts == 0 || attempt < policy.maximum_attempts;
+    more && !policy.non_retryable_errors.iter().any(|name| name == kind)
+}
+
+/// What the server and its user interface see of a failed attempt. The details of errors stay out of the
+/// history until one stands: a failed attempt is none of the run's.
+fn failure(record: &ErrorRecord, wait: Option<Duration>) -> ApplicationFailure {
+    let text = std::io::Error::other(format!("{}: another attempt follows", record.kind));
+    ApplicationFailure::builder(text)
+        .type_name(record.kind.clone())
+        .maybe_next_retry_delay(wait)
+        .build()
+}
+
+#[cfg(test)]
+mod tests;

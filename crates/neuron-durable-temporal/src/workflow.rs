@@ -1,0 +1,218 @@
+//! [`AgentWorkflow`]: the workflow that drives an agent's run.
+
+#![expect(
+    missing_docs,
+    missing_debug_implementations,
+    reason = "the SDK's macro writes items without them"
+)]
+
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use neuron_types::{
+    Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, RunStart,
+};
+use serde::{Deserialize, Serialize};
+use temporalio_macros::{workflow, workflow_methods};
+use temporalio_sdk::{
+    ApplicationFailure, ContinueAsNewOptions, SyncWorkflowContext, WorkflowContext,
+    WorkflowContextView, WorkflowResult, WorkflowTermination,
+};
+
+use crate::context::keep_answers;
+use crate::json::Json;
+use crate::mailbox::Queues;
+use crate::outcome::{RunFailure, RunOutcome};
+use crate::panic::message;
+use crate::signal_input::SignalInput;
+use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
+
+/// What an execution starts from.
+#[derive(Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RunInput {
+    /// The version of this form.
+    version: u32,
+    start: RunStart,
+    /// Signals that an earlier execution got and nobody took.
+    #[serde(default, skip_serializing_if = "Queues::is_empty")]
+    signals: Queues,
+}
+
+impl RunInput {
+    const VERSION: u32 = 1;
+
+    /// Begins with a message, or goes on from a snapshot.
+    #[must_use]
+    pub fn new(start: impl Into<RunStart>) -> Self {
+        Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
+    }
+}
+
+/// Without the conversation.
+impl fmt::Debug for RunInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunInput").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+/// The workflow `neuron_agent`: builds the agent anew for each execution and each replay, and drives its
+/// run to the end.
+///
+/// Its signal `neuron_signal` takes a [`Signal`](crate::Signal); its query `neuron_pending` gives the
+/// [`PendingApproval`] that the run waits for, without the conversation, or nothing. It returns a
+/// [`RunOutcome`]; a run that fails ends it with an application failure whose type is the error's
+/// [`kind`](LoopError::kind), or `Panic` when the agent's code panicked. What the panic said is logged and
+/// not kept, since it may quote anything.
+#[workflow]
+pub struct AgentWorkflow {
+    agent: Arc<dyn DurableAgent>,
+    options: TemporalOptions,
+    mailbox: Mailbox,
+}
+
+impl AgentWorkflow {
+    /// What a worker's `register_workflow_with_factory` makes for each execution.
+    #[must_use]
+    pub fn new(agent: Arc<dyn DurableAgent>, options: TemporalOptions) -> Self {
+        Self { agent, options, mailbox: Mailbox::new() }
+    }
+}
+
+impl HasMailbox for AgentWorkflow {
+    fn mailbox(&self) -> &Mailbox {
+        &self.mailbox
+    }
+
+    fn mailbox_mut(&mut self) -> &mut Mailbox {
+        &mut self.mailbox
+    }
+}
+
+#[workflow_methods(factory_only)]
+impl AgentWorkflow {
+    /// Drives the run.
+    #[run(name = "neuron_agent")]
+    pub async fn run(
+        ctx: &mut WorkflowContext<Self>,
+        input: Json<RunInput>,
+    ) -> WorkflowResult<Json<RunOutcome>> {
+        let RunInput { version, start, signals } = match input.read() {
+            Ok(input) => input,
+            Err(error) => {
+                return Err(failed("Input", format!("the input cannot be read: {error}")));
+            }
+        };
+        if version > RunInput::VERSION {
+            let text = format!(
+                "the input has version {version}, and this release reads up to {}: use a newer release",
+                RunInput::VERSION
+            );
+            return Err(failed("Input", text));
+        }
+        ctx.state_mut(|state| state.mailbox.put_first(signals));
+        let (agent, options) = ctx.state(|state| (state.agent.clone(), state.options.clone()));
+        let durability = Durability::new(TemporalDurableContext::new(ctx, options.clone()));
+        // A task that panics the SDK would try again for ever, and pay its answers each time.
+        let run = AssertUnwindSafe(async { agent.run(start, durability).await });
+        let ended_by = run.catch_unwind().await;
+        // A cancelled run keeps nothing.
+        let _ = keep_answers(ctx).await;
+        let error = match ended_by {
+            Err(panic) => {
+                let message = message(&*panic);
+                tracing::error!(message, "the agent's code panicked; its run ends");
+                return Err(failed("Panic", "the agent's code panicked".into()));
+            }
+            Ok(Ok(result)) => {
+                let outcome = RunOutcome::within(result, options.state_limit());
+                return outcome.map_err(|error| failed("Outcome", error.to_string()));
+            }
+            Ok(Err(error)) => error,
+        };
+        match error {
+            LoopError::Durable(DurableError::ContinueAsNew(_)) => {
+                let next = match next_input(ctx, &options) {
+                    Ok(next) => next,
+                    Err(error) => return Err(failed("Durable", error.to_string())),
+                };
+                match ctx.continue_as_new(next, ContinueAsNewOptions::default()) {
+                    Ok(never) => match never {},
+                    Err(termination) => Err(termination),
+                }
+            }
+            LoopError::Durable(DurableError::Cancelled) => Err(WorkflowTermination::cancelled()),
+            error => Err(ended(&error, options.state_limit())),
+        }
+    }
+
+    /// Takes a signal. One that cannot be read is dropped.
+    #[signal(name = "neuron_signal")]
+    pub(crate) fn deliver(&mut self, _ctx: &mut SyncWorkflowContext<Self>, signal: SignalInput) {
+        match signal.read() {
+            Ok(signal) => self.mailbox.deliver(signal),
+            Err(error) => tracing::warn!(%error, "a signal cannot be read; it is dropped"),
+        }
+    }
+
+    /// Shows what the run waits for.
+    #[query(name = "neuron_pending")]
+    pub(crate) fn pending(&self, _ctx: &WorkflowContextView) -> Option<PendingApproval> {
+        self.mailbox.pending().cloned()
+    }
+}
+
+impl fmt::Debug for AgentWorkflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgentWorkflow")
+            .field("options", &self.options)
+            .field("mailbox", &self.mailbox)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the next execution starts from.
+fn next_input(
+    ctx: &WorkflowContext<AgentWorkflow>,
+    options: &TemporalOptions,
+) -> Result<Json<RunInput>, DurableError> {
+    let (state, signals) = ctx.state_mut(|workflow| {
+        (workflow.mailbox.take_next_state(), workflow.mailbox.take_signals())
+    });
+    let state = state.ok_or_else(|| DurableError::Other("no state to go on with".into()))?;
+    let snapshot: RunSnapshot =
+        serde_json::from_value(state).map_err(|error| DurableError::Other(error.into()))?;
+    let next = Json::new(&RunInput { signals, ..RunInput::new(snapshot) })?;
+    let (length, limit) = (next.len(), options.state_limit());
+    if length > limit {
+        let text = format!(
+            "the state of the run and the signals that wait for it take {length} bytes, where a payload \
+             may have {limit}: set `TemporalOptions::payload_store`"
+        );
+        return Err(DurableError::Other(text.into()));
+    }
+    Ok(next)
+}
+
+/// How a run that failed ends the workflow. It is not tried again: that would repeat all of it.
+fn ended(error: &LoopError, limit: usize) -> WorkflowTermination {
+    let failure = RunFailure::within(error, limit);
+    let text = std::io::Error::other(failure.message.clone());
+    let builder =
+        ApplicationFailure::builder(text).type_name(failure.kind.clone()).non_retryable(true);
+    let failure = match Json::new(&failure) {
+        Ok(details) => builder.details(details).build(),
+        Err(_) => builder.build(),
+    };
+    WorkflowTermination::failed_application(failure)
+}
+
+fn failed(kind: &str, text: String) -> WorkflowTermination {
+    let failure = ApplicationFailure::builder(std::io::Error::other(text))
+        .type_name(kind.to_owned())
+        .non_retryable(true)
+        .build();
+    WorkflowTermination::failed_application(failure)
+}

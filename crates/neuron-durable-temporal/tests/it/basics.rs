@@ -1,0 +1,108 @@
+//! A run from its start to its end: what the model and the tools see, and what the client gets.
+
+use std::time::Duration;
+
+use neuron_durable_temporal::{ModelCalls, TemporalError, TemporalOptions};
+use neuron_tool::ToolRegistry;
+use neuron_types::{ContentBlock, ProviderError, TokenUsage, ToolEffect, ToolError, ToolOutput};
+use serde_json::json;
+
+use crate::host::{Agent, Bench, Does, Model, call, options, text};
+
+fn tools() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Does::new("slow", ToolEffect::Pure, |input, ctx| async move {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ctx.usage.add(&TokenUsage { input_tokens: 1000, ..TokenUsage::default() });
+        Ok(ToolOutput::text(format!("slow {input}")))
+    }));
+    tools.register_dyn(Does::new("quick", ToolEffect::AtMostOnce, |_, ctx| async move {
+        let mut environment: Vec<_> = ctx.environment.into_iter().collect();
+        environment.sort();
+        let seen = (ctx.cwd, ctx.session_id, ctx.call_id, ctx.idempotency_key, environment);
+        Ok(ToolOutput::text(format!("{seen:?}")))
+    }));
+    tools.register_dyn(Does::new("again", ToolEffect::AtMostOnce, |_, _| async {
+        Err(ToolError::ModelRetry("say it better".into()))
+    }));
+    tools
+}
+
+fn model() -> Model {
+    Model::script(vec![
+        vec![
+            text("I try three."),
+            call("a", "slow", json!({"n": 1})),
+            call("b", "quick", json!({"n": 2})),
+            call("c", "again", json!({"n": 3})),
+            call("d", "slow", json!({"n": 4})),
+        ],
+        vec![call("e", "missing", json!({}))],
+        vec![text("done")],
+    ])
+}
+
+async fn run(options: TemporalOptions) {
+    let Some(bench) = Bench::new("basics", &options).await else { return };
+    let _worker = bench.serve(model(), tools, Agent::new(tools), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let outcome = run.result().await.unwrap();
+    let result = &outcome.result;
+    assert!(!outcome.is_cut);
+    assert_eq!((result.response.as_str(), result.turns), ("done", 3));
+    // 10 + 11 + 12 of the model, and twice a thousand of the slow tool.
+    assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (2033, 15));
+    let told: Vec<_> = result.messages.iter().flat_map(|message| &message.content).collect();
+    let results: Vec<_> = told
+        .iter()
+        .filter_map(|block| match block {
+            ContentBlock::ToolResult { tool_use_id, is_error, .. } => {
+                Some((tool_use_id.as_str(), *is_error))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(results, [("a", false), ("b", false), ("c", true), ("d", false), ("e", true)]);
+    let all = serde_json::to_string(&result.messages).unwrap();
+    assert!(all.contains("slow {\\\"n\\\":1}") && all.contains("say it better"), "{all}");
+    // Of the environment the allowed variable alone.
+    assert!(all.contains("REGION") && all.contains("north") && !all.contains("TOKEN"), "{all}");
+
+    // The run's end stays; its id does not start another while the server remembers, unless it ended.
+    assert_eq!(bench.runs.get(&bench.queue).result().await.unwrap(), outcome);
+    let history = String::from_utf8(run.history().await.unwrap()).unwrap();
+    assert!(!history.contains("secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_local_calls_of_the_model() {
+    run(options().environment(["REGION", "HOME"])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_with_activities_for_the_model() {
+    run(options().environment(["REGION"]).model_calls(ModelCalls::Activity)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_fails_says_why() {
+    let options = options();
+    let Some(bench) = Bench::new("fails", &options).await else { return };
+    let model = Model::new(|_| Err(ProviderError::Authentication("no key".into())));
+    let _worker = bench.serve(model, tools, Agent::new(tools), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it failed") };
+    assert_eq!(failure.kind, "Provider");
+    assert!(failure.message.contains("no key"), "{}", failure.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_there_is_not_found() {
+    let Some(bench) = Bench::new("nothing", &options()).await else { return };
+    let run = bench.runs.get("nothing");
+    let not_found = |error| matches!(error, TemporalError::NotFound { id } if id == "nothing");
+    assert!(not_found(run.result().await.unwrap_err()));
+    assert!(not_found(run.cancel().await.unwrap_err()));
+    assert!(not_found(run.signal("a", &1).await.unwrap_err()));
+    assert!(not_found(run.pending().await.unwrap_err()));
+}

@@ -1,0 +1,184 @@
+//! Answers of local calls that the server has before anything else can fail.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_context::SummarizationStrategy;
+use neuron_durable_temporal::{AgentWorker, TemporalError};
+use neuron_loop::AgentLoop;
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, AgentResult, CompletionRequest, Durability, DurableContext, DurableProvider,
+    LoopError, ProviderError, RunStart, ToolEffect, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::json;
+
+use crate::host::{
+    Agent, Bench, Does, Model, answer, call, connect, context, options, said, text, turns,
+};
+
+type Running<'d> = WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
+
+fn tools() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Does::new("read", ToolEffect::Pure, |_, _| async {
+        Ok(ToolOutput::text("a long page ".repeat(1000)))
+    }));
+    tools
+}
+
+/// Reads pages, summarises them and answers: the last two are calls of the model with nothing between.
+fn summarises(start: RunStart, durability: Durability<'_>) -> Running<'_> {
+    Box::pin(async move {
+        let never = Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
+        let summarizer = DurableProvider::new(durability.clone());
+        let strategy =
+            SummarizationStrategy::new(summarizer, 1, 1000).with_instructions("Summarise it.");
+        let mut agent =
+            AgentLoop::builder(never, strategy).tools(tools()).durability_typed(durability).build();
+        agent.run_from(start, &context()).await
+    })
+}
+
+/// Notes each call in a file; does something before it answers.
+fn noting(file: PathBuf, before_the_answer: fn()) -> Model {
+    Model::new(move |request| {
+        let note = |kind: &str| {
+            use std::io::Write as _;
+            let open = std::fs::OpenOptions::new().create(true).append(true).open(&file);
+            open.unwrap().write_all(format!("{kind}\n").as_bytes()).unwrap();
+        };
+        let all = serde_json::to_string(request).unwrap();
+        Ok(if all.contains("Summarise it.") {
+            note("summary");
+            answer(0, vec![text("It is a page.")])
+        } else if all.contains("It is a page.") {
+            note("answer");
+            before_the_answer();
+            answer(2, vec![text("done")])
+        } else {
+            note("reads");
+            answer(0, vec![call("c", "read", json!({}))])
+        })
+    })
+}
+
+fn stands_still() {
+    victim::tell("the second call began");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
+    if let Some(errand) = victim::errand() {
+        let (address, queue, file): (String, String, PathBuf) =
+            serde_json::from_str(&errand).unwrap();
+        let (client, model) = (connect(&address).await, noting(file, stands_still));
+        let worker = AgentWorker::builder(client, queue, model, tools(), summarises);
+        worker.options(options()).build().unwrap().run().await.unwrap();
+        return;
+    }
+    let options = options();
+    let Some(bench) = Bench::new("two", &options).await else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("calls");
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let errand = serde_json::to_string(&(&bench.address, &bench.queue, &file)).unwrap();
+    tokio::task::block_in_place(|| {
+        let test = "boundaries::a_kill_repeats_one_of_two_calls_that_follow_one_another";
+        let mut victim = Victim::start(test, &errand);
+        assert!(victim.report(Duration::from_secs(60)).is_some());
+        drop(victim);
+    });
+    assert_eq!(calls(&file), ["reads", "reads", "summary", "answer"]);
+    let _worker = bench.serve(noting(file.clone(), || ()), tools, summarises, &options);
+    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert_eq!(calls(&file), ["reads", "reads", "summary", "answer", "answer"]);
+}
+
+fn calls(file: &Path) -> Vec<String> {
+    std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Answers with so many bytes, and counts.
+fn counting(bytes: usize) -> (Model, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(answer(turns(request), vec![text("y".repeat(bytes))]))
+    });
+    (model, calls)
+}
+
+async fn ask(context: &Durability<'_>) -> Result<String, LoopError> {
+    let (request, options) = (CompletionRequest::default(), ActivityOptions::default());
+    Ok(context.execute_llm_call(request, options).await?.message.text())
+}
+
+fn panics(_: RunStart, durability: Durability<'_>) -> Running<'_> {
+    Box::pin(async move {
+        let answer = ask(&durability).await?;
+        panic!("the secret {answer}");
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_panics_ends_its_run_and_pays_once() {
+    let options = options();
+    let Some(bench) = Bench::new("panics", &options).await else { return };
+    let (model, calls) = counting(3);
+    let _worker = bench.serve(model, tools, panics, &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it ended") };
+    assert_eq!((failure.kind.as_str(), calls.load(Ordering::SeqCst)), ("Panic", 1));
+    assert!(!String::from_utf8(run.history().await.unwrap()).unwrap().contains("the secret"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_during_the_last_call_does_not_repeat_it() {
+    let options = options();
+    let Some(bench) = Bench::new("signalled", &options).await else { return };
+    let (began, begins) = std::sync::mpsc::channel();
+    let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+    let goes_on = std::sync::Mutex::new(goes_on);
+    let model = Model::new(move |request| {
+        began.send(()).unwrap();
+        tokio::task::block_in_place(|| goes_on.lock().unwrap().recv().unwrap());
+        Ok(answer(turns(request), vec![text("done")]))
+    });
+    let _worker = bench.serve(model, ToolRegistry::new, Agent::new(ToolRegistry::new), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let begins = |most| tokio::task::block_in_place(|| begins.recv_timeout(most));
+    begins(Duration::from_secs(60)).unwrap();
+    run.signal("unasked", &1).await.unwrap();
+    // Should it be called again, that answers too.
+    (0..9).for_each(|_| go_on.send(()).unwrap());
+    assert_eq!(run.result().await.unwrap().result.response, "done");
+    assert!(begins(Duration::ZERO).is_err(), "it was called again");
+}
+
+fn asks_often(_: RunStart, durability: Durability<'_>) -> Running<'_> {
+    Box::pin(async move {
+        let mut last = String::new();
+        for _ in 0..6 {
+            last = ask(&durability).await?;
+        }
+        said(last)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_answers_that_follow_one_another_fit() {
+    let options = options();
+    let Some(bench) = Bench::new("large-answers", &options).await else { return };
+    let (model, calls) = counting(900_000);
+    let _worker = bench.serve(model, tools, asks_often, &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    assert_eq!((outcome.result.response.len(), calls.load(Ordering::SeqCst)), (900_000, 6));
+}

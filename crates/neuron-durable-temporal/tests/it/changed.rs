@@ -1,0 +1,193 @@
+//! Code that is not the one that began: on the server, and on committed histories without one.
+//!
+//! `tests/histories` holds what `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved: the
+//! public crash scenario, by local calls of the model and by activities, and a run that continued as new.
+//! A release must go on with the runs of the one before: write them anew only where it need not.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_durable_temporal::{ModelCalls, TemporalError, TemporalOptions, replay_history};
+use neuron_loop::ApprovalSignal;
+use neuron_testing::conformance::durable::{EffectLog, Scenario, run_with_signals};
+use neuron_tool::ToolRegistry;
+use neuron_types::{ApprovalDecisions, PermissionDecision, ToolEffect, ToolOutput};
+use serde_json::json;
+
+use crate::crash::Engine;
+use crate::host::{Agent, Bench, Does, Model, answer, call, connect, options, text, turns};
+
+fn histories() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
+}
+
+/// The committed history, or one that is written now.
+async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
+    let file = histories().join(format!("{name}.json"));
+    if std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1") {
+        let history = write().await;
+        std::fs::create_dir_all(histories()).unwrap();
+        std::fs::write(&file, history).unwrap();
+    }
+    std::fs::read(&file).unwrap()
+}
+
+/// Runs the scenario, and gives its history.
+async fn run_scenario(name: &str, options: TemporalOptions) -> Vec<u8> {
+    let bench = Bench::new(name, &options).await.expect("a server, to write histories");
+    let directory = tempfile::tempdir().unwrap();
+    let log = EffectLog::new(directory.path().join(&bench.queue));
+    let scenario = Scenario::crash();
+    let (model, agent) = (scenario.provider(&log), scenario.agent(&log));
+    let _worker = bench.serve_with(model, scenario.tools(&log), agent, &options);
+    let engine = Engine { client: connect(&bench.address).await };
+    run_with_signals(&engine, name, &scenario, &log).await.unwrap();
+    bench.runs.get(name).history().await.unwrap()
+}
+
+fn echo() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Does::new("echo", ToolEffect::Pure, |input, _| async move {
+        Ok(ToolOutput::text(input.to_string()))
+    }));
+    tools
+}
+
+fn echoes() -> Model {
+    Model::new(|request| {
+        let turn = turns(request);
+        Ok(match turn < 5 {
+            true => answer(turn, vec![call(&format!("c{turn}"), "echo", json!({"n": turn}))]),
+            false => answer(turn, vec![text("done")]),
+        })
+    })
+}
+
+async fn run_echoes(name: &str, options: TemporalOptions) -> Vec<u8> {
+    let bench = Bench::new(name, &options).await.expect("a server, to write histories");
+    let _worker = bench.serve(echoes(), echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    run.result().await.unwrap();
+    run.history().await.unwrap()
+}
+
+#[track_caller]
+fn says_nothing_of_the_machine(history: &[u8]) {
+    let history = std::str::from_utf8(history).unwrap();
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let mut words = vec!["/home", "/root", "/tmp", "/Users", env!("CARGO_MANIFEST_DIR")];
+    words.extend(Some(host.trim()).filter(|host| host.len() > 3));
+    for word in words {
+        assert!(!history.contains(word), "the history holds {word}");
+    }
+}
+
+#[track_caller]
+fn differs(replayed: Result<(), TemporalError>) {
+    match replayed {
+        Err(TemporalError::NonDeterminism(text)) => assert!(text.contains("TMPRL1100"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn replays(name: &str, options: TemporalOptions) {
+    let history = history(name, async || run_scenario(name, options.clone()).await).await;
+    says_nothing_of_the_machine(&history);
+    let directory = tempfile::tempdir().unwrap();
+    let log = EffectLog::new(directory.path().join("log"));
+    let scenario = Scenario::crash();
+    replay_history(scenario.agent(&log), options.clone(), &history).await.unwrap();
+    assert_eq!(log.last_end(), Some(("Ok".into(), "All is done. [answer 4]".into())));
+    assert_eq!(log.model_calls() + log.starts_of("pay"), 0);
+
+    let changed = scenario.with_changed_code().agent(&log);
+    differs(replay_history(changed, options.clone(), &history).await);
+    let other = match options_of(name) {
+        ModelCalls::Local => ModelCalls::Activity,
+        ModelCalls::Activity => ModelCalls::Local,
+    };
+    differs(replay_history(scenario.agent(&log), options.model_calls(other), &history).await);
+}
+
+fn options_of(name: &str) -> ModelCalls {
+    if name.ends_with("local") { ModelCalls::Local } else { ModelCalls::Activity }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committed_history_with_local_calls_replays() {
+    replays("scenario-local", options()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committed_history_with_activities_replays() {
+    replays("scenario-activity", options().model_calls(ModelCalls::Activity)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_committed_history_of_a_run_that_continued_as_new_replays() {
+    let options = options().continue_as_new_after(5);
+    let name = "continued";
+    let history = history(name, async || run_echoes(name, options.clone()).await).await;
+    says_nothing_of_the_machine(&history);
+    replay_history(Agent::new(echo), options.clone(), &history).await.unwrap();
+    let mut changed = Agent::new(echo);
+    changed.config.system_prompt = "Be quick.".into();
+    differs(replay_history(changed, options.clone(), &history).await);
+    differs(replay_history(Agent::new(ToolRegistry::new), options, &history).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_history_is_said_to_be_none() {
+    for bytes in [&b""[..], b"{}", b"[]", b"{\"events\":[]}"] {
+        let replayed = replay_history(Agent::new(echo), options(), bytes).await;
+        assert!(matches!(replayed, Err(TemporalError::Other(_))), "{replayed:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
+    let options = options();
+    let Some(bench) = Bench::new("changed", &options).await else { return };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let turn = turns(request);
+        Ok(answer(
+            turn,
+            vec![match turn {
+                0 => call("c", "echo", json!({})),
+                _ => text("done"),
+            }],
+        ))
+    });
+    let waits = |prompt: &str| {
+        let mut agent = Agent::new(echo);
+        agent.config.system_prompt = prompt.into();
+        agent.config.approval_signal =
+            Some(ApprovalSignal { name: "go".into(), timeout: Duration::from_secs(600) });
+        agent.policy = Some(|_, _| PermissionDecision::Ask("may it?".into()));
+        agent
+    };
+    let worker = bench.serve(model.clone(), echo, waits("old"), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    while run.pending().await.unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    drop(worker);
+
+    let worker = bench.serve(model.clone(), echo, waits("new"), &options);
+    run.signal("go", &ApprovalDecisions::new().approve("c")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(3), run.result()).await;
+    assert!(ended.is_err(), "changed code ended the run: {ended:?}");
+    let history = String::from_utf8(run.history().await.unwrap()).unwrap();
+    assert!(history.contains("TMPRL1100"), "{history}");
+    drop(worker);
+
+    let _worker = bench.serve(model, echo, waits("old"), &options);
+    let outcome = run.result().await.unwrap();
+    assert_eq!(outcome.result.response, "done");
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}

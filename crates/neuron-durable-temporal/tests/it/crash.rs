@@ -1,0 +1,142 @@
+//! Workers that are killed: the public crash matrix, on the real server.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::time::Duration;
+
+use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalError};
+use neuron_testing::conformance::durable::crash::{self, CrashPlan};
+use neuron_testing::conformance::durable::{
+    DurableEngine, EffectKind, EffectLog, RunFailure, Scenario, check_effects,
+};
+use neuron_testing::engines::TemporalServer;
+use neuron_types::AgentResult;
+use serde_json::Value;
+use temporalio_client::Client;
+
+use crate::host::{Bench, connect, options};
+
+/// A client of the engine. Each run has a queue of its own, which has the name of its log, so that a
+/// worker of one test takes no run of another.
+pub(crate) struct Engine {
+    pub(crate) client: Client,
+}
+
+impl Engine {
+    fn runs(&self, queue: &str) -> AgentRuns {
+        let runs = AgentRuns::new(self.client.clone(), queue);
+        runs.task_timeout(Duration::from_secs(1))
+    }
+}
+
+/// The queue of a log.
+pub(crate) fn queue(log: &EffectLog) -> String {
+    let name = log.path().file_name().unwrap_or(log.path().as_os_str());
+    Path::new(name).display().to_string()
+}
+
+impl DurableEngine for Engine {
+    async fn run(
+        &self,
+        run_id: &str,
+        scenario: &Scenario,
+        log: &EffectLog,
+    ) -> Result<AgentResult, RunFailure> {
+        let runs = self.runs(&queue(log));
+        let run = runs.get(run_id);
+        match run.result().await {
+            Err(TemporalError::NotFound { .. }) => {
+                runs.start(run_id, scenario.start()).await.map_err(RunFailure::new)?;
+            }
+            ended => return ended.map(|outcome| outcome.result).map_err(failure),
+        }
+        run.result().await.map(|outcome| outcome.result).map_err(failure)
+    }
+
+    async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
+        // The queue is for starting only.
+        self.runs("").get(run_id).signal(name, &value).await.map_err(RunFailure::new)
+    }
+}
+
+fn failure(error: TemporalError) -> RunFailure {
+    let text = error.to_string();
+    let mut failure = RunFailure::new(text);
+    if let TemporalError::Failed(details) = error {
+        failure.kind = Some(details.kind.clone());
+        failure.text = details.message.clone();
+    }
+    failure
+}
+
+/// Hosts a scenario until the process ends.
+async fn serve(address: String, scenario: Scenario, log: EffectLog) -> Infallible {
+    let client = connect(&address).await;
+    let (provider, tools) = (scenario.provider(&log), scenario.tools(&log));
+    let mut worker =
+        AgentWorker::builder(client, queue(&log), provider, tools, scenario.agent(&log))
+            .options(options())
+            .sticky_timeout(Duration::from_millis(300))
+            .build()
+            .unwrap();
+    worker.run().await.unwrap();
+    unreachable!("nobody shuts it down")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_workers() {
+    let place = async || {
+        let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();
+        (server.expect("a server").address(), ())
+    };
+    let is_victim = neuron_testing::conformance::victim::errand().is_some();
+    if !is_victim && TemporalServer::shared().is_none() {
+        return;
+    }
+    let plan = CrashPlan { boundaries: 8, random_rounds: 4 };
+    let open = async |address: String| Engine { client: connect(&address).await };
+    let tally =
+        crash::check_killed_workers("crash::killed_workers", plan, place, open, serve).await;
+    println!("{tally:?}");
+    assert!(tally.kills >= 10, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_finds_its_runs_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let Ok(server) = TemporalServer::start_in(&directory.path().join("data.db")) else {
+        assert!(TemporalServer::shared().is_none(), "it starts elsewhere");
+        return;
+    };
+    let options = options();
+    let bench = Bench::on(&server, "server", &options).await;
+    let scenario = Scenario::crash();
+    let log = EffectLog::new(directory.path().join(&bench.queue));
+    let (model, agent) = (scenario.provider(&log), scenario.agent(&log));
+    let _worker = bench.serve_with(model, scenario.tools(&log), agent, &options);
+    let run = bench.runs.start("run", scenario.start()).await.unwrap();
+    let waits = |kind: &EffectKind| matches!(kind, EffectKind::Waits { .. });
+    assert!(log.reached(waits).await);
+    tokio::task::block_in_place(|| {
+        server.kill().unwrap();
+        server.restart().unwrap();
+    });
+    let before = log.model_calls();
+    let signal = scenario.signals().remove(0);
+    while run.signal(&signal.name, &signal.value).await.is_err() {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let outcome = loop {
+        match run.result().await {
+            Ok(outcome) => break outcome,
+            // The connection is not there yet.
+            Err(TemporalError::Other(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert_eq!(outcome.result.response, "All is done. [answer 4]");
+    // Two answers and a summary are there before the wait, and two follow: none twice.
+    assert!(log.model_calls() > before);
+    check_effects(&log, 6, 0);
+    assert_eq!((log.starts_of("pay"), log.starts_of("wire")), (1, 1));
+}

@@ -1,0 +1,314 @@
+//! A worker on a thread of its own, the agent that it hosts, and a model and tools made of closures.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_durable_temporal::{AgentRuns, AgentWorker, ShutdownHandle, TemporalOptions};
+use neuron_loop::{AgentLoop, LoopConfig, ToolErrorPolicy};
+use neuron_testing::engines::TemporalServer;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, DurableAgent,
+    LoopError, Message, PermissionDecision, PermissionPolicy, Provider, ProviderError, RunStart,
+    StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
+    ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+use temporalio_client::Client;
+
+/// Connects to the server.
+pub(crate) async fn connect(address: &str) -> Client {
+    neuron_durable_temporal::connect(&format!("http://{address}"), "default").await.unwrap()
+}
+
+/// A name that no other test has.
+pub(crate) fn unique(name: &str) -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    format!("{name}-{}-{number}", std::process::id())
+}
+
+/// Options with which a test need not wait.
+pub(crate) fn options() -> TemporalOptions {
+    TemporalOptions::new().heartbeat_timeout(Duration::from_secs(1))
+}
+
+/// One agent with its worker and its queue.
+pub(crate) struct Bench {
+    pub(crate) address: String,
+    pub(crate) queue: String,
+    pub(crate) runs: AgentRuns,
+}
+
+impl Bench {
+    /// On the shared server; none where there is no Temporal.
+    pub(crate) async fn new(name: &str, options: &TemporalOptions) -> Option<Self> {
+        let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap()?;
+        Some(Self::on(server, name, options).await)
+    }
+
+    pub(crate) async fn on(server: &TemporalServer, name: &str, options: &TemporalOptions) -> Self {
+        let (address, queue) = (server.address(), unique(name));
+        let runs = AgentRuns::new(connect(&address).await, &queue)
+            .options(options)
+            .task_timeout(Duration::from_secs(2));
+        Self { address, queue, runs }
+    }
+
+    /// Starts a worker.
+    pub(crate) fn serve(
+        &self,
+        model: Model,
+        tools: fn() -> ToolRegistry,
+        agent: impl DurableAgent + 'static,
+        options: &TemporalOptions,
+    ) -> Serving {
+        self.serve_with(model, Arc::new(tools()), agent, options)
+    }
+
+    pub(crate) fn serve_with(
+        &self,
+        model: impl Provider + 'static,
+        tools: Arc<ToolRegistry>,
+        agent: impl DurableAgent + 'static,
+        options: &TemporalOptions,
+    ) -> Serving {
+        let (address, queue) = (self.address.clone(), self.queue.clone());
+        let options = options.clone();
+        let (ready, shutdown) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let client = connect(&address).await;
+                let mut worker = AgentWorker::builder(client, queue, model, tools, agent)
+                    .options(options)
+                    .identity("neuron-test")
+                    .sticky_timeout(Duration::from_millis(500))
+                    .shutdown_timeout(Duration::from_secs(1))
+                    .build()
+                    .unwrap();
+                ready.send(worker.shutdown_handle()).unwrap();
+                worker.run().await.unwrap();
+            });
+        });
+        Serving { shutdown: shutdown.recv().unwrap(), thread: Some(thread) }
+    }
+}
+
+/// A worker that ends when it is dropped.
+pub(crate) struct Serving {
+    shutdown: ShutdownHandle,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.shutdown.shutdown();
+        let ended = self.thread.take().unwrap().join();
+        if !std::thread::panicking() {
+            ended.unwrap();
+        }
+    }
+}
+
+/// A model that answers as a function says.
+#[derive(Clone)]
+pub(crate) struct Model(Arc<Answers>);
+
+type Answers =
+    dyn Fn(&CompletionRequest) -> Result<CompletionResponse, ProviderError> + Send + Sync;
+
+impl Model {
+    pub(crate) fn new(
+        answer: impl Fn(&CompletionRequest) -> Result<CompletionResponse, ProviderError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        Self(Arc::new(answer))
+    }
+
+    /// Says these, one after the other: the place follows from the conversation.
+    pub(crate) fn script(answers: Vec<Vec<ContentBlock>>) -> Self {
+        Self::new(move |request| {
+            let turn = turns(request);
+            Ok(answer(turn, answers.get(turn).expect("the script goes on").clone()))
+        })
+    }
+}
+
+/// How often the model has answered.
+pub(crate) fn turns(request: &CompletionRequest) -> usize {
+    let is_answer = |message: &&Message| message.role == neuron_types::Role::Assistant;
+    request.messages.iter().filter(is_answer).count()
+}
+
+pub(crate) fn answer(turn: usize, content: Vec<ContentBlock>) -> CompletionResponse {
+    let calls = content.iter().any(|block| matches!(block, ContentBlock::ToolUse { .. }));
+    CompletionResponse {
+        id: format!("answer-{turn}"),
+        model: "scripted".into(),
+        message: Message { role: neuron_types::Role::Assistant, content },
+        usage: TokenUsage { input_tokens: 10 + turn, output_tokens: 5, ..TokenUsage::default() },
+        stop_reason: if calls { StopReason::ToolUse } else { StopReason::EndTurn },
+    }
+}
+
+pub(crate) fn text(text: impl Into<String>) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+pub(crate) fn call(id: &str, name: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: name.into(), input }
+}
+
+impl Provider for Model {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        (self.0)(&request)
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("no streams here".into()))
+    }
+}
+
+type Work = dyn Fn(Value, ToolContext) -> WasmBoxedFuture<'static, Result<ToolOutput, ToolError>>
+    + Send
+    + Sync;
+
+/// A tool that does what a function says.
+pub(crate) struct Does {
+    name: &'static str,
+    effect: ToolEffect,
+    work: Arc<Work>,
+}
+
+impl Does {
+    pub(crate) fn new<F>(
+        name: &'static str,
+        effect: ToolEffect,
+        work: impl Fn(Value, ToolContext) -> F + Send + Sync + 'static,
+    ) -> Arc<Self>
+    where
+        F: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+    {
+        Arc::new(Self {
+            name,
+            effect,
+            work: Arc::new(move |input, ctx| Box::pin(work(input, ctx))),
+        })
+    }
+}
+
+impl ToolDyn for Does {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.into(),
+            title: None,
+            description: format!("Does {}", self.name),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.effect
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        (self.work)(input, ctx.clone())
+    }
+}
+
+/// The agent of a test.
+#[derive(Clone)]
+pub(crate) struct Agent {
+    pub(crate) tools: fn() -> ToolRegistry,
+    pub(crate) config: LoopConfig,
+    pub(crate) policy: Option<fn(&str, &Value) -> PermissionDecision>,
+}
+
+struct Policy(fn(&str, &Value) -> PermissionDecision);
+
+impl PermissionPolicy for Policy {
+    fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
+        (self.0)(tool_name, input)
+    }
+}
+
+impl Agent {
+    pub(crate) fn new(tools: fn() -> ToolRegistry) -> Self {
+        let config = LoopConfig {
+            system_prompt: "Be nice.".into(),
+            parallel_tool_execution: true,
+            max_turns: Some(1000),
+            tool_errors: ToolErrorPolicy::ReturnToModel,
+            ..LoopConfig::default()
+        };
+        Self { tools, config, policy: None }
+    }
+}
+
+impl DurableAgent for Agent {
+    fn run<'d>(
+        &'d self,
+        start: RunStart,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            let never =
+                Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
+            let window = SlidingWindowStrategy::new(100_000, 100_000_000);
+            let mut agent = AgentLoop::builder(never, window)
+                .tools((self.tools)())
+                .config(self.config.clone())
+                .permission_policy(Policy(self.policy.unwrap_or(|_, _| PermissionDecision::Allow)))
+                .durability_typed(durability)
+                .build();
+            agent.run_from(start, &context()).await
+        })
+    }
+}
+
+/// A context that nothing of this machine is in.
+pub(crate) fn context() -> ToolContext {
+    let long = "l".repeat(2000);
+    let environment = [("REGION", "north"), ("TOKEN", "secret"), ("LONG", &long)];
+    ToolContext {
+        cwd: "/".into(),
+        session_id: "session".into(),
+        environment: environment.map(|(name, value)| (name.into(), value.into())).into(),
+        ..ToolContext::default()
+    }
+}
+
+/// The result of a run without a loop.
+pub(crate) fn said(response: String) -> Result<AgentResult, LoopError> {
+    Ok(AgentResult {
+        response,
+        messages: Vec::new(),
+        usage: TokenUsage::default(),
+        turns: 0,
+        stop_reason: StopReason::EndTurn,
+        limit_reached: None,
+    })
+}

@@ -1,0 +1,373 @@
+//! Long runs, large payloads, and models that fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use neuron_durable_temporal::{FilePayloadStore, ModelCalls, PayloadStore, TemporalError};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, AgentResult, BoxError, ContentBlock, Durability, DurableContext, DurableError,
+    LoopError, ProviderError, RetryPolicy, RunStart, ToolContext, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
+};
+use serde_json::json;
+
+use crate::host::{Agent, Bench, Does, Model, answer, call, options, said, text, turns};
+
+fn echo() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Does::new("echo", ToolEffect::Pure, |input, _| async move {
+        let bytes = input["bytes"].as_u64().unwrap_or_default() as usize;
+        Ok(ToolOutput::text("e".repeat(bytes)))
+    }));
+    tools
+}
+
+/// Calls `echo` this many times, and then says `done`.
+fn echoes(times: usize, argument: usize, result: usize) -> Model {
+    Model::new(move |request| {
+        let turn = turns(request);
+        let input = json!({"bytes": result, "argument": "a".repeat(argument)});
+        Ok(match turn < times {
+            true => answer(turn, vec![call(&format!("c{turn}"), "echo", input)]),
+            false => answer(turn, vec![text("done")]),
+        })
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
+    let options = options().continue_as_new_after(4);
+    let Some(bench) = Bench::new("continues", &options).await else { return };
+    let _worker = bench.serve(echoes(9, 10, 10), echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let outcome = run.result().await.unwrap();
+    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 10));
+    assert_eq!(outcome.result.usage.input_tokens, (10..20).sum::<usize>());
+    assert_eq!(outcome.result.messages.len(), 20);
+    // The last execution has few events.
+    let history = String::from_utf8(run.history().await.unwrap()).unwrap();
+    assert!(history.contains("\"continued_execution_run_id\":\""), "{history}");
+    assert!(!history.contains("\"continued_execution_run_id\":\"\""), "it is the first one");
+    assert!(history.matches("\"event_id\"").count() < 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_run_with_large_messages_needs_a_store_and_says_so() {
+    let options = options().continue_as_new_after(20);
+    let Some(bench) = Bench::new("long", &options).await else { return };
+    // Up to 20 results of 100 KB: the state is longer than a payload may be.
+    let worker = bench.serve(echoes(30, 10, 100_000), echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
+    assert!(failure.message.contains("payload_store"), "{}", failure.message);
+    drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_turns_with_large_messages_work_with_a_store() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = FilePayloadStore::new(directory.path().join("payloads"));
+    let options = options().continue_as_new_after(150).payload_store(store);
+    let Some(bench) = Bench::new("store", &options).await else { return };
+    let _worker = bench.serve(echoes(200, 500, 8_000), echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let begin = Instant::now();
+    let outcome = run.result().await.unwrap();
+    println!("200 turns in {:?}", begin.elapsed());
+    assert_eq!((outcome.result.turns, outcome.result.messages.len()), (201, 402));
+    assert!(!outcome.is_cut);
+    let stored: u64 = std::fs::read_dir(directory.path().join("payloads"))
+        .unwrap()
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    // The states of three executions and the result, and not one request: those have 170 MB together.
+    assert!((3_000_000..8_000_000).contains(&stored), "{stored}");
+}
+
+/// A store that fails at the first puts and gets.
+struct Flaky {
+    files: FilePayloadStore,
+    failures: AtomicUsize,
+}
+
+impl Flaky {
+    fn fails(&self) -> Result<(), BoxError> {
+        let less = |left: usize| left.checked_sub(1);
+        match self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) {
+            Ok(_) => Err("the store is away".into()),
+            Err(_) => Ok(()),
+        }
+    }
+}
+
+impl PayloadStore for Flaky {
+    fn put<'a>(
+        &'a self,
+        key: &'a str,
+        bytes: &'a [u8],
+    ) -> WasmBoxedFuture<'a, Result<(), BoxError>> {
+        Box::pin(async move {
+            self.fails()?;
+            self.files.put(key, bytes).await
+        })
+    }
+
+    fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>> {
+        Box::pin(async move {
+            self.fails()?;
+            self.files.get(key).await
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_for_a_moment_repeats_no_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Flaky {
+        files: FilePayloadStore::new(directory.path().join("payloads")),
+        failures: AtomicUsize::new(4),
+    };
+    let options = options().payload_store(store);
+    let Some(bench) = Bench::new("flaky-store", &options).await else { return };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(answer(turns(request), vec![text("y".repeat(200_000))]))
+    });
+    let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    assert_eq!((outcome.result.response.len(), calls.load(Ordering::SeqCst)), (200_000, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
+    let options = options().record_limit(200_000).environment(["LONG"]);
+    let Some(bench) = Bench::new("large", &options).await else { return };
+    let model = Model::new(|request| {
+        let turn = turns(request);
+        let big = |bytes: usize| json!({"bytes": 10, "argument": "a".repeat(bytes)});
+        Ok(answer(
+            turn,
+            match turn {
+                0 => vec![call("result", "echo", json!({"bytes": 300_000}))],
+                1 => vec![call("argument", "echo", big(199_000))],
+                2 => vec![text("done")],
+                _ => unreachable!(),
+            },
+        ))
+    });
+    let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    assert_eq!(outcome.result.response, "done");
+    let errors: Vec<_> = outcome
+        .result
+        .messages
+        .iter()
+        .flat_map(|message| &message.content)
+        .filter_map(|block| match block {
+            ContentBlock::ToolResult { is_error: true, .. } => {
+                Some(serde_json::to_string(block).unwrap())
+            }
+            _ => None,
+        })
+        .collect();
+    // The call just fits: what belongs to its worker does not count.
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("the result of `echo` takes"), "{errors:?}");
+
+    /// A call that no answer of a model made.
+    fn calls(
+        _: RunStart,
+        durability: Durability<'_>,
+    ) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            let (input, ctx) = (json!({"argument": "a".repeat(200_000)}), ToolContext::default());
+            let called = durability.execute_tool("echo", input, &ctx, ActivityOptions::default());
+            match called.await {
+                Err(DurableError::Tool(error)) => said(error.to_string()),
+                other => panic!("{other:?}"),
+            }
+        })
+    }
+    let bench = Bench::new("large-call", &options).await.unwrap();
+    let _worker = bench.serve(echoes(0, 0, 0), echo, calls, &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    let told = outcome.result.response;
+    assert!(told.contains("the call of `echo` takes"), "{told}");
+
+    // An answer that is too long ends the run, and is not asked for again and again.
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(answer(turns(request), vec![text("y".repeat(3 << 20))]))
+    });
+    let bench = Bench::new("large-answer", &options).await.unwrap();
+    let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
+    assert!(failure.message.contains("the model's answer takes"), "{}", failure.message);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
+    let options = options().model_calls(ModelCalls::Activity).record_limit(100_000);
+    let Some(bench) = Bench::new("large-request", &options).await else { return };
+    let _worker = bench.serve(echoes(9, 10, 30_000), echo, Agent::new(echo), &options);
+    let run = bench.runs.start(&bench.queue, "go").await.unwrap();
+    let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
+    assert!(failure.message.contains("ModelCalls::Local"), "{}", failure.message);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_with_megabytes_of_arguments_and_results_passes() {
+    let options = options();
+    let Some(bench) = Bench::new("batch", &options).await else { return };
+    let model = Model::new(|request| {
+        let turn = turns(request);
+        let big = |index: usize| {
+            let input = json!({"bytes": 150_000, "argument": "a".repeat(90_000)});
+            call(&format!("c{index}"), "echo", input)
+        };
+        Ok(answer(
+            turn,
+            match turn {
+                0 => (0..10).map(big).collect(),
+                _ => vec![text("done")],
+            },
+        ))
+    });
+    let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    assert!(outcome.is_cut && outcome.result.messages.is_empty());
+    assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 2));
+}
+
+fn policy(attempts: u32) -> RetryPolicy {
+    RetryPolicy {
+        initial_interval: Duration::from_millis(20),
+        backoff_coefficient: 2.0,
+        maximum_attempts: attempts,
+        maximum_interval: Duration::from_secs(2),
+        non_retryable_errors: vec!["ServiceUnavailable".into()],
+    }
+}
+
+/// Fails so often, and then answers; counts its calls.
+fn failing(times: usize, error: fn() -> ProviderError) -> (Model, Arc<AtomicUsize>) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let model = Model::new(move |request| match counted.fetch_add(1, Ordering::SeqCst) < times {
+        true => Err(error()),
+        false => Ok(answer(turns(request), vec![text("done")])),
+    });
+    (model, calls)
+}
+
+async fn retries(model_calls: ModelCalls) {
+    let options = options().model_calls(model_calls).model_retry(policy(3));
+    let limited = || ProviderError::RateLimit { retry_after: Some(Duration::from_millis(1200)) };
+    let unavailable = || ProviderError::ServiceUnavailable("closed".into());
+    let network = || ProviderError::Network("cut".into());
+    // How often it fails, with what; whether the run succeeds, and after how many calls.
+    type Case = (usize, fn() -> ProviderError, Result<(), &'static str>, usize);
+    let cases: [Case; 4] = [
+        (2, network, Ok(()), 3),
+        (3, network, Err("cut"), 3),
+        (1, limited, Ok(()), 2),
+        (1, unavailable, Err("closed"), 1),
+    ];
+    for (times, error, expected, calls) in cases {
+        let Some(bench) = Bench::new("retries", &options).await else { return };
+        let (model, counted) = failing(times, error);
+        let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+        let begin = Instant::now();
+        let ended = bench.runs.start(&bench.queue, "go").await.unwrap().result().await;
+        match (ended, expected) {
+            (Ok(outcome), Ok(())) => assert_eq!(outcome.result.response, "done"),
+            (Err(TemporalError::Failed(failure)), Err(text)) => {
+                assert!(failure.kind == "Provider" && failure.message.contains(text));
+            }
+            (ended, expected) => panic!("{ended:?}, where {expected:?} was expected"),
+        }
+        assert_eq!(counted.load(Ordering::SeqCst), calls);
+        if matches!(error(), ProviderError::RateLimit { .. }) {
+            assert!(begin.elapsed() >= Duration::from_millis(1200));
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_model_is_called_again_locally() {
+    retries(ModelCalls::Local).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failing_model_is_called_again_as_an_activity() {
+    retries(ModelCalls::Activity).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_panics_is_called_once() {
+    for model_calls in [ModelCalls::Local, ModelCalls::Activity] {
+        let options = options().model_calls(model_calls);
+        let Some(bench) = Bench::new("panicking", &options).await else { return };
+        let (model, calls) = failing(1, || panic!("the secret"));
+        let _worker = bench.serve(model, echo, Agent::new(echo), &options);
+        let ended = bench.runs.start(&bench.queue, "go").await.unwrap().result().await;
+        let Err(TemporalError::Failed(failure)) = ended else { panic!("{ended:?}") };
+        assert_eq!((failure.kind.as_str(), calls.load(Ordering::SeqCst)), ("Provider", 1));
+        assert!(failure.message.contains("the provider panicked"), "{}", failure.message);
+    }
+}
+
+static RUNS: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+fn flaky() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    for (index, (name, effect)) in [
+        ("idempotent", ToolEffect::Idempotent),
+        ("once", ToolEffect::AtMostOnce),
+        ("slow", ToolEffect::Pure),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        tools.register_dyn(Does::new(name, effect, move |_, _| async move {
+            let number = RUNS[index].fetch_add(1, Ordering::SeqCst);
+            if name == "slow" {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+            }
+            match number < 2 {
+                true => Err(ToolError::ExecutionFailed(format!("{name} is broken").into())),
+                false => Ok(ToolOutput::text(format!("{name} works"))),
+            }
+        }));
+    }
+    tools
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_run_again_only_if_they_may_and_have_a_time_limit() {
+    let options = options();
+    let Some(bench) = Bench::new("flaky", &options).await else { return };
+    let mut agent = Agent::new(flaky);
+    agent.config.tool_activity = ActivityOptions {
+        start_to_close_timeout: Duration::from_millis(300),
+        retry_policy: Some(policy(3)),
+        ..ActivityOptions::default()
+    };
+    let calls = ["idempotent", "once", "slow"].map(|name| call(name, name, json!({})));
+    let model = Model::script(vec![calls.to_vec(), vec![text("done")]]);
+    let _worker = bench.serve(model, flaky, agent, &options);
+    let outcome = bench.runs.start(&bench.queue, "go").await.unwrap().result().await.unwrap();
+    let all = serde_json::to_string(&outcome.result.messages).unwrap();
+    assert!(all.contains("idempotent works") && all.contains("once is broken"), "{all}");
+    assert!(all.contains("exceeded its time limit"), "{all}");
+    let runs: Vec<_> = RUNS.iter().map(|runs| runs.load(Ordering::SeqCst)).collect();
+    assert_eq!(runs, [3, 1, 3]);
+}

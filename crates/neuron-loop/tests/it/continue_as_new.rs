@@ -1,0 +1,320 @@
+//! A run that goes on as a new execution of the durable engine.
+
+use neuron_loop::{AgentLoop, AgentResult, LoopError};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ContextError, ContextStrategy, Durability, DurableError, Message, Role, RunSnapshot, RunStart,
+    StopReason, StreamEvent, ToolContext, UsageLimits,
+};
+use serde_json::{Value, json};
+
+use crate::journal::{Journal, Journaled, World};
+use crate::support::*;
+
+type Agent =
+    AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy, Durability<'static>>;
+
+fn agent(context: &Journaled) -> Agent {
+    let builder = setup([""; 0]).builder.tools(context.world.tools.clone());
+    builder.durability(context.clone()).build()
+}
+
+/// Runs from a start to the end, in as many executions as the context wants, and returns how many those
+/// were.
+async fn to_the_end<C: ContextStrategy>(
+    build: impl Fn(&Journaled) -> AgentLoop<ScriptedProvider, C, Durability<'static>>,
+    mut context: Journaled,
+    start: RunStart,
+) -> (Result<AgentResult, LoopError>, usize) {
+    let (mut start, mut executions) = (start, 0);
+    let ctx = ToolContext::default();
+    loop {
+        executions += 1;
+        let ended = build(&context).run_from(start, &ctx).await;
+        let Err(LoopError::Durable(DurableError::ContinueAsNew(_))) = ended else {
+            return (ended, executions);
+        };
+        let state = context.state.lock().unwrap().take().expect("a state");
+        start = serde_json::from_value::<RunSnapshot>(state).unwrap().into();
+        context = context.next_execution();
+    }
+}
+
+fn three_turns(log: &Log) -> World {
+    let replies = [calls([json!({})]), calls([json!({"text": "b"})]), Reply::text("done")];
+    World::new(replies, registry(log), [])
+}
+
+#[tokio::test]
+async fn a_run_from_a_message_is_a_run() {
+    let log = Log::default();
+    let context = Journaled::new(&three_turns(&log), &Journal::default());
+    let result = agent(&context).run_from("go", &ToolContext::default()).await.unwrap();
+    let other = Journaled::new(&three_turns(&log), &Journal::default());
+    let run = agent(&other).run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result, run);
+    assert_eq!(context.calls.lines(), other.calls.lines());
+}
+
+#[tokio::test]
+async fn a_run_that_continues_at_every_turn_is_the_same_run() {
+    let log = Log::default();
+    let whole = Journaled::new(&three_turns(&log), &Journal::default());
+    let (expected, _) = to_the_end(agent, whole.clone(), "go".into()).await;
+    let keys = |context: &Journaled| -> Vec<String> {
+        context.calls.lines().into_iter().filter(|line| line.starts_with("tools")).collect()
+    };
+    let context = Journaled::new(&three_turns(&log), &Journal::default());
+    // The first execution of all continues before its first turn too.
+    let (result, executions) =
+        to_the_end(agent, context.clone().continuing_at([0, 2, 4]), "go".into()).await;
+    assert_eq!(result.unwrap(), expected.unwrap());
+    assert_eq!(executions, 4);
+    assert_eq!(keys(&context), keys(&whole), "the same calls with the same keys");
+}
+
+#[tokio::test]
+async fn limits_go_on_counting() {
+    let limits = |limits: UsageLimits| {
+        move |context: &Journaled| {
+            let mut agent = agent(context);
+            agent.config_mut().usage_limits = Some(limits.clone());
+            agent
+        }
+    };
+    let requests = UsageLimits { request_limit: Some(2), ..Default::default() };
+    let tool_calls = UsageLimits { tool_calls_limit: Some(1), ..Default::default() };
+    for (limit, text) in [(requests, "request limit"), (tool_calls, "tool call limit")] {
+        let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
+        let context = context.continuing_at([1, 3, 5]);
+        let (result, _) = to_the_end(limits(limit), context, "go".into()).await;
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
+    }
+    let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
+    let two_turns = |context: &Journaled| {
+        let mut agent = agent(context);
+        agent.config_mut().max_turns = Some(2);
+        agent
+    };
+    let (result, executions) =
+        to_the_end(two_turns, context.continuing_at([1, 3, 5]), "go".into()).await;
+    assert!(matches!(result, Err(LoopError::MaxTurns(2))), "{result:?}");
+    assert_eq!(executions, 3);
+}
+
+fn snapshot(messages: Vec<Message>) -> RunSnapshot {
+    RunSnapshot::new("r", messages)
+}
+
+#[tokio::test]
+async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
+    let call = Message {
+        role: Role::Assistant,
+        content: vec![neuron_types::ContentBlock::ToolUse {
+            id: "c1".into(),
+            name: "act".into(),
+            input: json!({"secret": "hunter2"}),
+        }],
+    };
+    let mut newer = snapshot(vec![Message::user("hi")]);
+    newer.version = RunSnapshot::VERSION + 1;
+    let torn = snapshot(vec![Message::user("hi"), call]);
+    let answered = snapshot(vec![Message::user("hi"), Message::assistant("hello")]);
+    let empty = snapshot(vec![]);
+    let mut strange = snapshot(vec![Message::user("hi")]);
+    strange.loop_state = json!({"size": "hunter2"});
+    for (state, text) in [
+        (newer, "version 2"),
+        (torn, "the tool call `c1` has no result"),
+        (answered, "nothing for the model to answer"),
+        (empty, "nothing for the model to answer"),
+        (strange, "invalid type"),
+    ] {
+        let world = World::new([Reply::text("one")], registry(&Log::default()), []);
+        let context = Journaled::new(&world, &Journal::default());
+        let mut agent = agent(&context);
+        let hook = Recorder::default();
+        let ctx = ToolContext::default();
+        agent.run_text("first", &ctx).await.unwrap();
+        agent.add_hook(hook.clone());
+        let before = (agent.messages().to_vec(), agent.usage().clone(), agent.turns());
+        let calls = context.calls.lines();
+        let error = agent.run_from(state.clone(), &ctx).await.unwrap_err();
+        assert!(error.to_string().contains(text), "{error}");
+        let events = agent.run_from_stream(state.clone(), &ctx).await;
+        let events: Vec<StreamEvent> = futures_util::StreamExt::collect(events).await;
+        assert!(matches!(&events[..], [StreamEvent::Error(_)]), "{events:?}");
+        let mut steps = agent.run_from_step(state, &ctx);
+        assert!(matches!(steps.next().await, Some(neuron_loop::TurnResult::Error(_))));
+        assert!(steps.next().await.is_none());
+        assert_eq!((agent.messages().to_vec(), agent.usage().clone(), agent.turns()), before);
+        assert_eq!(context.calls.lines(), calls);
+        assert_eq!(hook.log.lines(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_state_without_what_only_the_loop_knows_is_enough() {
+    let mut state = serde_json::to_value(snapshot(vec![Message::user("go")])).unwrap();
+    state["turns"] = json!(5);
+    state["usage"] = json!({"input_tokens": 100, "output_tokens": 0});
+    state.as_object_mut().unwrap().remove("loop_state");
+    state["run_id"] = Value::String(String::new());
+    let state: RunSnapshot = serde_json::from_value(state).unwrap();
+    let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
+    let mut agent = agent(&context);
+    let result = agent.run_from(state, &ToolContext::default()).await.unwrap();
+    assert_eq!(result.turns, 8);
+    assert!(result.usage.input_tokens > 100);
+    assert_eq!(agent.total_usage(), &result.usage);
+    let first = &context.calls.lines()[2];
+    assert!(first.contains("run-7/0/5/0/c0"), "the engine's id, and the next turn: {first}");
+}
+
+/// Leaves out the oldest turn after the first message, and only when it is asked to.
+struct Shrinks;
+
+impl ContextStrategy for Shrinks {
+    fn should_compact(&self, _: &[Message], _: usize) -> bool {
+        false
+    }
+
+    async fn compact(&self, mut messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        messages.drain(1..3);
+        Ok(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len()
+    }
+}
+
+/// Room is made once for a call that does not fit, also if a new execution begins in between.
+#[tokio::test]
+async fn room_is_made_once_for_one_call() {
+    for continue_at in [vec![], vec![3], vec![4]] {
+        let cut = || Reply::text("so").stop_reason(StopReason::ContextWindowExceeded);
+        let tools = || calls([json!({})]);
+        let replies = [tools(), tools(), tools(), cut(), cut(), Reply::text("one too many")];
+        let world = World::new(replies, registry(&Log::default()), []);
+        let context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
+        let build = |context: &Journaled| {
+            let builder = AgentLoop::builder(ScriptedProvider::new([""; 0]), Shrinks);
+            let builder = builder.tools(context.world.tools.clone());
+            builder.durability(context.clone()).build()
+        };
+        let (result, _) = to_the_end(build, context, "go".into()).await;
+        let result = result.unwrap();
+        assert_eq!(result.stop_reason, StopReason::ContextWindowExceeded);
+        assert_eq!((result.turns, world.provider.remaining()), (5, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_pauses_for_ever_ends_where_it_would_have() {
+    let mut ends = Vec::new();
+    for continue_at in [vec![], (0..40).step_by(3).collect()] {
+        let pause = || Reply::text("on and on").stop_reason(StopReason::PauseTurn);
+        let world = World::new((0..30).map(|_| pause()), registry(&Log::default()), []);
+        let context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
+        let (result, _) = to_the_end(agent, context, "go".into()).await;
+        let result = result.unwrap();
+        assert_eq!(result.stop_reason, StopReason::PauseTurn);
+        ends.push((result, world.provider.calls()));
+    }
+    assert_eq!(ends[0].1, 17);
+    assert_eq!(ends[0], ends[1]);
+}
+
+#[tokio::test]
+async fn a_typed_run_goes_on_with_the_retries_that_are_left() {
+    let bad = || Reply::tool_call("o", "final_output", json!({"value": "many"}));
+    let good = || Reply::tool_call("o", "final_output", json!({"value": 7}));
+    for (replies, is_right) in
+        [(vec![bad(), bad(), good()], true), (vec![bad(), bad(), bad()], false)]
+    {
+        let world = World::new(replies, registry(&Log::default()), []);
+        let mut context = Journaled::new(&world, &Journal::default()).continuing_at([1, 3]);
+        let (ctx, mut start, mut executions) = (ToolContext::default(), RunStart::from("go"), 0);
+        let ended = loop {
+            executions += 1;
+            let mut agent = agent(&context);
+            let ended = agent.run_typed_from::<u8>(start, &ctx).await;
+            let Some(state) = context.state.lock().unwrap().take() else { break ended };
+            start = serde_json::from_value::<RunSnapshot>(state).unwrap().into();
+            context = context.next_execution();
+        };
+        assert_eq!(executions, 3);
+        match ended {
+            Ok(typed) => assert!(is_right && typed.value == 7 && typed.result.turns == 3),
+            Err(LoopError::InvalidOutput { attempts, .. }) => assert!(!is_right && attempts == 3),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// Another run of an agent that went on with one has keys of its own.
+#[tokio::test]
+async fn the_next_run_has_another_number() {
+    let replies = [calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")];
+    let world = World::new(replies, registry(&Log::default()), []);
+    let context = Journaled::new(&world, &Journal::default());
+    let mut agent = agent(&context);
+    let mut state = snapshot(vec![Message::user("go")]);
+    (state.run_number, state.turns) = (3, 2);
+    let ctx = ToolContext::default();
+    agent.run_from(state, &ctx).await.unwrap();
+    agent.run_text("and now", &ctx).await.unwrap();
+    let lines = context.calls.lines();
+    let keys: Vec<_> = lines.iter().filter(|line| line.starts_with("tools")).collect();
+    assert!(keys[0].contains("r/3/2/0/c0"), "{keys:?}");
+    assert!(keys[1].contains("run-7/4/0/0/c0"), "{keys:?}");
+}
+
+/// What the tools find in their context, and what counts what they take, is of this execution.
+#[tokio::test]
+async fn the_context_of_the_new_execution_holds() {
+    let world = three_turns(&Log::default());
+    let context = Journaled::new(&world, &Journal::default());
+    let mut state = snapshot(vec![Message::user("go")]);
+    state.usage.input_tokens = 1_000;
+    state.tool_usage.input_tokens = 300;
+    state.estimated_usage.input_tokens = 200;
+    let ctx = ToolContext::default();
+    let mut agent = agent(&context);
+    let result = agent.run_from(state, &ctx).await.unwrap();
+    let parts = [agent.tool_usage(), agent.estimated_usage()].map(|usage| usage.input_tokens);
+    assert_eq!(parts, [300, 200]);
+    let mut counted = ctx.usage.total();
+    counted.input_tokens += 1_000;
+    assert_eq!(result.usage, counted, "what earlier executions took was counted there");
+}
+
+/// A run that was cancelled before it began is none, for the engine too.
+#[tokio::test]
+async fn the_engine_hears_once_how_a_run_ended_if_the_hooks_do() {
+    for way in WAYS {
+        let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
+        let mut agent = agent(&context);
+        let hook = Recorder::default();
+        agent.add_hook(hook.clone());
+        let ctx = ToolContext::default();
+        ctx.cancellation_token.cancel();
+        run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!((hook.log.count("RunEnd"), context.calls.count("ended")), (0, 0));
+
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((hook.log.count("RunEnd"), context.calls.count("ended {")), (1, 1));
+        // The script is used up.
+        run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!((hook.log.count("RunEnd"), context.calls.count("ended")), (2, 2));
+    }
+    // Dropped: nobody hears.
+    let world = World::new([Reply::hang()], registry(&Log::default()), []);
+    let context = Journaled::new(&world, &Journal::default());
+    let mut agent = agent(&context);
+    let ctx = ToolContext::default();
+    assert!(futures_util::FutureExt::now_or_never(agent.run_text("go", &ctx)).is_none());
+    assert_eq!(context.calls.count("ended"), 0);
+}

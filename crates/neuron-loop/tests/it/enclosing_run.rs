@@ -1,0 +1,215 @@
+//! What an agent inside a tool call takes over from the run around it, and what of it ends that run.
+
+use std::sync::Arc;
+
+use neuron_loop::{AgentLoop, LoopError, ToolErrorPolicy};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    HookAction, HookError, HookEvent, HookScope, ObservabilityHook, PermissionDecision,
+    PermissionPolicy, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// What the agent inside takes over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Takes {
+    Nothing,
+    Hooks,
+    Permissions,
+    Pauses,
+}
+
+/// An agent inside a call, which calls `act`, and what its own policy says of that.
+struct Inner(Takes, Log, PermissionDecision);
+
+impl ToolDyn for Inner {
+    fn name(&self) -> &str {
+        "inner"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("inner")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let script = ScriptedProvider::new([calls([json!({})]), Reply::text("inner")]);
+            let builder = AgentLoop::builder(script, window())
+                .name("small")
+                .tools(registry(&self.1))
+                .hook(Told(self.1.clone(), "own", HookAction::Continue))
+                .permission_policy(Decides(self.2.clone()));
+            let builder = match self.0 {
+                Takes::Nothing => builder,
+                Takes::Hooks => builder.inherit_hooks(ctx),
+                Takes::Permissions => builder.inherit_permissions(ctx),
+                Takes::Pauses => builder
+                    .permission_policy(Decides(PermissionDecision::Ask("own?".into())))
+                    .inherit_pauses(ctx),
+            };
+            let result = builder.build().run_text("sub-task", ctx).await?;
+            Ok(ToolOutput::text(result.response))
+        })
+    }
+}
+
+struct Decides(PermissionDecision);
+
+impl PermissionPolicy for Decides {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        if tool_name == "inner" { PermissionDecision::Allow } else { self.0.clone() }
+    }
+}
+
+/// Tells of calls, with whose they are, and answers to those of an agent inside another.
+struct Told(Log, &'static str, HookAction);
+
+impl ObservabilityHook for Told {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        let HookEvent::PreToolExecution { tool_name, .. } = event else {
+            return Ok(HookAction::Continue);
+        };
+        let outer = scope.within.map(|outer| (outer.run_id, outer.call_id, outer.depth));
+        self.0.push(format!("{} {tool_name} {:?} {outer:?}", self.1, scope.agent));
+        Ok(if outer.is_some() { self.2.clone() } else { HookAction::Continue })
+    }
+}
+
+fn script() -> [Reply; 2] {
+    [Reply::tool_calls([("o", "inner", json!({}))]), Reply::text("done")]
+}
+
+#[tokio::test]
+async fn hooks_of_the_run_around_an_agent_watch_it_before_its_own_if_it_lets_them() {
+    for takes in [Takes::Nothing, Takes::Hooks] {
+        for way in WAYS {
+            let (setup, log) = (setup(script()), Log::default());
+            let hook = Told(log.clone(), "outer", HookAction::Continue);
+            let mut agent = setup.builder.hook(hook).build();
+            agent.tools_mut().register_dyn(Arc::new(Inner(
+                takes,
+                log.clone(),
+                PermissionDecision::Allow,
+            )));
+            let ctx = ToolContext { run_id: "r".into(), ..Default::default() };
+            run(way, &mut agent, &ctx).await.unwrap();
+            let seen = r#"act "small" Some(("r", "o", 1))"#;
+            let (inherited, own) = (format!("outer {seen}"), format!("own {seen}"));
+            let expected = match takes {
+                Takes::Hooks => vec![r#"outer inner "" None"#, &*inherited, &*own],
+                _ => vec![r#"outer inner "" None"#, &*own],
+            };
+            let lines = log.lines();
+            let told: Vec<_> =
+                lines.iter().filter(|line| line.contains(" in") || line.contains(" act")).collect();
+            assert_eq!(told, expected, "{way:?} {takes:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_ends_an_agent_ends_the_run_around_it_whatever_failures_mean() {
+    for policy in [ToolErrorPolicy::EndRun, ToolErrorPolicy::ReturnToModel] {
+        for way in WAYS {
+            let (setup, log) = (setup(script()), Log::default());
+            let end = HookAction::Terminate { reason: "enough".into() };
+            let builder = setup.builder.hook(Told(log.clone(), "outer", end)).tool_errors(policy);
+            let mut agent = builder.build();
+            agent.tools_mut().register_dyn(Arc::new(Inner(
+                Takes::Hooks,
+                log.clone(),
+                PermissionDecision::Allow,
+            )));
+            let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+            assert_eq!(error, "terminated by hook: enough", "{way:?} {policy:?}");
+            assert_eq!(setup.provider.calls(), 1);
+            assert_eq!(last_results(agent.messages()), ["o: !terminated by hook: enough"]);
+            assert_eq!(log.count("start"), 0, "no tool ran");
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_policy_of_the_run_around_an_agent_decides_if_it_lets_it() {
+    for (takes, runs) in [(Takes::Nothing, 1), (Takes::Permissions, 0)] {
+        let (setup, log) = (setup(script()), Log::default());
+        let never = Decides(PermissionDecision::Deny("never".into()));
+        let mut agent = setup.builder.permission_policy(never).build();
+        agent.tools_mut().register_dyn(Arc::new(Inner(
+            takes,
+            log.clone(),
+            PermissionDecision::Allow,
+        )));
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        assert_eq!(log.count("start"), runs, "{takes:?}");
+    }
+}
+
+/// Else an agent with a strict policy would have none inside a run that has none.
+#[tokio::test]
+async fn an_agent_keeps_its_policy_if_nobody_decides_on_the_calls_around_it() {
+    for way in WAYS {
+        let (setup, log) = (setup(script()), Log::default());
+        let mut agent = setup.builder.pause_for_approval(true).build();
+        let never = PermissionDecision::Deny("never".into());
+        let inner = Inner(Takes::Permissions, log.clone(), never);
+        agent.tools_mut().register_dyn(Arc::new(inner));
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(log.count("start"), 0, "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_waits_for_an_approval_if_the_run_around_it_may() {
+    for pauses in [true, false] {
+        let (setup, log) = (setup(script()), Log::default());
+        let mut agent = setup.builder.pause_for_approval(pauses).build();
+        agent.tools_mut().register_dyn(Arc::new(Inner(
+            Takes::Pauses,
+            log.clone(),
+            PermissionDecision::Allow,
+        )));
+        match agent.run_text("go", &ToolContext::default()).await {
+            Err(LoopError::ApprovalRequired(pending)) if pauses => {
+                let nested = pending.calls[0].nested.as_ref().unwrap();
+                assert_eq!(nested.calls[0].reason, "own?");
+            }
+            // It saw a denial, and went on.
+            Ok(_) if !pauses => assert_eq!(last_results(agent.messages()), ["o: inner"]),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(log.count("start"), 0);
+    }
+}
+
+#[tokio::test]
+async fn outside_of_a_call_nothing_is_taken_over() {
+    let ctx = ToolContext::default();
+    let (setup, log) = (setup([calls([json!({})]), Reply::text("done")]), Log::default());
+    let mut agent = setup
+        .builder
+        .pause_for_approval(true)
+        .permission_policy(Decides(PermissionDecision::Ask("?".into())))
+        .hook(Told(log.clone(), "own", HookAction::Continue))
+        .inherit_hooks(&ctx)
+        .inherit_permissions(&ctx)
+        .build();
+    let ended = agent.run_text("go", &ctx).await;
+    assert!(matches!(ended, Err(LoopError::ApprovalRequired(_))));
+    assert!(log.lines().is_empty());
+}

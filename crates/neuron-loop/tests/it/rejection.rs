@@ -1,0 +1,734 @@
+//! Text that a hook rejects: it stays nowhere, what completed before it does, and in a stream it can be
+//! held back.
+
+use std::pin::pin;
+
+use futures_util::{FutureExt, StreamExt};
+use neuron_loop::{LoopError, OnLimit, TurnResult};
+use neuron_testing::Reply;
+use neuron_types::{
+    ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
+    ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HookAction, HookError,
+    HookEvent, HookScope, InjectionPoint, Injector, Message, ObservabilityHook, PermissionDecision,
+    PermissionPolicy, ProviderError, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+/// Rejects what says `bad`.
+#[derive(Clone, Default)]
+struct Guard {
+    log: Log,
+    rejects_results: bool,
+    holds_back: bool,
+}
+
+fn says(messages: &[Message], is_wanted: impl Fn(&ContentBlock) -> bool) -> bool {
+    let blocks = messages.iter().flat_map(|message| &message.content);
+    blocks.filter(|block| is_wanted(block)).any(|block| block.to_string().contains("bad"))
+}
+
+impl ObservabilityHook for Guard {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        unreachable!("the loop calls on_event_in")
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        scope: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        let is_bad = match event {
+            HookEvent::PreLlmCall { request } => {
+                let new = scope.new_messages(&request.messages);
+                let texts: Vec<String> = new.iter().map(Message::text).collect();
+                self.log.push(format!("checks {}", texts.join("|")));
+                let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+                says(new, |block| self.rejects_results || !is_result(block))
+            }
+            HookEvent::PostLlmCall { response } => {
+                let text = format!("{}{}", scope.said_before, response.message.text());
+                self.log.push(format!("judges {text} {:?}", scope.output_tool));
+                let is_output = |block: &ContentBlock| {
+                    let name = block.as_tool_use().map(|call| call.name);
+                    name.is_some() && name == scope.output_tool
+                };
+                text.contains("bad") || says(std::slice::from_ref(&response.message), is_output)
+            }
+            _ => false,
+        };
+        Ok(match is_bad {
+            true => HookAction::Terminate { reason: "no".into() },
+            false => HookAction::Continue,
+        })
+    }
+
+    fn rejects_text(&self) -> bool {
+        true
+    }
+
+    fn rejects_tool_results(&self) -> bool {
+        self.rejects_results
+    }
+
+    fn holds_back_text(&self) -> bool {
+        self.holds_back
+    }
+}
+
+fn of_results() -> Guard {
+    Guard { rejects_results: true, ..Guard::default() }
+}
+
+fn holding() -> Guard {
+    Guard { holds_back: true, ..Guard::default() }
+}
+
+/// What a reader is shown, and what the hook says, in one log.
+async fn told<P, C, D>(
+    agent: &mut neuron_loop::AgentLoop<P, C, D>,
+    message: &str,
+    log: &Log,
+) -> Vec<String>
+where
+    P: neuron_types::Provider,
+    C: ContextStrategy,
+    D: DurableContext,
+{
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user(message), &ctx).await;
+    while let Some(event) = events.recv().await {
+        log.push(match event {
+            StreamEvent::TextDelta(text) => format!("text {text}"),
+            StreamEvent::ThinkingDelta(text) => format!("thinking {text}"),
+            StreamEvent::ToolUse { id, .. } => format!("call {id}"),
+            StreamEvent::ToolResult { id, .. } => format!("result {id}"),
+            StreamEvent::MessageComplete(message) => format!("message {}", message.text()),
+            StreamEvent::Reset { attempt, .. } => format!("reset {attempt}"),
+            StreamEvent::Usage(_) => "usage".into(),
+            StreamEvent::RunComplete(result) => format!("complete {}", result.response),
+            StreamEvent::Error(error) => format!("error {error}"),
+            _ => continue,
+        });
+    }
+    log.lines()
+}
+
+fn user(text: &str) -> Message {
+    Message::user(text)
+}
+
+#[tokio::test]
+async fn rejected_input_leaves_the_history_as_it_was() {
+    for (way, earlier) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+        let first = earlier.then(|| Reply::text("hello"));
+        let setup = setup(first.into_iter().chain([Reply::text("fine")]));
+        let after = Recorder::default();
+        let mut agent = setup.builder.hook(Guard::default()).hook(after.clone()).build();
+        let ctx = ToolContext::default();
+        if earlier {
+            agent.run_text("hi", &ctx).await.unwrap();
+        }
+        let before = agent.messages().to_vec();
+        let error = match way {
+            Way::Run => agent.run_text("bad", &ctx).await.unwrap_err().to_string(),
+            Way::Stream => {
+                let events: Vec<_> = agent.run_stream(user("bad"), &ctx).await.collect().await;
+                let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
+                error.to_string()
+            }
+            Way::Step => match agent.run_step(user("bad"), &ctx).next().await {
+                Some(TurnResult::Error(error)) => error.to_string(),
+                other => panic!("{other:?}"),
+            },
+        };
+        assert_eq!(error, "terminated by hook: no");
+        assert_eq!(agent.messages(), before);
+        assert_eq!(setup.provider.calls(), usize::from(earlier));
+        check_pairs(&after.log.lines());
+        assert_eq!(after.log.count("LlmError terminated by hook: no"), 1);
+        // It goes on with another message, and without the rejected one.
+        assert_eq!(agent.run_text("good", &ctx).await.unwrap().response, "fine");
+        let sent = setup.provider.requests();
+        assert!(!says(&sent.last().unwrap().messages, |_| true));
+    }
+}
+
+#[tokio::test]
+async fn reminders_behind_rejected_input_leave_with_it() {
+    let setup = setup([Reply::text("fine")]);
+    struct Briefly;
+    impl Injector for Briefly {
+        fn injections(&self, _: &InjectionPoint<'_>) -> Vec<String> {
+            vec!["be brief".into()]
+        }
+    }
+    let mut agent = setup.builder.injector(Briefly).hook(Guard::default()).build();
+    let ctx = ToolContext::default();
+    agent.run_text("bad", &ctx).await.unwrap_err();
+    assert_eq!(agent.messages(), []);
+    agent.run_text("good", &ctx).await.unwrap();
+    let sent = &setup.provider.requests()[0].messages;
+    assert_eq!(sent[..], [user("good"), Message::system("be brief")]);
+}
+
+#[tokio::test]
+async fn what_passed_before_is_neither_checked_nor_taken_back_again() {
+    let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
+    let setup = setup([Reply::error(overloaded()), Reply::text("fine")]);
+    let guard = Guard::default();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    let ctx = ToolContext::default();
+    agent.run_text("first", &ctx).await.unwrap_err();
+    agent.run_text("bad", &ctx).await.unwrap_err();
+    assert_eq!(agent.messages(), [user("first")], "it passed, and was not answered");
+    agent.run_text("good", &ctx).await.unwrap();
+    assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
+}
+
+/// The hooks never saw the message of a run that was dropped before.
+#[tokio::test]
+async fn what_was_never_checked_is_checked_with_the_next_run() {
+    let setup = setup([Reply::text("fine")]);
+    let guard = Guard::default();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    let ctx = ToolContext::default();
+    drop(agent.run(user("bad"), &ctx));
+    let cancelled = ToolContext::default();
+    cancelled.cancellation_token.cancel();
+    agent.run_text("worse", &cancelled).await.unwrap_err();
+    assert_eq!(agent.messages().len(), 2);
+    agent.run_text("good", &ctx).await.unwrap_err();
+    assert_eq!(guard.log.lines(), ["checks bad|worse|good"]);
+    assert_eq!(agent.messages(), []);
+    agent.run_text("good", &ctx).await.unwrap();
+}
+
+/// What passed the hooks that were there has not passed one that comes later.
+#[tokio::test]
+async fn a_hook_that_is_added_judges_what_the_model_has_not_answered() {
+    let down = ProviderError::ServiceUnavailable("down".into());
+    let setup = setup([Reply::text("hello"), Reply::error(down), Reply::text("fine")]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    agent.run_text("bad, and answered", &ctx).await.unwrap();
+    agent.run_text("bad", &ctx).await.unwrap_err();
+    let guard = Guard::default();
+    agent.add_hook(guard.clone());
+    agent.continue_run(&ctx).await.unwrap_err();
+    assert_eq!(guard.log.lines(), ["checks bad"]);
+    assert_eq!(agent.messages().len(), 2);
+}
+
+#[tokio::test]
+async fn a_restored_or_repaired_history_is_checked_from_its_last_answer() {
+    let history = vec![user("hi"), Message::assistant("hello"), user("unanswered")];
+    let setup = setup([Reply::text("a"), Reply::text("b")]);
+    let guard = Guard::default();
+    let mut agent = setup.builder.messages(history).hook(guard.clone()).build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap();
+    // A result of no call: the history is repaired.
+    let orphan =
+        ContentBlock::ToolResult { tool_use_id: "x".into(), content: Vec::new(), is_error: false };
+    let text = ContentBlock::Text("odd".into());
+    let odd = Message { role: Role::User, content: vec![orphan, text] };
+    agent.run(odd, &ctx).await.unwrap();
+    let checks: Vec<String> =
+        guard.log.lines().into_iter().filter(|line| line.starts_with("checks")).collect();
+    assert_eq!(checks, ["checks unanswered|go", "checks odd"]);
+}
+
+#[tokio::test]
+async fn rejected_results_make_room_for_a_notice() {
+    for way in WAYS {
+        let inputs = [json!({"text": "fine"}), json!({"text": "bad"})];
+        let setup = setup([calls([json!({"text": "ok"})]), calls(inputs), Reply::text("done")]);
+        let mut agent = setup.builder.hook(of_results()).build();
+        let ctx = ToolContext::default();
+        let error = run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!(
+            error,
+            "terminated by hook: no (before that, 3 tool calls ran; \
+             the latest results are removed from the conversation)"
+        );
+        check_valid(agent.messages());
+        let notice = "![removed: a guarding hook rejected the result]";
+        let removed = [format!("c0: {notice}"), format!("c1: {notice}")];
+        assert_eq!(last_results(agent.messages()), removed);
+        assert_eq!(last_results(&agent.messages()[..3]), ["c0: ok"], "an earlier pair stays");
+        // The conversation can be continued.
+        assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
+        assert!(!says(agent.messages(), |block| block.as_tool_result_id().is_some()));
+    }
+}
+
+#[tokio::test]
+async fn results_beside_a_rejected_message_stay() {
+    let setup = setup([calls([json!({"text": "bad"})]), Reply::text("done")]);
+    let mut agent = setup.builder.hook(Guard::default()).build();
+    let ctx = ToolContext::default();
+    let mut steps = agent.run_step(user("go"), &ctx);
+    steps.next().await.unwrap();
+    steps.inject_message(user("bad"));
+    let Some(TurnResult::Error(error)) = steps.next().await else { panic!("it is rejected") };
+    assert_eq!(
+        error.to_string(),
+        "terminated by hook: no (before that, 1 tool call ran; \
+         their results stay in the conversation)"
+    );
+    assert!(steps.next().await.is_none());
+    drop(steps);
+    assert_eq!(agent.messages().len(), 3);
+    assert_eq!(last_results(agent.messages()), ["c0: bad"], "results are not its concern");
+    assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
+}
+
+#[tokio::test]
+async fn a_rejected_answer_is_nowhere() {
+    for way in WAYS {
+        let setup =
+            setup([calls([json!({})]), calls([json!({})]).with_text("bad"), Reply::text("fine")]);
+        let after = Recorder::default();
+        let mut agent = setup.builder.hook(Guard::default()).hook(after.clone()).build();
+        let ctx = ToolContext::default();
+        let error = run(way, &mut agent, &ctx).await.unwrap_err();
+        assert_eq!(
+            error,
+            "terminated by hook: no (before that, 1 tool call ran; \
+             their results stay in the conversation)"
+        );
+        assert_eq!(agent.messages().len(), 3, "the first turn stays");
+        check_valid(agent.messages());
+        assert!(!says(agent.messages(), |_| true));
+        assert_eq!(setup.log.count("start"), 1, "its call does not run");
+        assert_eq!(after.log.count("PostLlm"), 2, "hooks after the guard see it");
+        check_pairs(&after.log.lines());
+        assert_eq!(agent.turns(), 2, "it was paid for");
+        assert_eq!(agent.run_text("and now?", &ctx).await.unwrap().response, "fine");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_tells_no_rejected_message_and_held_back_no_word_of_it() {
+    let reply = || Reply::text("bad").thinking("hm", "signed").chunk_chars(2);
+    let setup = setup([reply(), reply()]);
+    let guard = Guard::default();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    assert_eq!(
+        told(&mut agent, "go", &guard.log).await,
+        [
+            "checks go",
+            "thinking hm",
+            "text ba",
+            "text d",
+            "judges bad None",
+            "usage",
+            "error terminated by hook: no"
+        ]
+    );
+    let setup = crate::support::setup([reply(), reply()]);
+    let guard = holding();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    assert_eq!(
+        told(&mut agent, "go", &guard.log).await,
+        ["checks go", "judges bad None", "usage", "error terminated by hook: no"]
+    );
+    assert_eq!(agent.messages(), [user("go")]);
+}
+
+/// Another hook's wish counts as well: nobody reads an answer that is not kept.
+#[tokio::test]
+async fn what_was_held_back_stays_so_whichever_hook_ends_the_run() {
+    let setup = setup([Reply::text("fine")]);
+    let (guard, other) = (
+        holding(),
+        Recorder::answering("PostLlm", HookAction::Terminate { reason: "mine".into() }),
+    );
+    let mut agent = setup.builder.hook(other).hook(guard.clone()).build();
+    assert_eq!(
+        told(&mut agent, "go", &guard.log).await,
+        ["checks go", "judges fine None", "usage", "error terminated by hook: mine"]
+    );
+}
+
+#[tokio::test]
+async fn what_is_held_back_comes_in_order_after_the_check() {
+    let replies = || {
+        [
+            calls([json!({"text": "a"})]).with_text("Let me look").chunk_chars(6),
+            Reply::text("done").thinking("hm", "signed"),
+        ]
+    };
+    let setup = setup(replies());
+    let guard = holding();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    let held = told(&mut agent, "go", &guard.log).await;
+    assert_eq!(
+        held,
+        [
+            "checks go",
+            "judges Let me look None",
+            "text Let me",
+            "text  look",
+            "call c0",
+            "message Let me look",
+            "usage",
+            "result c0",
+            "checks ",
+            "judges done None",
+            "thinking hm",
+            "text done",
+            "message done",
+            "usage",
+            "complete done",
+        ]
+    );
+    // The events are those of a run without a guard, each in its place.
+    let ctx = ToolContext::default();
+    let held: Vec<StreamEvent> = {
+        let setup = crate::support::setup(replies());
+        let mut agent = setup.builder.hook(holding()).build();
+        agent.run_stream(user("go"), &ctx).await.collect().await
+    };
+    let mut free = crate::support::setup(replies()).builder.build();
+    let free: Vec<StreamEvent> = free.run_stream(user("go"), &ctx).await.collect().await;
+    assert_eq!(format!("{held:?}"), format!("{free:?}"));
+}
+
+#[tokio::test]
+async fn of_a_stream_that_broke_nothing_is_shown_when_it_is_held_back() {
+    let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
+    let setup = setup([
+        Reply::text("bad start").chunk_chars(3).fail_after(2, overloaded()),
+        Reply::text("done"),
+        Reply::text("cut").fail_after(1, overloaded()),
+        Reply::text("cut").fail_after(1, overloaded()),
+    ]);
+    let guard = holding();
+    let mut agent = setup.builder.stream_retries(1).hook(guard.clone()).build();
+    assert_eq!(
+        told(&mut agent, "go", &guard.log).await,
+        [
+            "checks go",
+            "reset 2",
+            // Of the same call: all that there is passed already.
+            "checks ",
+            "judges done None",
+            "text done",
+            "message done",
+            "usage",
+            "complete done",
+        ]
+    );
+    let log = Log::default();
+    let lines = told(&mut agent, "more", &log).await;
+    assert_eq!(
+        lines,
+        ["reset 2", "error provider error: service unavailable: overloaded"],
+        "what broke for good is not shown either"
+    );
+}
+
+/// A durable context whose stream breaks within, and is tried again there.
+struct TriesAgain;
+
+impl DurableContext for TriesAgain {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        assert!(!says(&request.messages, |_| true));
+        Ok(CompletionResponse {
+            id: "1".into(),
+            model: "m".into(),
+            message: Message::assistant("done"),
+            usage: Default::default(),
+            stop_reason: neuron_types::StopReason::EndTurn,
+        })
+    }
+
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        sink.send(StreamEvent::TextDelta("broken".into())).await;
+        let error = ProviderError::StreamError("cut".into()).into();
+        sink.send(StreamEvent::Reset { attempt: 2, error }).await;
+        sink.send(StreamEvent::TextDelta("done".into())).await;
+        self.execute_llm_call(request.clone(), options).await
+    }
+
+    async fn execute_tool(
+        &self,
+        _: &str,
+        _: Value,
+        _: &ToolContext,
+        _: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        unreachable!("no tool is called")
+    }
+
+    no_signals_or_timers!();
+}
+
+#[tokio::test]
+async fn the_deltas_of_a_durable_context_are_held_back_too() {
+    let setup = setup([Reply::text("unused")]);
+    let guard = holding();
+    let mut agent = setup.builder.hook(guard.clone()).durability(TriesAgain).build();
+    assert_eq!(
+        told(&mut agent, "go", &guard.log).await,
+        [
+            "checks go",
+            "reset 2",
+            "judges done None",
+            "text done",
+            "message done",
+            "usage",
+            "complete done"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_rejected_last_call_leaves_no_notice_behind() {
+    for (answer, results) in [("bad", "ok"), ("fine", "bad")] {
+        for way in WAYS {
+            let call = calls([json!({"text": "x"})]);
+            let setup = setup([call, Reply::text(answer)]);
+            let mut guard = of_results();
+            guard.rejects_results = results == "bad";
+            let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize);
+            // Its results are bad, although its arguments are not.
+            let spoiled = Spoils(results);
+            let mut agent = builder.hook(guard).build();
+            agent.tools_mut().add_middleware(spoiled);
+            let ctx = ToolContext::default();
+            let error = run(way, &mut agent, &ctx).await.unwrap_err();
+            assert!(error.starts_with("terminated by hook: no (before that, 1"), "{error}");
+            check_valid(agent.messages());
+            assert_eq!(agent.messages().len(), 3);
+            assert!(agent.messages().iter().all(|message| message.role != Role::System));
+            assert!(!says(agent.messages(), |_| true));
+        }
+    }
+}
+
+/// Gives every call one result.
+struct Spoils(&'static str);
+
+impl neuron_tool::ToolMiddleware for Spoils {
+    fn process<'a>(
+        &'a self,
+        _: &'a neuron_types::ToolCall,
+        _: &'a ToolContext,
+        _: neuron_tool::Next<'a>,
+    ) -> neuron_types::WasmBoxedFuture<'a, Result<ToolOutput, neuron_types::ToolError>> {
+        Box::pin(std::future::ready(Ok(ToolOutput::text(self.0))))
+    }
+}
+
+struct AskAll;
+
+impl PermissionPolicy for AskAll {
+    fn check(&self, _: &str, _: &Value) -> PermissionDecision {
+        PermissionDecision::Ask("really?".into())
+    }
+}
+
+#[tokio::test]
+async fn results_of_approved_calls_are_checked_after_the_pause() {
+    for (text, restored) in [("bad", false), ("bad", true), ("fine", false), ("fine", true)] {
+        let setup = setup([calls([json!({})]), Reply::text("done")]);
+        let guard = of_results();
+        let builder = setup.builder.permission_policy(AskAll).pause_for_approval(true);
+        let mut agent = builder.hook(guard.clone()).build();
+        let ctx = ToolContext::default();
+        let Err(LoopError::ApprovalRequired(pending)) = agent.run_text("go", &ctx).await else {
+            panic!("it waits");
+        };
+        if restored {
+            agent.restore(*pending).unwrap();
+        }
+        let decisions = ApprovalDecisions::new().supply("c0", ToolOutput::text(text));
+        let resumed = agent.resume(decisions, &ctx).await;
+        check_valid(agent.messages());
+        if text == "bad" {
+            let error = resumed.unwrap_err().to_string();
+            assert_eq!(error, "terminated by hook: no", "a supplied result is no call that ran");
+            let notice = "c0: ![removed: a guarding hook rejected the result]";
+            assert_eq!(last_results(agent.messages()), [notice]);
+            assert_eq!(agent.messages()[0], user("go"), "the message was accepted");
+            assert!(agent.pending_calls().is_empty());
+        } else {
+            assert_eq!(resumed.unwrap().response, "done");
+        }
+    }
+}
+
+/// What was shown to be harmless in parts need not be so as a whole.
+#[tokio::test]
+async fn a_paused_answer_is_judged_as_a_whole() {
+    for way in WAYS {
+        let pause = neuron_types::StopReason::PauseTurn;
+        let setup = setup([Reply::text("so b").stop_reason(pause), Reply::text("ad it is")]);
+        let guard = Guard::default();
+        let mut agent = setup.builder.hook(guard.clone()).build();
+        run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(
+            guard.log.lines(),
+            ["checks go", "judges so b None", "checks ", "judges so bad it is None"]
+        );
+        assert_eq!(agent.messages(), [user("go"), Message::assistant("so b")]);
+    }
+}
+
+#[tokio::test]
+async fn the_output_of_a_typed_run_is_named_to_the_hooks() {
+    let output = |value: &str| Reply::tool_call("1", "final_output", json!({ "value": value }));
+    let setup = setup([output("bad"), output("fine")]);
+    let guard = Guard::default();
+    let mut agent = setup.builder.hook(guard.clone()).build();
+    let ctx = ToolContext::default();
+    let error = agent.run_typed::<String>(user("go"), &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
+    assert_eq!(agent.messages(), [user("go")]);
+    assert_eq!(agent.run_typed::<String>(user("again"), &ctx).await.unwrap().value, "fine");
+    let judged = r#"judges  Some("final_output")"#;
+    assert_eq!(guard.log.lines(), ["checks go", judged, "checks again", judged]);
+}
+
+/// Puts a summary in the place of all but the last messages.
+struct Summarise {
+    keep: usize,
+}
+
+impl ContextStrategy for Summarise {
+    fn should_compact(&self, messages: &[Message], _: usize) -> bool {
+        messages.len() > 3
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        let last = messages.len().saturating_sub(self.keep);
+        let mut compacted = vec![user("a summary")];
+        compacted.extend_from_slice(&messages[last..]);
+        Ok(compacted)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len()
+    }
+}
+
+#[tokio::test]
+async fn after_a_compaction_only_what_is_new_is_checked_and_taken_back() {
+    for (keep, left) in [(1, vec![user("a summary")]), (0, vec![])] {
+        let provider =
+            neuron_testing::ScriptedProvider::new([Reply::text("one"), Reply::text("two")]);
+        let guard = Guard::default();
+        let builder = neuron_loop::AgentLoop::builder(provider, Summarise { keep });
+        let history = vec![user("a"), Message::assistant("b")];
+        let mut agent = builder.messages(history).hook(guard.clone()).build();
+        let ctx = ToolContext::default();
+        agent.run_text("c", &ctx).await.unwrap();
+        assert_eq!(agent.messages().len(), 4);
+        // Compacted with the new message, or into something that has it too.
+        let outcome = agent.run_text("bad", &ctx).await;
+        if keep == 1 {
+            outcome.unwrap_err();
+            assert_eq!(agent.messages(), left);
+            assert_eq!(guard.log.lines().last().unwrap(), "checks bad");
+        } else {
+            outcome.unwrap();
+            assert_eq!(guard.log.lines()[2], "checks a summary", "who knows what is in it");
+        }
+    }
+}
+
+/// Dropped or cancelled at any moment, a rejected text that was seen to be one does not come back.
+#[tokio::test]
+async fn dropped_at_any_event_of_a_held_back_stream_the_history_is_valid() {
+    for events_read in 0..14 {
+        let replies = [calls([json!({"text": "a"})]).with_text("Let me look"), Reply::text("done")];
+        let setup = setup(replies.into_iter().chain([Reply::text("next"), Reply::text("more")]));
+        let mut agent = setup.builder.hook(holding()).build();
+        let ctx = ToolContext::default();
+        let mut events = agent.run_stream(user("go"), &ctx).await;
+        for _ in 0..events_read {
+            events.recv().await;
+        }
+        drop(events);
+        check_valid(agent.messages());
+        agent.run_text("and then?", &ctx).await.unwrap();
+        check_valid(agent.messages());
+    }
+}
+
+/// A hook that waits after the guard, when the run is dropped.
+#[tokio::test]
+async fn what_is_rejected_is_gone_before_anybody_else_is_told() {
+    struct Hangs;
+    impl ObservabilityHook for Hangs {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            if let HookEvent::LlmError { .. } = event {
+                std::future::pending::<()>().await;
+            }
+            Ok(HookAction::Continue)
+        }
+    }
+    let setup = setup([Reply::text("unused")]);
+    let mut agent = setup.builder.hook(Guard::default()).hook(Hangs).build();
+    let ctx = ToolContext::default();
+    {
+        let mut run = pin!(agent.run_text("bad", &ctx));
+        assert!(run.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(agent.messages(), []);
+}
+
+/// A hook that fails where failing ends the run rejects too: nobody knows what the text was.
+#[tokio::test]
+async fn a_guard_that_cannot_judge_rejects() {
+    struct Down;
+    impl ObservabilityHook for Down {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            match event {
+                HookEvent::PreLlmCall { .. } => Err(HookError::Failed("down".into())),
+                _ => Ok(HookAction::Continue),
+            }
+        }
+        fn fails_closed(&self) -> bool {
+            true
+        }
+        fn rejects_text(&self) -> bool {
+            true
+        }
+    }
+    let setup = setup([Reply::text("unused")]);
+    let mut agent = setup.builder.hook(Down).build();
+    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "terminated by hook: a guarding hook failed: hook failed: down");
+    assert_eq!(agent.messages(), []);
+}
+
+/// A limit, or a hook that does not reject, ends a run with the history as it is.
+#[tokio::test]
+async fn only_a_hook_that_rejects_takes_back() {
+    let terminate = HookAction::Terminate { reason: "no".into() };
+    let setup = setup([Reply::text("unused")]);
+    let other = Recorder::answering("PreLlm", terminate);
+    let mut agent = setup.builder.hook(Guard::default()).hook(other).build();
+    agent.run_text("good", &ToolContext::default()).await.unwrap_err();
+    assert_eq!(agent.messages(), [user("good")]);
+    let setup = crate::support::setup([calls([json!({})])]);
+    let limits = UsageLimits { tool_calls_limit: Some(0), ..Default::default() };
+    let mut agent = setup.builder.usage_limits(limits).hook(of_results()).build();
+    agent.run_text("good", &ToolContext::default()).await.unwrap_err();
+    assert_eq!(agent.messages().len(), 3);
+    check_valid(agent.messages());
+}

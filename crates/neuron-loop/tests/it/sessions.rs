@@ -1,0 +1,254 @@
+//! Conversations that go on in another agent.
+
+use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
+use neuron_loop::{AgentLoop, LoopError};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ApprovalDecisions, ApprovalError, ContentBlock, Message, Role, Session, StreamEvent,
+    TokenUsage, ToolContext,
+};
+use serde_json::json;
+
+use crate::approval::ByArguments;
+use crate::support::*;
+
+/// As a storage would: as data, in another process.
+fn stored(session: &Session) -> Session {
+    serde_json::from_str(&serde_json::to_string(session).unwrap()).unwrap()
+}
+
+/// A session after a run with a tool.
+async fn after_a_run() -> Session {
+    let setup = setup([calls([json!({"text": "found"})]), Reply::text("Done.")]);
+    let mut agent = setup.builder.build();
+    agent.run_text("Look", &ToolContext::default()).await.unwrap();
+    let mut session = Session::new("s", "/srv".into());
+    agent.write_session(&mut session);
+    assert_eq!(session.messages, agent.messages());
+    assert_eq!(session.messages.len(), 4);
+    assert_eq!(session.state.token_usage, *agent.total_usage());
+    stored(&session)
+}
+
+#[tokio::test]
+async fn the_model_sees_the_whole_history_again() {
+    let session = after_a_run().await;
+    for way in WAYS {
+        let setup = setup([calls([json!({"text": "again"})]), Reply::text("Yes.")]);
+        let mut agent = setup.builder.build();
+        agent.restore_session(&session);
+        assert_eq!(agent.messages(), session.messages);
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        for request in setup.provider.requests() {
+            assert!(request.messages.starts_with(&session.messages), "{way:?}");
+            assert!(request.messages.len() > session.messages.len());
+        }
+        assert_eq!(setup.provider.calls(), 2);
+        check_valid(agent.messages());
+        // The tool of the earlier run did not run again.
+        assert_eq!(setup.log.count("start"), 1);
+    }
+}
+
+#[tokio::test]
+async fn usage_goes_on_and_a_runs_own_begins_anew() {
+    let session = after_a_run().await;
+    let before = session.state.token_usage.clone();
+    assert!(before.total_tokens() > 0);
+    let setup = setup(["Yes."]);
+    let mut agent = setup.builder.build();
+    agent.restore_session(&session);
+    assert_eq!(agent.total_usage(), &before);
+    assert_eq!(agent.usage(), &TokenUsage::default());
+    agent.run_text("More", &ToolContext::default()).await.unwrap();
+    let mut expected = before;
+    expected += agent.usage();
+    assert!(agent.usage().total_tokens() > 0);
+    assert_eq!(agent.total_usage(), &expected);
+
+    let mut again = session.clone();
+    agent.write_session(&mut again);
+    assert_eq!(again.state.token_usage, expected);
+}
+
+#[tokio::test]
+async fn writing_leaves_what_is_the_users() {
+    let setup = setup(["Hello."]);
+    let mut agent = setup.builder.build();
+    agent.run_text("Hi", &ToolContext::default()).await.unwrap();
+    let mut session = Session::new("s", "/srv".into());
+    session.state.custom.insert("theme".into(), json!("dark"));
+    session.state.event_count = 3;
+    session.messages = vec![Message::user("an older conversation"); 9];
+    let before = session.clone();
+    agent.write_session(&mut session);
+    assert_eq!(session.messages, agent.messages());
+    assert_eq!((&session.id, session.created_at), (&before.id, before.created_at));
+    assert_eq!(session.state.custom, before.state.custom);
+    assert_eq!((&session.state.cwd, session.state.event_count), (&before.state.cwd, 3));
+    assert!(session.updated_at >= before.updated_at);
+}
+
+/// A process that ended in the middle of a run stored what there was.
+#[tokio::test]
+async fn a_history_that_ends_within_tool_calls_is_taken() {
+    let whole = after_a_run().await;
+    for length in 0..=whole.messages.len() {
+        for way in WAYS {
+            let mut session = whole.clone();
+            session.messages.truncate(length);
+            let setup = setup(["Yes."]);
+            let mut agent = setup.builder.build();
+            agent.restore_session(&session);
+            check_valid(agent.messages());
+            run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            check_valid(&setup.provider.requests()[0].messages);
+            check_valid(agent.messages());
+        }
+    }
+}
+
+#[tokio::test]
+async fn results_without_calls_are_repaired() {
+    let mut session = after_a_run().await;
+    session.messages.drain(..2);
+    let setup = setup(["Yes."]);
+    let mut agent = setup.builder.build();
+    agent.restore_session(&session);
+    check_valid(agent.messages());
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    check_valid(&setup.provider.requests()[0].messages);
+}
+
+#[tokio::test]
+async fn an_open_question_can_be_continued() {
+    let mut session = Session::new("s", ".".into());
+    session.messages = vec![Message::user("What is Rust?")];
+    let setup = setup(["A language."]);
+    let mut agent = setup.builder.build();
+    agent.restore_session(&session);
+    let result = agent.continue_run(&ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "A language.");
+    assert_eq!(setup.provider.requests()[0].messages, session.messages);
+}
+
+#[tokio::test]
+async fn a_session_of_ten_thousand_messages() {
+    let mut session = Session::new("s", ".".into());
+    session.messages = (0..5000)
+        .flat_map(|turn| {
+            [Message::user(format!("{turn}?")), Message::assistant(format!("{turn}."))]
+        })
+        .collect();
+    let provider = ScriptedProvider::new(["Yes."]);
+    let window = SlidingWindowStrategy::new(20_000, 10_000_000);
+    let mut agent = AgentLoop::builder(provider.clone(), window).build();
+    agent.restore_session(&stored(&session));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let sent = &provider.requests()[0].messages;
+    assert_eq!(sent.len(), 10_001);
+    assert!(sent.starts_with(&session.messages));
+    assert_eq!(agent.messages_since(&session).unwrap().len(), 2);
+}
+
+/// An agent that had another conversation has nothing of it left.
+#[tokio::test]
+async fn what_the_agent_had_before_is_gone() {
+    let session = after_a_run().await;
+    let mut injector = SystemInjector::new();
+    injector.add_rule(InjectionTrigger::EveryNTurns(2), "brief".into());
+    let setup = setup(["1", "2", "3", "4", "5"]);
+    let mut agent = setup.builder.injector(injector).build();
+    agent.run_text("a secret", &ToolContext::default()).await.unwrap();
+    agent.restore_session(&session);
+    assert_eq!(agent.messages(), session.messages);
+    assert_eq!((agent.turns(), agent.usage()), (0, &TokenUsage::default()));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let requests = setup.provider.requests();
+    let texts = |index: usize| -> Vec<String> {
+        requests[index].messages.iter().map(Message::text).collect()
+    };
+    assert!(!texts(1).contains(&"a secret".into()));
+    // Turns are counted anew for reminders: two after this conversation was taken.
+    assert!(!texts(1).contains(&"brief".into()) && !texts(2).contains(&"brief".into()));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let last = setup.provider.requests().pop().unwrap().messages;
+    assert_eq!(last.iter().filter(|message| message.role == Role::System).count(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_given_up() {
+    let setup = setup([calls([json!({"ask": "really?"})]), Reply::text("Yes.")]);
+    let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
+    let ctx = ToolContext::default();
+    let stopped = agent.run_text("go", &ctx).await.unwrap_err();
+    assert!(matches!(stopped, LoopError::ApprovalRequired(_)));
+    let mut session = Session::new("s", ".".into());
+    agent.write_session(&mut session);
+
+    agent.restore_session(&stored(&session));
+    assert!(agent.pending_calls().is_empty());
+    check_valid(agent.messages());
+    let resumed = agent.resume(ApprovalDecisions::default(), &ctx).await.unwrap_err();
+    assert!(matches!(resumed, LoopError::Approval(ApprovalError::NothingPending)));
+    agent.run_text("go on", &ctx).await.unwrap();
+    check_valid(&setup.provider.requests()[1].messages);
+    assert_eq!(setup.log.count("start"), 0, "what was not approved did not run");
+}
+
+#[tokio::test]
+async fn an_empty_session_is_an_empty_conversation() {
+    let setup = setup(["Hello."]);
+    let mut agent = setup.builder.build();
+    agent.run_text("before", &ToolContext::default()).await.unwrap();
+    let session = Session::new("s", ".".into());
+    agent.restore_session(&session);
+    assert!(agent.messages().is_empty());
+    assert_eq!(agent.total_usage(), &TokenUsage::default());
+    assert_eq!(agent.messages_since(&session), Some(&[][..]));
+}
+
+#[tokio::test]
+async fn only_what_is_new_needs_to_be_appended() {
+    let session = after_a_run().await;
+    let setup = setup(["Yes.", "No."]);
+    let mut agent = setup.builder.build();
+    agent.restore_session(&session);
+    assert_eq!(agent.messages_since(&session), Some(&[][..]));
+    agent.run_text("one", &ToolContext::default()).await.unwrap();
+    let new = agent.messages_since(&session).unwrap();
+    assert_eq!(new, [Message::user("one"), Message::assistant("Yes.")]);
+    let mut appended = session.clone();
+    appended.messages.extend_from_slice(new);
+    assert_eq!(appended.messages, agent.messages());
+
+    // Another beginning: a compaction, or another conversation.
+    let mut other = session.clone();
+    other.messages[0] = Message::user("another");
+    assert_eq!(agent.messages_since(&other), None);
+    other.messages = vec![Message::user("longer"); 20];
+    assert_eq!(agent.messages_since(&other), None);
+}
+
+/// The events of a run that goes on are those of any other.
+#[tokio::test]
+async fn a_stream_goes_on_too() {
+    let session = after_a_run().await;
+    let setup = setup(["Yes."]);
+    let mut agent = setup.builder.build();
+    agent.restore_session(&session);
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut result = None;
+    while let Some(event) = events.recv().await {
+        if let StreamEvent::RunComplete(complete) = event {
+            result = Some(complete);
+        }
+    }
+    let result = result.unwrap();
+    assert!(result.messages.starts_with(&session.messages));
+    assert_eq!(result.messages.len(), session.messages.len() + 2);
+    let is_text = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
+    assert!(result.messages.last().unwrap().content.iter().all(is_text));
+}

@@ -1,0 +1,110 @@
+//! What went wrong with a call, as the error of a tool.
+
+use neuron_types::{McpError, ToolError};
+
+use crate::{McpCancelled, McpRequestError};
+
+/// JSON-RPC 2.0, "Error object": the method does not exist.
+const METHOD_NOT_FOUND: i32 = -32601;
+/// JSON-RPC 2.0, "Error object": invalid method parameters. MCP specification 2025-11-25, "Tools", "Error
+/// Handling": also that the tool is not known.
+const INVALID_PARAMS: i32 = -32602;
+
+/// The error of a call of the tool that the model knows as `tool`.
+pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
+    let source = match error {
+        McpError::Other(source) => source,
+        error => return ToolError::ExecutionFailed(Box::new(error)),
+    };
+    if source.is::<McpCancelled>() {
+        return ToolError::Cancelled;
+    }
+    match source.downcast_ref::<McpRequestError>() {
+        Some(refusal) if is_unknown_tool(refusal) => ToolError::NotFound(tool.to_owned()),
+        Some(refusal) if refusal.code == INVALID_PARAMS => {
+            ToolError::InvalidInput(format!("arguments of `{tool}`: {}", refusal.message))
+        }
+        _ => ToolError::ExecutionFailed(source),
+    }
+}
+
+/// Whether a server does not know the tool. There is no code for that alone, so the words count that the
+/// specification and the official SDKs use: `Unknown tool: x`, `Tool x not found`.
+fn is_unknown_tool(refusal: &McpRequestError) -> bool {
+    let words = refusal.message.to_lowercase();
+    let says = |part: &str| words.contains(part);
+    refusal.code == METHOD_NOT_FOUND
+        || (refusal.code == INVALID_PARAMS
+            && (says("unknown tool") || (says("tool") && says("not found"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::McpTimeout;
+
+    fn refusal(code: i32, message: &str) -> McpError {
+        McpError::Other(Box::new(McpRequestError {
+            method: "tools/call".into(),
+            code,
+            message: message.into(),
+            data: None,
+        }))
+    }
+
+    #[track_caller]
+    fn check(error: McpError, kind: &str, text: &str) {
+        let error = tool_error("fs_read", error);
+        assert_eq!((error.kind(), error.to_string().as_str()), (kind, text));
+    }
+
+    #[test]
+    fn each_failure_has_its_error() {
+        check(refusal(-32602, "Unknown tool: read"), "NotFound", "tool not found: fs_read");
+        check(
+            refusal(-32602, "MCP error -32602: Tool read not found"),
+            "NotFound",
+            "tool not found: fs_read",
+        );
+        check(refusal(-32601, "Method not found"), "NotFound", "tool not found: fs_read");
+        check(
+            refusal(-32602, "`path` is missing"),
+            "InvalidInput",
+            "invalid input: arguments of `fs_read`: `path` is missing",
+        );
+        check(
+            refusal(-32603, "out of memory"),
+            "ExecutionFailed",
+            "execution failed: the server refused tools/call: out of memory (-32603)",
+        );
+        let method = || "tools/call".to_owned();
+        let cancelled = McpCancelled { method: method() };
+        check(McpError::Other(Box::new(cancelled)), "Cancelled", "cancelled");
+        let timeout = McpTimeout { method: method(), limit: Duration::from_secs(60) };
+        check(
+            McpError::Other(Box::new(timeout)),
+            "ExecutionFailed",
+            "execution failed: the server did not answer tools/call within 60s",
+        );
+        check(
+            McpError::Transport("the connection was lost".into()),
+            "ExecutionFailed",
+            "execution failed: transport error: the connection was lost",
+        );
+    }
+
+    #[test]
+    fn the_cause_is_kept() {
+        let ToolError::ExecutionFailed(source) = tool_error("t", refusal(-32000, "no")) else {
+            panic!("another error")
+        };
+        assert_eq!(source.downcast_ref::<McpRequestError>().unwrap().code, -32000);
+        let lost = McpError::Transport("lost".into());
+        let ToolError::ExecutionFailed(source) = tool_error("t", lost) else {
+            panic!("another error")
+        };
+        assert!(matches!(source.downcast_ref(), Some(McpError::Transport(_))));
+    }
+}

@@ -1,0 +1,155 @@
+//! The names under which a model sees a server's tools.
+//!
+//! The protocol lets names have 128 characters, dots and slashes among them (MCP specification 2025-11-25,
+//! "Tool Names"), and older versions any text. Vendors take 64 ASCII letters, digits, `_` and `-`.
+
+use std::collections::{HashMap, HashSet};
+
+/// The longest name that every vendor takes.
+const LONGEST: usize = 64;
+/// The length of `_` and a hash.
+const SUFFIX: usize = 9;
+
+/// The name for a tool that stands alone.
+pub(super) fn model_name(prefix: &str, name: &str) -> String {
+    let plain = plain(prefix, name);
+    if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
+}
+
+/// The names for all tools of one server, in the order of their own names, which differ.
+///
+/// They differ as well, and do not depend on the order: a name that vendors take stays as it is, behind the
+/// prefix; those of which something had to be replaced and which would be the same for that, or the same as
+/// one that stays, end with a hash of the server's name.
+pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
+    let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
+    let mut claims: HashMap<&str, usize> = HashMap::new();
+    for shown in &plain {
+        *claims.entry(shown).or_default() += 1;
+    }
+    let keeps = |name: &str, shown: &str| {
+        shown.len() <= LONGEST && (is_plain(name) || claims.get(shown) == Some(&1))
+    };
+    let pairs = || names.iter().zip(&plain);
+    let mut taken: HashSet<String> = pairs()
+        .filter(|(name, shown)| keeps(name, shown))
+        .map(|(_, shown)| shown.clone())
+        .collect();
+    let others = pairs().map(|(name, shown)| {
+        if keeps(name, shown) {
+            return shown.clone();
+        }
+        // The first is free unless a server chose its names to prevent it.
+        let mut hashed = (0..).map(|attempt| with_hash(shown, name, attempt));
+        let free = hashed.find(|name| taken.insert(name.clone()));
+        free.unwrap_or_else(|| shown.clone())
+    });
+    others.collect()
+}
+
+/// A prefix and a name, of characters that all vendors take.
+fn plain(prefix: &str, name: &str) -> String {
+    let name = if name.is_empty() { "_" } else { name };
+    let parts = [prefix, name].into_iter().filter(|part| !part.is_empty());
+    let whole = parts.collect::<Vec<_>>().join("_");
+    whole.chars().map(|char| if is_allowed(char) { char } else { '_' }).collect()
+}
+
+/// Whether nothing of a name has to be replaced.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(is_allowed)
+}
+
+fn is_allowed(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
+}
+
+/// The beginning of a name, and a hash of what the server calls the tool.
+fn with_hash(plain: &str, name: &str, attempt: u32) -> String {
+    let beginning: String = plain.chars().take(LONGEST - SUFFIX).collect();
+    format!("{beginning}_{:08x}", hash(name, attempt))
+}
+
+/// FNV-1a of 32 bits: the same on every machine and in every version, unlike the standard library's.
+fn hash(text: &str, attempt: u32) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    let attempt = if attempt == 0 { Vec::new() } else { attempt.to_le_bytes().to_vec() };
+    text.as_bytes().iter().chain(&attempt).fold(0x811c_9dc5, step)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(prefix: &str, names: &[&str], expected: &[&str]) {
+        assert_eq!(model_names(prefix, names), expected);
+        // Not the order of a list but the name alone decides.
+        let mut turned = names.to_vec();
+        turned.reverse();
+        let mut of_turned = model_names(prefix, &turned);
+        of_turned.reverse();
+        assert_eq!(of_turned, expected);
+    }
+
+    #[test]
+    fn names_that_vendors_take_stay() {
+        check("", &["echo", "get-env", "A_1"], &["echo", "get-env", "A_1"]);
+        check("github", &["create_issue"], &["github_create_issue"]);
+        check("", &[&"x".repeat(64)], &[&"x".repeat(64)]);
+        check("", &[], &[]);
+    }
+
+    #[test]
+    fn other_characters_are_replaced() {
+        check(
+            "my server",
+            &["files.read", "ns/tool", "größe"],
+            &["my_server_files_read", "my_server_ns_tool", "my_server_gr__e"],
+        );
+        check("", &[""], &["_"]);
+    }
+
+    #[test]
+    fn names_that_would_be_the_same_are_told_apart() {
+        check("", &["a.b", "a/b"], &["a_b_108bf50c", "a_b_3a8e75c1"]);
+        // A name that needs no change is not changed for one that does.
+        check("", &["a.b", "a_b"], &["a_b_108bf50c", "a_b"]);
+        check("p", &["a.b", "a_b"], &["p_a_b_108bf50c", "p_a_b"]);
+        // Not even by a server that knows the rule.
+        let names = model_names("", &["a.b", "a_b", "a_b_108bf50c"]);
+        assert_eq!(names[1..], ["a_b", "a_b_108bf50c"]);
+        assert!(names[0].starts_with("a_b_") && names[0] != names[2], "{names:?}");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_differ() {
+        let [first, second] = ["x".repeat(65), "x".repeat(128)];
+        let names = model_names("", &[&first, &second]);
+        assert_ne!(names[0], names[1]);
+        assert!(names.iter().all(|name| name.len() == 64), "{names:?}");
+        assert_eq!(names[0], model_name("", &first));
+        let long = model_name(&"p".repeat(100), "tool");
+        assert!(long.len() == 64 && long.starts_with("ppp"), "{long}");
+        assert_eq!(model_name("p", "a.b"), "p_a_b");
+    }
+
+    proptest! {
+        #[test]
+        fn all_vendors_take_all_names_and_none_is_there_twice(
+            prefix in "[a_.]{0,3}|p{60,70}",
+            names in prop::collection::hash_set("[ab_.é/]{0,4}|[ab.]{60,70}", 0..12),
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let shown = model_names(&prefix, &names);
+            prop_assert_eq!(shown.len(), names.len());
+            for name in &shown {
+                prop_assert!((1..=64).contains(&name.len()) && name.chars().all(is_allowed), "{}", name);
+            }
+            let different: HashSet<&String> = shown.iter().collect();
+            prop_assert_eq!(different.len(), shown.len(), "{:?}", shown);
+        }
+    }
+}

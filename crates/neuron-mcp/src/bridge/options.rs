@@ -1,0 +1,142 @@
+//! How a server's tools are bridged: under which names, which of them, and what is believed of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_types::{ToolAnnotations, ToolDefinition, ToolEffect};
+
+type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
+
+/// How a server's tools are bridged.
+///
+/// # Example
+///
+/// ```
+/// use neuron_mcp::BridgeOptions;
+///
+/// let options = BridgeOptions::new()
+///     .with_prefix("github")
+///     .with_tools(["create_issue", "list_issues"])
+///     .trust_read_only_hint();
+/// ```
+#[derive(Clone, Default)]
+#[must_use]
+pub struct BridgeOptions {
+    prefix: String,
+    filters: Vec<Filter>,
+    trusts_read_only: bool,
+    trusts_idempotent: bool,
+}
+
+impl BridgeOptions {
+    /// All tools, under their own names, of which nothing is believed.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Puts `prefix` and `_` before the names that the model sees, so that tools of several servers have
+    /// different ones: `create_issue` of the server `github` is `github_create_issue`.
+    pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// Takes only these tools, by the names that the server gives them.
+    pub fn with_tools<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        self.with_filter(move |tool| names.contains(&tool.name))
+    }
+
+    /// Leaves these tools out, by the names that the server gives them.
+    pub fn without_tools<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        self.with_filter(move |tool| !names.contains(&tool.name))
+    }
+
+    /// Takes only tools for which `filter` returns true, and all filters before it; it sees the definition
+    /// that the server gave.
+    pub fn with_filter(
+        mut self,
+        filter: impl Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.filters.push(Arc::new(filter));
+        self
+    }
+
+    /// Believes a server that says of a tool that it only reads: the tool is [`ToolEffect::Pure`], so that it
+    /// may be started early, and run again after a crash.
+    pub fn trust_read_only_hint(mut self) -> Self {
+        self.trusts_read_only = true;
+        self
+    }
+
+    /// Believes a server that says of a tool that calling it twice is as calling it once: the tool is
+    /// [`ToolEffect::Idempotent`], so that it may run again after a crash.
+    pub fn trust_idempotent_hint(mut self) -> Self {
+        self.trusts_idempotent = true;
+        self
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    pub(super) fn wants(&self, definition: &ToolDefinition) -> bool {
+        self.filters.iter().all(|filter| filter(definition))
+    }
+
+    /// What is known of running a tool twice.
+    pub(super) fn effect(&self, annotations: Option<ToolAnnotations>) -> ToolEffect {
+        let annotations = annotations.unwrap_or_default();
+        if self.trusts_read_only && annotations.read_only_hint == Some(true) {
+            ToolEffect::Pure
+        } else if self.trusts_idempotent && annotations.idempotent_hint == Some(true) {
+            ToolEffect::Idempotent
+        } else {
+            ToolEffect::AtMostOnce
+        }
+    }
+}
+
+impl fmt::Debug for BridgeOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BridgeOptions")
+            .field("prefix", &self.prefix)
+            .field("filters", &self.filters.len())
+            .field("trusts_read_only", &self.trusts_read_only)
+            .field("trusts_idempotent", &self.trusts_idempotent)
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_trusted_changes_the_effect() {
+        let read_only = ToolAnnotations { read_only_hint: Some(true), ..Default::default() };
+        let idempotent = ToolAnnotations { idempotent_hint: Some(true), ..Default::default() };
+        let both = ToolAnnotations { idempotent_hint: Some(true), ..read_only };
+        let neither = ToolAnnotations {
+            read_only_hint: Some(false),
+            idempotent_hint: Some(false),
+            ..Default::default()
+        };
+        let nothing = BridgeOptions::new();
+        let reads = nothing.clone().trust_read_only_hint();
+        let repeats = nothing.clone().trust_idempotent_hint();
+        let all = reads.clone().trust_idempotent_hint();
+        let (pure, idem, once) = (ToolEffect::Pure, ToolEffect::Idempotent, ToolEffect::AtMostOnce);
+        for (annotations, expected) in [
+            (Some(read_only), [once, pure, once, pure]),
+            (Some(idempotent), [once, once, idem, idem]),
+            (Some(both), [once, pure, idem, pure]),
+            (Some(neither), [once; 4]),
+            (None, [once; 4]),
+        ] {
+            let effects = [&nothing, &reads, &repeats, &all].map(|it| it.effect(annotations));
+            assert_eq!(effects, expected, "{annotations:?}");
+        }
+    }
+}

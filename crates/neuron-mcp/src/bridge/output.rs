@@ -1,0 +1,177 @@
+//! What a server's tool returned, in a form that no vendor refuses.
+
+use base64::Engine;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ToolOutput};
+
+/// Takes what others wrote as base64: with lines, without padding, for addresses.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &base64::alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// The result as it may stand in a conversation. One bad piece would make every later request fail.
+pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
+    for item in &mut output.content {
+        mend(item);
+    }
+    // MCP specification 2025-06-18, "Structured Content": a server should send it as text too, and need not.
+    if output.content.is_empty()
+        && let Some(value) = &output.structured_content
+    {
+        output.content.push(ContentItem::Text(value.to_string()));
+    }
+    output
+}
+
+/// Corrects base64 and the type of an image, or tells what cannot be read in words.
+fn mend(item: &mut ContentItem) {
+    let is_readable = match &mut *item {
+        ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {
+            mend_bytes(data, Some(media_type))
+        }
+        ContentItem::Audio { data, .. } => mend_bytes(data, None),
+        ContentItem::Resource {
+            resource: EmbeddedResource { blob: Some(blob), mime_type, .. },
+        } => mend_bytes(blob, mime_type.as_mut()),
+        _ => true,
+    };
+    if !is_readable {
+        *item = ContentItem::Text(format!("{item} (what the server sent of it cannot be read)"));
+    }
+}
+
+/// Corrects base64, and the type beside it if that is one of an image; false for what is no base64.
+fn mend_bytes(data: &mut String, media_type: Option<&mut String>) -> bool {
+    let bytes = match STANDARD.decode(&*data) {
+        Ok(bytes) => bytes,
+        Err(_) => {
+            let Some(bytes) = lenient(data) else { return false };
+            *data = STANDARD.encode(&bytes);
+            bytes
+        }
+    };
+    if let Some(media_type) = media_type
+        && media_type.starts_with("image/")
+        && let Some(actual) = image_type(&bytes)
+    {
+        actual.clone_into(media_type);
+    }
+    true
+}
+
+fn lenient(data: &str) -> Option<Vec<u8>> {
+    let characters = data.chars().filter(|char| !char.is_ascii_whitespace());
+    let standard = characters.map(|char| match char {
+        '-' => '+',
+        '_' => '/',
+        char => char,
+    });
+    LENIENT.decode(standard.collect::<String>()).ok()
+}
+
+/// The type of an image by how it begins: vendors refuse one that says something else.
+fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn image(media_type: &str, data: &str) -> ContentItem {
+        let source = ImageSource::Base64 { media_type: media_type.into(), data: data.into() };
+        ContentItem::Image { source }
+    }
+
+    fn sound(data: &str) -> ContentItem {
+        ContentItem::Audio { media_type: "audio/wav".into(), data: data.into() }
+    }
+
+    fn blob(mime_type: &str, data: &str) -> ContentItem {
+        let resource = EmbeddedResource::blob("a:b", data).with_mime_type(mime_type);
+        ContentItem::Resource { resource }
+    }
+
+    #[track_caller]
+    fn check(item: ContentItem, expected: ContentItem) {
+        let output = ToolOutput { content: vec![item], ..ToolOutput::default() };
+        assert_eq!(for_model(output).content, [expected]);
+    }
+
+    #[test]
+    fn what_is_fine_stays_as_it_is() {
+        for item in [
+            ContentItem::Text("aGk".into()),
+            image("image/png", "aGk="),
+            sound("aGk="),
+            blob("application/pdf", "aGk="),
+            blob("image/png", ""),
+            ContentItem::Resource { resource: EmbeddedResource::text("a:b", "no base64!") },
+        ] {
+            check(item.clone(), item);
+        }
+    }
+
+    #[test]
+    fn other_forms_of_base64_become_the_standard_one() {
+        for data in ["+/8=", "-_8=", "-_8", "+/\n8=\r\n", "+/9="] {
+            check(image("image/png", data), image("image/png", "+/8="));
+            check(sound(data), sound("+/8="));
+            check(blob("a/b", data), blob("a/b", "+/8="));
+        }
+    }
+
+    #[test]
+    fn what_is_no_base64_is_told_in_words() {
+        let note = "(what the server sent of it cannot be read)";
+        let told = |words: &str| ContentItem::Text(format!("{words} {note}"));
+        check(image("image/png", "https://a"), told("[image]"));
+        check(sound("a"), told("[audio, audio/wav]"));
+        check(blob("image/png", "ä"), told("[resource a:b, image/png]"));
+    }
+
+    #[test]
+    fn an_image_is_what_it_begins_as() {
+        let riff = b"RIFF\0\0\0\0WEBPVP8 ";
+        for (bytes, expected) in [
+            (&b"\x89PNG\r\n"[..], "image/png"),
+            (b"\xff\xd8\xff\xe0", "image/jpeg"),
+            (b"GIF89a", "image/gif"),
+            (riff, "image/webp"),
+        ] {
+            let data = STANDARD.encode(bytes);
+            for claimed in ["image/png", "image/jpg", "image/*"] {
+                check(image(claimed, &data), image(expected, &data));
+                check(blob(claimed, &data), blob(expected, &data));
+            }
+            check(blob("application/octet-stream", &data), blob("application/octet-stream", &data));
+        }
+        check(image("image/svg+xml", "PHN2Zy8+"), image("image/svg+xml", "PHN2Zy8+"));
+    }
+
+    #[test]
+    fn structured_content_is_told_if_there_is_nothing_else() {
+        let structured = Some(json!({ "b": 1, "a": [2] }));
+        let output = |content| ToolOutput {
+            content,
+            structured_content: structured.clone(),
+            is_error: true,
+        };
+        let text = |text: &str| vec![ContentItem::Text(text.into())];
+        assert_eq!(for_model(output(vec![])), output(text(r#"{"b":1,"a":[2]}"#)));
+        assert_eq!(for_model(output(text("1"))), output(text("1")));
+        assert_eq!(for_model(ToolOutput::default()), ToolOutput::default());
+    }
+}

@@ -1,0 +1,74 @@
+//! What a server may want before it lets us in: nothing without the feature `oauth`.
+
+use std::error::Error;
+use std::fmt;
+#[cfg(feature = "oauth")]
+use std::sync::Arc;
+
+use neuron_types::McpError;
+
+#[cfg(feature = "oauth")]
+use super::oauth::{self, OAuth};
+
+/// The authorization of a client, if it has any, over all of its connections.
+#[derive(Clone, Default)]
+pub(super) struct Authorization {
+    #[cfg(feature = "oauth")]
+    oauth: Option<Arc<OAuth>>,
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorization").finish_non_exhaustive()
+    }
+}
+
+impl Authorization {
+    #[cfg(feature = "oauth")]
+    pub(super) fn by(oauth: Arc<OAuth>) -> Self {
+        Self { oauth: Some(oauth) }
+    }
+
+    /// To be taken before something is sent for the first time.
+    #[cfg(feature = "oauth")]
+    pub(super) fn attempt(&self) -> Attempt<'_> {
+        Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }
+    }
+
+    /// To be taken before something is sent for the first time.
+    #[cfg(not(feature = "oauth"))]
+    #[expect(clippy::unused_self, reason = "with the feature it is used")]
+    pub(super) fn attempt(&self) -> Attempt<'_> {
+        Attempt { nothing: std::marker::PhantomData }
+    }
+}
+
+/// Something that is sent, and may be sent again.
+pub(super) struct Attempt<'a> {
+    #[cfg(feature = "oauth")]
+    oauth: Option<oauth::Attempt<'a>>,
+    #[cfg(not(feature = "oauth"))]
+    nothing: std::marker::PhantomData<&'a ()>,
+}
+
+impl Attempt<'_> {
+    /// Obtains what the server wants, if the error is about that. `true`: it may be sent again.
+    #[cfg(feature = "oauth")]
+    pub(super) async fn answer(
+        &mut self,
+        error: Option<&(dyn Error + Send + Sync + 'static)>,
+    ) -> Result<bool, McpError> {
+        let (Some(oauth), Some(error)) = (&mut self.oauth, error) else { return Ok(false) };
+        oauth.answer(error).await.map_err(|error| McpError::Other(Box::new(error)))
+    }
+
+    /// Without authorization, there is nothing to do.
+    #[cfg(not(feature = "oauth"))]
+    #[expect(clippy::unused_async, reason = "with the feature it waits")]
+    pub(super) async fn answer(
+        &mut self,
+        _error: Option<&(dyn Error + Send + Sync + 'static)>,
+    ) -> Result<bool, McpError> {
+        Ok(false)
+    }
+}

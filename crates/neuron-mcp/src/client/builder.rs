@@ -1,0 +1,225 @@
+//! How a client is set up.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use neuron_types::McpError;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::McpClient;
+use super::handlers::Handlers;
+#[cfg(feature = "oauth")]
+use super::http::AuthorizedConnector;
+use super::http::HttpConnector;
+use super::io::StreamConnector;
+use super::program::StdioConnector;
+use super::settings::{Settings, Shared};
+use super::stdio::StdioOptions;
+#[cfg(feature = "oauth")]
+use crate::OAuthConfig;
+use crate::{
+    ElicitationHandler, HttpConfig, LogLevel, McpImplementation, McpRoot, McpVersion,
+    SamplingHandler, StdioConfig,
+};
+
+/// Sets up a client.
+///
+/// # Example
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use neuron_mcp::{McpClient, McpRoot, StdioConfig};
+///
+/// # async fn example() -> Result<(), neuron_mcp::McpError> {
+/// let client = McpClient::builder()
+///     .request_timeout(Duration::from_secs(20))
+///     .roots(vec![McpRoot::new("file:///work")])
+///     .connect_stdio(StdioConfig { command: "my-server".into(), ..Default::default() })
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Default)]
+#[must_use]
+pub struct McpClientBuilder {
+    settings: Settings,
+    handlers: Handlers,
+    log_level: Option<LogLevel>,
+    inherit_env: Vec<String>,
+    cwd: Option<PathBuf>,
+    #[cfg(feature = "oauth")]
+    oauth: Option<OAuthConfig>,
+}
+
+impl McpClientBuilder {
+    /// Sets who the client says it is. By default it is neuron in its version.
+    pub fn implementation(mut self, implementation: McpImplementation) -> Self {
+        self.settings.implementation = implementation;
+        self
+    }
+
+    /// Sets the versions of the protocol that are spoken; the newest that the server knows is taken. By
+    /// default all.
+    pub fn versions(mut self, versions: impl IntoIterator<Item = McpVersion>) -> Self {
+        self.settings.versions = versions.into_iter().collect();
+        self.settings.versions.sort_unstable_by(|a, b| b.cmp(a));
+        self.settings.versions.dedup();
+        self
+    }
+
+    /// Sets how long a server may take to answer a request, or to tell of progress: with that, the time
+    /// begins anew. By default 60 seconds. While the server waits for an answer of ours (a person who fills
+    /// in a form), it stands still.
+    pub fn request_timeout(mut self, limit: Duration) -> Self {
+        self.settings.request_timeout = limit;
+        self
+    }
+
+    /// Sets how long a server may take to answer a request, whatever progress it tells of. By default 10
+    /// minutes.
+    pub fn max_request_time(mut self, limit: Duration) -> Self {
+        self.settings.max_request_time = limit;
+        self
+    }
+
+    /// Sets how long it may take to connect, from the start of the program to the end of the handshake. By
+    /// default 30 seconds. Then the server gets 5 seconds more to confirm a log level, subscriptions and that
+    /// it will tell what changes; what it does not confirm by then goes on beside the first requests.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.settings.connect_timeout = limit;
+        self
+    }
+
+    /// Sets how long a message of the server may be, in bytes. By default 16 MiB. Over HTTP, an answer that
+    /// is one JSON text may have 16 MiB whatever is set here.
+    pub fn max_message_bytes(mut self, limit: usize) -> Self {
+        self.settings.max_message_bytes = limit;
+        self
+    }
+
+    /// Sets how often a server may want input for one request (MCP 2026-07-28). By default 10 times.
+    pub fn max_input_rounds(mut self, limit: usize) -> Self {
+        self.settings.max_input_rounds = limit;
+        self
+    }
+
+    /// Lets servers use a model of ours. By default they may not.
+    pub fn sampling(mut self, handler: impl SamplingHandler + 'static) -> Self {
+        self.handlers.set_sampling(handler);
+        self
+    }
+
+    /// Lets servers ask the person at the client. By default they may not.
+    pub fn elicitation(mut self, handler: impl ElicitationHandler + 'static) -> Self {
+        self.handlers.set_elicitation(handler);
+        self
+    }
+
+    /// Lets servers know in which folders they may work. By default they are told nothing of it. A list
+    /// that is empty now may be [replaced](McpClient::set_roots) later.
+    pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
+        self.handlers.declare_roots(roots);
+        self
+    }
+
+    /// Asks for log messages from this level up, if the server has any. By default the server decides
+    /// which it sends; one of MCP 2026-07-28 then sends none.
+    pub fn log_level(mut self, level: LogLevel) -> Self {
+        self.log_level = Some(level);
+        self
+    }
+
+    /// Sets whether a connection that was lost is made anew for the next request. By default it is.
+    pub fn reconnect(mut self, reconnect: bool) -> Self {
+        self.settings.reconnect = reconnect;
+        self
+    }
+
+    /// Names variables of our environment that a server which is a program sees too. By default it sees
+    /// only a short list of harmless ones.
+    pub fn inherit_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.inherit_env.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets the folder in which a server that is a program starts. By default it is ours.
+    pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(path.into());
+        self
+    }
+
+    /// Lets a person authorize this client at an HTTP server that wants it, by OAuth 2.1. By default nobody
+    /// is asked, and such a server is an error. The time that this takes is no part of any limit here.
+    #[cfg(feature = "oauth")]
+    pub fn oauth(mut self, config: OAuthConfig) -> Self {
+        self.oauth = Some(config);
+        self
+    }
+
+    /// Starts a server that is a program, and connects to it.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Connection`]: the program does not start, or ends, or does not answer in time.
+    /// [`McpError::Initialization`]: it speaks no version of the protocol that is wanted, or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the program.
+    pub async fn connect_stdio(self, config: StdioConfig) -> Result<McpClient, McpError> {
+        let options = StdioOptions {
+            inherit: self.inherit_env,
+            cwd: self.cwd,
+            max_message_bytes: self.settings.max_message_bytes,
+        };
+        let shared = Shared::new(self.settings, self.handlers, self.log_level);
+        McpClient::connect(StdioConnector::new(config, options), shared).await
+    }
+
+    /// Connects to a server over Streamable HTTP.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Connection`]: the address or a header is none, or the server cannot be reached, does not
+    /// let us in, or does not answer in time. [`McpError::Initialization`]: it speaks no version of the
+    /// protocol that is wanted, or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the connection.
+    pub async fn connect_http(self, config: HttpConfig) -> Result<McpClient, McpError> {
+        #[cfg(feature = "oauth")]
+        if let Some(oauth) = self.oauth {
+            let connector = AuthorizedConnector::new(&config, &self.settings, oauth).await?;
+            let mut shared = Shared::new(self.settings, self.handlers, self.log_level);
+            shared.authorization = connector.authorization();
+            return McpClient::connect(connector, shared).await;
+        }
+        let connector = HttpConnector::new(&config, &self.settings)?;
+        let shared = Shared::new(self.settings, self.handlers, self.log_level);
+        McpClient::connect(connector, shared).await
+    }
+
+    /// Connects to a server over streams that are open already, a socket or a pipe: one message a line, as
+    /// over standard input and output. Once it is lost, such a connection cannot be made anew. A message that is
+    /// too long is passed over: who waits for it waits until the time limit.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Connection`]: the streams end, or the server does not answer in time.
+    /// [`McpError::Initialization`]: it speaks no version of the protocol that is wanted, or refuses.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the streams.
+    pub async fn connect_io<R, W>(mut self, reader: R, writer: W) -> Result<McpClient, McpError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        self.settings.reconnect = false;
+        let connector = StreamConnector::new(reader, writer, self.settings.max_message_bytes);
+        let shared = Shared::new(self.settings, self.handlers, self.log_level);
+        McpClient::connect(connector, shared).await
+    }
+}

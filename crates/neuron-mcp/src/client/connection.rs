@@ -1,0 +1,255 @@
+//! A live connection, and making one.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use neuron_types::McpError;
+use rmcp::model::{ClientConfig, ServerPeerInfo};
+use rmcp::service::{
+    ClientCacheConfig, ClientInitializeError, ClientLifecycleMode, Peer, RoleClient,
+    RunningService, serve_client_with_lifecycle,
+};
+use rmcp::transport::Transport;
+
+use super::callbacks::Callbacks;
+use super::listen::Listener;
+use super::settings::{Settings, Shared};
+use super::watch::{Watch, Watched};
+use crate::McpVersion;
+use crate::wire;
+
+/// A server may take this long to say whether it knows `server/discover`; then it is taken for an older one.
+const DISCOVERY: Duration = Duration::from_secs(10);
+/// So long the end of a connection may take: the server is asked to finish, then made to.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// A way to a server that can be taken again.
+pub(super) trait Connector: Send + Sync + 'static {
+    /// How messages go to and fro.
+    type Transport: Transport<RoleClient> + 'static;
+
+    /// The command or the address, for errors.
+    fn name(&self) -> &str;
+
+    /// Opens a new connection, on which nothing was said yet.
+    fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
+}
+
+/// A connection on which nothing was said yet.
+pub(super) struct Opened<T> {
+    pub(super) transport: T,
+    /// What may say why the server failed.
+    pub(super) last_words: Option<LastWords>,
+}
+
+/// Tells how a server ended and what it wrote elsewhere, as far as that is known.
+pub(super) type LastWords = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
+
+/// [`Connector`], whatever its type.
+pub(super) trait Connect: Send + Sync {
+    /// Makes a connection: the whole of it ends within the time limit.
+    fn connect<'a>(
+        &'a self,
+        shared: &'a Arc<Shared>,
+    ) -> BoxFuture<'a, Result<Connection, McpError>>;
+}
+
+impl<C: Connector> Connect for C {
+    fn connect<'a>(
+        &'a self,
+        shared: &'a Arc<Shared>,
+    ) -> BoxFuture<'a, Result<Connection, McpError>> {
+        Box::pin(async move {
+            let limit = shared.settings.connect_timeout;
+            let mut access = shared.authorization.attempt();
+            loop {
+                let mut last_words = None;
+                let work = negotiate(self, shared, &mut last_words);
+                let error = match tokio::time::timeout(limit, work).await {
+                    Ok(Ok(connection)) => return Ok(connection),
+                    Ok(Err(Failure::Ours(error))) => error,
+                    Ok(Err(Failure::Sdk(error))) => {
+                        // A person who lets us in may take longer than a server.
+                        if access.answer(wire::error::cause_of_initialize(&error)).await? {
+                            continue;
+                        }
+                        wire::error::from_initialize(self.name(), &error)
+                    }
+                    Err(_) => {
+                        McpError::Connection(format!("{}: no answer within {limit:?}", self.name()))
+                    }
+                };
+                return Err(with_last_words(error, last_words.as_ref()).await);
+            }
+        })
+    }
+}
+
+/// Why there is no connection.
+enum Failure {
+    Sdk(Box<ClientInitializeError>),
+    Ours(McpError),
+}
+
+/// Says how the server ended and what it wrote, too.
+pub(super) async fn with_last_words(error: McpError, last_words: Option<&LastWords>) -> McpError {
+    let Some(last_words) = last_words else { return error };
+    let Some(words) = last_words().await else { return error };
+    match error {
+        McpError::Connection(text) => McpError::Connection(format!("{text}; {words}")),
+        McpError::Initialization(text) => McpError::Initialization(format!("{text}; {words}")),
+        McpError::Transport(text) => McpError::Transport(format!("{text}; {words}")),
+        error => error,
+    }
+}
+
+/// Finds a version that both ends speak.
+async fn negotiate<C: Connector>(
+    connector: &C,
+    shared: &Arc<Shared>,
+    last_words: &mut Option<LastWords>,
+) -> Result<Connection, Failure> {
+    let wanted = &shared.settings.versions;
+    let preferred_versions: Vec<_> = wanted
+        .iter()
+        .filter(|version| !version.has_handshake())
+        .map(|version| wire::peer_info::version_to_sdk(*version))
+        .collect();
+    let newest = wanted.iter().copied().filter(|version| version.has_handshake()).max();
+    let legacy_version = newest.map(wire::peer_info::version_to_sdk);
+    let first = match (preferred_versions.is_empty(), newest) {
+        (true, None) => {
+            let text = "no version of the protocol is wanted".to_owned();
+            return Err(Failure::Ours(McpError::Initialization(text)));
+        }
+        (true, Some(_)) => ClientLifecycleMode::Initialize,
+        (false, None) => ClientLifecycleMode::Discover { preferred_versions },
+        (false, Some(_)) => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
+    };
+    let may_fall_back = matches!(first, ClientLifecycleMode::Auto { .. });
+    let connection = match serve(connector, shared, first, last_words).await {
+        // An older program may end when it is asked what it does not know.
+        Err(Failure::Sdk(error))
+            if may_fall_back && wire::error::may_want_handshake(&error, wanted) =>
+        {
+            tracing::debug!(target: "neuron_mcp", server = connector.name(), %error, "begins anew with a handshake");
+            serve(connector, shared, ClientLifecycleMode::Initialize, last_words).await
+        }
+        first => first,
+    };
+    let connection = Connection::new(connector.name(), shared, connection?, last_words.clone())
+        .map_err(Failure::Ours)?;
+    // Lists must not be older than what `list_changed` told.
+    let mut no_cache = ClientCacheConfig::default();
+    no_cache.enabled = false;
+    connection.peer.set_response_cache_config(no_cache).await;
+    Ok(connection)
+}
+
+/// How long a server may take to say whether it knows `server/discover`.
+pub(super) fn patience(settings: &Settings) -> Duration {
+    DISCOVERY.min(settings.connect_timeout / 3)
+}
+
+type Service = RunningService<RoleClient, Callbacks>;
+
+/// Opens a connection and says the first words.
+async fn serve<C: Connector>(
+    connector: &C,
+    shared: &Arc<Shared>,
+    mode: ClientLifecycleMode,
+    last_words: &mut Option<LastWords>,
+) -> Result<Service, Failure> {
+    let opened = connector.open().await.map_err(Failure::Ours)?;
+    *last_words = opened.last_words;
+    let watch = Arc::new(Watch::new(Arc::clone(&shared.events), Arc::clone(&shared.handlers)));
+    let callbacks = Callbacks {
+        config: client_config(shared),
+        handlers: Arc::clone(&shared.handlers),
+        watch: Arc::clone(&watch),
+    };
+    let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
+    serve_client_with_lifecycle(callbacks, transport, mode)
+        .await
+        .map_err(|error| Failure::Sdk(Box::new(error)))
+}
+
+fn client_config(shared: &Shared) -> ClientConfig {
+    let capabilities = wire::capabilities::to_sdk(shared.handlers.abilities());
+    let settings = &shared.settings;
+    let implementation = wire::peer_info::implementation_to_sdk(&settings.implementation);
+    let mut config = ClientConfig::new(capabilities, implementation);
+    if let Some(version) = settings.versions.iter().filter(|version| version.has_handshake()).max()
+    {
+        config.protocol_version = wire::peer_info::version_to_sdk(*version);
+    }
+    config
+}
+
+/// A live connection.
+pub(super) struct Connection {
+    pub(super) peer: Peer<RoleClient>,
+    pub(super) watch: Arc<Watch>,
+    pub(super) version: McpVersion,
+    pub(super) server: Arc<ServerPeerInfo>,
+    pub(super) listener: Listener,
+    /// What may say why the connection was lost.
+    pub(super) last_words: Option<LastWords>,
+    /// Ends the connection when it is dropped.
+    service: Mutex<Option<Service>>,
+}
+
+impl Connection {
+    fn new(
+        name: &str,
+        shared: &Shared,
+        service: Service,
+        last_words: Option<LastWords>,
+    ) -> Result<Self, McpError> {
+        let Some(server) = service.peer().peer_info() else {
+            return Err(McpError::Initialization(format!(
+                "{name}: the server says nothing of itself"
+            )));
+        };
+        let offered = &server.protocol_version;
+        let version = wire::peer_info::version_from_sdk(offered)
+            .filter(|version| shared.settings.versions.contains(version));
+        let Some(version) = version else {
+            return Err(McpError::Initialization(format!(
+                "{name}: the server wants version {offered} of the protocol"
+            )));
+        };
+        let watch = Arc::clone(&service.service().watch);
+        watch.settle();
+        Ok(Self {
+            peer: service.peer().clone(),
+            watch,
+            version,
+            server,
+            listener: Listener::default(),
+            last_words,
+            service: Mutex::new(Some(service)),
+        })
+    }
+
+    /// Lets go of it, without waiting.
+    pub(super) fn abandon(&self) {
+        self.watch.end();
+        drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Closes it, and waits until that is done.
+    pub(super) async fn close(&self) {
+        // First, so that nobody waits for an answer any more.
+        self.watch.end();
+        self.listener.stop();
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut service) = service
+            && let Err(error) = service.close_with_timeout(CLOSING).await
+        {
+            tracing::debug!(target: "neuron_mcp", %error, "the connection ended badly");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The way to a server over Streamable HTTP: address, headers, TLS.
+
+mod tied;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, header};
+use neuron_types::McpError;
+use reqwest::{Client, ClientBuilder, Url};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+};
+use tokio_util::sync::CancellationToken;
+
+use self::tied::Tied;
+#[cfg(feature = "oauth")]
+use super::authorization::Authorization;
+use super::connection::{Connector, Opened, patience};
+#[cfg(feature = "oauth")]
+use super::oauth::{AuthorizedClient, OAuth, OAuthConfig};
+use super::settings::Settings;
+use crate::HttpConfig;
+
+/// Requests that run at the same time: an agent may call many tools at once.
+const AT_ONCE: usize = 100;
+/// Redirects to the same server that are followed for one request.
+const REDIRECTS: usize = 5;
+
+/// Headers that belong to the protocol.
+const RESERVED: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
+/// A server that is spoken to over HTTP.
+#[derive(Debug)]
+pub(super) struct HttpConnector {
+    name: String,
+    client: Client,
+    transport: StreamableHttpClientTransportConfig,
+    patience: Duration,
+}
+
+impl HttpConnector {
+    /// Checks a configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Connection`]: the address or a header is none, or TLS cannot be had.
+    pub(super) fn new(config: &HttpConfig, settings: &Settings) -> Result<Self, McpError> {
+        let url = address(&config.url)?;
+        let name = shown(&url);
+        let headers = headers(config)?;
+        if headers.contains_key(&header::AUTHORIZATION)
+            && url.scheme() == "http"
+            && !is_loopback(&url)
+        {
+            tracing::warn!(
+                target: "neuron_mcp",
+                server = name,
+                "the authorization is sent without encryption: use https"
+            );
+        }
+        let client = builder(&url, settings.connect_timeout, Trust::of(&url))
+            .map_err(|error| McpError::Connection(format!("{name}: TLS: {error}")))?
+            .build()
+            .map_err(|error| McpError::Connection(format!("{name}: {error}")))?;
+        let transport = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+            .custom_headers(headers)
+            .max_concurrent_requests(AT_ONCE)
+            // A new session must be told what the one before was: see `Connection::restore`.
+            .reinit_on_expired_session(false)
+            .max_sse_event_size(settings.max_message_bytes);
+        Ok(Self { name, client, transport, patience: patience(settings) })
+    }
+
+    /// Opens a connection; all that it does ends with it.
+    fn transport<C: StreamableHttpClient + Sync>(
+        &self,
+        client: C,
+    ) -> StreamableHttpClientTransport<Tied<C>> {
+        let ended = CancellationToken::new();
+        let client = Tied::new(client, ended.clone(), self.patience);
+        let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
+        StreamableHttpClientTransport::spawn_with_ct(worker, ended)
+    }
+}
+
+impl Connector for HttpConnector {
+    type Transport = StreamableHttpClientTransport<Tied<Client>>;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
+        Ok(Opened { transport: self.transport(self.client.clone()), last_words: None })
+    }
+}
+
+/// A server that is spoken to over HTTP, and wants to be shown a token.
+#[cfg(feature = "oauth")]
+pub(super) struct AuthorizedConnector {
+    http: HttpConnector,
+    oauth: Arc<OAuth>,
+}
+
+#[cfg(feature = "oauth")]
+impl AuthorizedConnector {
+    /// Checks a configuration.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Connection`] as without authorization, or for two authorizations. [`McpError::Other`] with
+    /// an [`OAuthError`](crate::OAuthError).
+    pub(super) async fn new(
+        config: &HttpConfig,
+        settings: &Settings,
+        oauth: OAuthConfig,
+    ) -> Result<Self, McpError> {
+        let http = HttpConnector::new(config, settings)?;
+        if http.transport.custom_headers.contains_key(&header::AUTHORIZATION) {
+            let text = "there is an authorization header, and OAuth would set another".to_owned();
+            return Err(McpError::Connection(text));
+        }
+        let url = address(&config.url)?;
+        // Whoever authorizes for a server on this machine may be elsewhere.
+        let builder = builder(&url, settings.connect_timeout, Trust::System)
+            .map_err(|error| McpError::Connection(format!("{}: TLS: {error}", http.name)))?;
+        let oauth = OAuth::new(oauth, url.as_str(), builder)
+            .await
+            .map_err(|error| McpError::Other(Box::new(error)))?;
+        Ok(Self { http, oauth: Arc::new(oauth) })
+    }
+
+    pub(super) fn authorization(&self) -> Authorization {
+        Authorization::by(Arc::clone(&self.oauth))
+    }
+}
+
+#[cfg(feature = "oauth")]
+impl Connector for AuthorizedConnector {
+    type Transport = StreamableHttpClientTransport<Tied<AuthorizedClient<Client>>>;
+
+    fn name(&self) -> &str {
+        &self.http.name
+    }
+
+    async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
+        let client = self.oauth.wrap(self.http.client.clone());
+        Ok(Opened { transport: self.http.transport(client), last_words: None })
+    }
+}
+
+fn address(text: &str) -> Result<Url, McpError> {
+    let url = Url::parse(text)
+        .map_err(|error| McpError::Connection(format!("`url` is no address: {error}")))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        let text = format!("`url` begins with {}: instead of http: or https:", url.scheme());
+        return Err(McpError::Connection(text));
+    }
+    Ok(url)
+}
+
+/// An address without what may be secret in it.
+fn shown(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let host = url.host_str().unwrap_or_default();
+    format!("{}://{host}{port}{}", url.scheme(), url.path())
+}
+
+/// All headers of the user. Errors name a header, never its value.
+fn headers(config: &HttpConfig) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
+    let mut headers = HashMap::new();
+    for (name, value) in &config.headers {
+        let parsed = HeaderName::try_from(name.as_str())
+            .map_err(|_| McpError::Connection(format!("`{name}` is no name of a header")))?;
+        if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-param-") {
+            let text = format!("the header `{name}` belongs to the protocol: leave it out");
+            return Err(McpError::Connection(text));
+        }
+        let value = header_value(name, value)?;
+        if headers.insert(parsed, value).is_some() {
+            return Err(McpError::Connection(format!("the header `{name}` is there twice")));
+        }
+    }
+    if let Some(authorization) = &config.auth_header {
+        // A token alone is taken for what most servers want.
+        let authorization = match authorization.trim() {
+            token if token.contains(char::is_whitespace) => token.to_owned(),
+            token => format!("Bearer {token}"),
+        };
+        let value = header_value("Authorization", &authorization)?;
+        if headers.insert(header::AUTHORIZATION, value).is_some() {
+            let text = "the authorization is in `auth_header` and in `headers`".to_owned();
+            return Err(McpError::Connection(text));
+        }
+    }
+    Ok(headers)
+}
+
+fn header_value(name: &str, value: &str) -> Result<HeaderValue, McpError> {
+    let mut value = HeaderValue::try_from(value).map_err(|_| {
+        McpError::Connection(format!("the value of the header `{name}` has characters it must not"))
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// For clients of one address, with the TLS of neuron's providers.
+fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, rustls::Error> {
+    let builder = Client::builder()
+        .connect_timeout(connect)
+        .redirect(redirects())
+        .user_agent(concat!("neuron/", env!("CARGO_PKG_VERSION")))
+        .tls_backend_preconfigured(tls_config(trust)?);
+    // What runs on this machine is not reached through a proxy.
+    Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
+}
+
+/// Follows a redirect that stays with the same server and keeps the request as it is: `/mcp` to `/mcp/`.
+/// Any other would carry the headers to somebody else, or lose the body.
+fn redirects() -> reqwest::redirect::Policy {
+    reqwest::redirect::Policy::custom(|attempt| {
+        let same_request = matches!(attempt.status().as_u16(), 307 | 308);
+        let same_server = attempt
+            .previous()
+            .first()
+            .is_some_and(|first| first.origin() == attempt.url().origin());
+        if same_request && same_server && attempt.previous().len() <= REDIRECTS {
+            attempt.follow()
+        } else {
+            attempt.stop()
+        }
+    })
+}
+
+/// Whose certificates are believed.
+#[derive(Clone, Copy)]
+enum Trust {
+    /// Those of the operating system.
+    System,
+    /// None: without TLS, a machine that has no certificates will do.
+    Nobody,
+}
+
+impl Trust {
+    fn of(url: &Url) -> Self {
+        if url.scheme() == "https" { Self::System } else { Self::Nobody }
+    }
+}
+
+/// TLS by rustls with ring.
+fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
+    use rustls_platform_verifier::BuilderVerifierExt;
+
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?;
+    let builder = match trust {
+        Trust::System => builder.with_platform_verifier()?,
+        Trust::Nobody => builder.with_root_certificates(rustls::RootCertStore::empty()),
+    };
+    Ok(builder.with_no_client_auth())
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}

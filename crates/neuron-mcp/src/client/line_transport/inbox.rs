@@ -1,0 +1,194 @@
+//! What a server writes, as messages. What is no message is logged and skipped; but where a request waits for
+//! it, the request gets an error in its place.
+
+use rmcp::RoleClient;
+use rmcp::model::{ErrorCode, ErrorData, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use serde_json::Value;
+use tokio::io::AsyncRead;
+
+use super::lines::{LineReader, Piece};
+use super::response_id::response_id;
+
+/// How much of a line is logged.
+const SHOWN_CHARS: usize = 200;
+/// So many lines that are no messages are warned of; the others are for whoever debugs.
+const WARNINGS: u32 = 10;
+
+type FromServer = RxJsonRpcMessage<RoleClient>;
+type ToServer = TxJsonRpcMessage<RoleClient>;
+
+/// What came.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// Messages: one, or those of a batch.
+    Messages(Vec<FromServer>),
+    /// A request that cannot be read, and so what is to be answered.
+    Refused(Box<ToServer>),
+    /// Something that is no message.
+    Nothing,
+    /// The server has closed its output. Comes again whenever it is asked for more.
+    End,
+}
+
+impl Incoming {
+    fn message(message: FromServer) -> Self {
+        Self::Messages(vec![message])
+    }
+}
+
+/// Reads messages.
+#[derive(Debug)]
+pub(super) struct Inbox<R> {
+    lines: LineReader<R>,
+    limit: usize,
+    /// Of a line that is too long, and whose request has not been found yet.
+    head: Option<Vec<u8>>,
+    /// How many lines were warned of.
+    warnings: u32,
+}
+
+impl<R: AsyncRead + Unpin> Inbox<R> {
+    /// Messages of at most `limit` bytes.
+    pub(super) fn new(input: R, limit: usize) -> Self {
+        Self { lines: LineReader::new(input, limit), limit, head: None, warnings: 0 }
+    }
+
+    /// What comes next. Cancel safe.
+    pub(super) async fn next(&mut self) -> Incoming {
+        match self.lines.next().await {
+            Ok(None) => Incoming::End,
+            Ok(Some(Piece::Line(line))) => self.line(&line),
+            Ok(Some(Piece::TooLong { head })) => self.too_long(head),
+            Ok(Some(Piece::TooLongEnds { tail, bytes })) => self.too_long_ends(&tail, bytes),
+            Err(error) => {
+                tracing::warn!(%error, "the server's output cannot be read");
+                Incoming::End
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) -> Incoming {
+        let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
+        match line.first() {
+            None => Incoming::Nothing,
+            Some(b'[') => self.batch(line),
+            Some(_) => match serde_json::from_slice(line) {
+                Ok(message) => Incoming::message(message),
+                Err(error) => self.unreadable(line, &error),
+            },
+        }
+    }
+
+    /// Several messages in one line: protocol version 2025-03-26 has them, the others have not.
+    fn batch(&mut self, line: &[u8]) -> Incoming {
+        let values: Vec<Value> = match serde_json::from_slice(line) {
+            Ok(values) => values,
+            Err(error) => return self.no_message(line, &error),
+        };
+        let mut messages = Vec::new();
+        for value in values {
+            match serde_json::from_value(value.clone()) {
+                Ok(message) => messages.push(message),
+                Err(error) => match self.not_of_the_protocol(&value, &error) {
+                    Incoming::Messages(errors) => messages.extend(errors),
+                    // One in a batch is not worth an answer of its own.
+                    Incoming::Refused(_) | Incoming::Nothing | Incoming::End => {}
+                },
+            }
+        }
+        Incoming::Messages(messages)
+    }
+
+    fn unreadable(&mut self, line: &[u8], error: &serde_json::Error) -> Incoming {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(value) => self.not_of_the_protocol(&value, error),
+            Err(error) => match response_id(line, line) {
+                Some(id) => unreadable_answer(id, &error),
+                None => self.no_message(line, &error),
+            },
+        }
+    }
+
+    /// JSON that is no message, or is one that the protocol does not have.
+    fn not_of_the_protocol(&mut self, value: &Value, error: &serde_json::Error) -> Incoming {
+        let id =
+            value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
+        match (id, value.get("method")) {
+            (Some(id), None) => unreadable_answer(id, error),
+            (Some(id), Some(method)) => {
+                tracing::warn!(%method, %error, "a request of the server cannot be read; it is refused");
+                let refused = ErrorData::invalid_request(
+                    format!("this request cannot be read: {error}"),
+                    None,
+                );
+                Incoming::Refused(Box::new(JsonRpcMessage::error(refused, Some(id))))
+            }
+            (None, Some(method)) => {
+                tracing::debug!(%method, %error, "a notification of the server cannot be read");
+                Incoming::Nothing
+            }
+            (None, None) => self.no_message(value.to_string().as_bytes(), error),
+        }
+    }
+
+    fn no_message(&mut self, line: &[u8], error: &dyn std::fmt::Display) -> Incoming {
+        let line = beginning(line);
+        if self.warnings < WARNINGS {
+            self.warnings += 1;
+            tracing::warn!(line, %error, "the server wrote something that is no message to its output");
+        } else {
+            tracing::debug!(line, %error, "the server wrote something that is no message to its output");
+        }
+        Incoming::Nothing
+    }
+
+    fn too_long(&mut self, head: Vec<u8>) -> Incoming {
+        match response_id(&head, &[]) {
+            Some(id) => too_long_answer(id, self.limit),
+            None => {
+                self.head = Some(head);
+                Incoming::Nothing
+            }
+        }
+    }
+
+    fn too_long_ends(&mut self, tail: &[u8], bytes: u64) -> Incoming {
+        let Some(head) = self.head.take() else { return Incoming::Nothing };
+        match response_id(&head, tail) {
+            Some(id) => too_long_answer(id, self.limit),
+            None => {
+                let reason =
+                    format!("it has {bytes} bytes, more than the {} that are allowed", self.limit);
+                self.no_message(&head, &reason)
+            }
+        }
+    }
+}
+
+fn unreadable_answer(id: RequestId, error: &serde_json::Error) -> Incoming {
+    let text = format!("the server's answer cannot be read: {error}");
+    Incoming::message(JsonRpcMessage::error(ErrorData::parse_error(text, None), Some(id)))
+}
+
+fn too_long_answer(id: RequestId, limit: usize) -> Incoming {
+    let text = format!("the server's answer has more than {limit} bytes, the limit for a message");
+    tracing::warn!(%id, limit, "an answer of the server is too long");
+    Incoming::message(JsonRpcMessage::error(
+        ErrorData::new(ErrorCode::INTERNAL_ERROR, text, None),
+        Some(id),
+    ))
+}
+
+/// The beginning of a line, for a log.
+pub(super) fn beginning(line: &[u8]) -> String {
+    // A character has four bytes at most.
+    let line = String::from_utf8_lossy(line.get(..4 * SHOWN_CHARS).unwrap_or(line));
+    match line.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! What lines become.
+
+use serde_json::json;
+
+use super::*;
+
+/// Everything that comes of a text, as JSON: messages, `refused`, and what is nothing not at all.
+async fn read(text: &[u8], limit: usize) -> Vec<Value> {
+    let mut inbox = Inbox::new(text, limit);
+    let mut seen = Vec::new();
+    loop {
+        match inbox.next().await {
+            Incoming::Messages(messages) => {
+                seen.extend(messages.iter().map(|message| serde_json::to_value(message).unwrap()));
+            }
+            Incoming::Refused(answer) => seen.push(json!({ "refused": *answer })),
+            Incoming::Nothing => {}
+            Incoming::End => return seen,
+        }
+    }
+}
+
+/// The error that a request gets.
+#[track_caller]
+fn check_error(seen: &Value, id: i64, text: &str) {
+    assert_eq!(seen["id"], id, "{seen}");
+    let message = seen["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains(text), "{seen}");
+}
+
+#[tokio::test]
+async fn messages_are_read_whatever_stands_around_them() {
+    let text = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\n   \n\
+                Listening on port 3000\n\
+                {\"level\":\"info\",\"text\":\"a log in JSON\"}\n\
+                42\n\
+                \t{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"} \n\
+                {\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"a\":1}}";
+    let seen = read(text.as_bytes(), 1000).await;
+    assert_eq!(
+        seen,
+        [
+            json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+            json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+            json!({"jsonrpc": "2.0", "id": 2, "result": {"a": 1}}),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_an_error_for_its_request() {
+    let nested = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}", "[".repeat(100_000));
+    let seen = read(nested.as_bytes(), 1_000_000).await;
+    check_error(&seen[0], 1, "cannot be read: recursion limit exceeded");
+
+    let seen =
+        read(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"text\":\"\xff\xfe\"}}\n", 1000).await;
+    check_error(&seen[0], 2, "cannot be read: invalid unicode");
+
+    let seen = read(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"te", 1000).await;
+    check_error(&seen[0], 3, "cannot be read: EOF while parsing");
+
+    let seen = read(
+        b"{\"jsonrpc\":\"2.0\",\"id\":4}\n{\"jsonrpc\":\"2.0\",\"id\":5,\"error\":\"no\"}\n",
+        1000,
+    )
+    .await;
+    check_error(&seen[0], 4, "cannot be read");
+    check_error(&seen[1], 5, "cannot be read");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_an_error_for_its_request() {
+    let long = "x".repeat(2000);
+    let first = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"text\":\"{long}\"}}}}\n");
+    let last = format!("{{\"jsonrpc\":\"2.0\",\"result\":{{\"text\":\"{long}\"}},\"id\":2}}\n");
+    let nobodys = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":\"{long}\"}}\n"
+    );
+    let text =
+        format!("{first}{last}{nobodys}{long}\n{{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{{}}}}\n");
+    let seen = read(text.as_bytes(), 1000).await;
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    check_error(&seen[0], 1, "the server's answer has more than 1000 bytes");
+    check_error(&seen[1], 2, "the server's answer has more than 1000 bytes");
+    assert_eq!(seen[2]["id"], 3);
+}
+
+#[tokio::test]
+async fn a_batch_is_several_messages() {
+    let text = br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":7},3,{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]
+[]
+[1,
+"#;
+    let seen = read(text, 1000).await;
+    assert_eq!(seen.len(), 3, "{seen:?}");
+    assert_eq!(seen[0]["id"], 1);
+    check_error(&seen[1], 2, "cannot be read");
+    assert_eq!(seen[2]["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_read_is_refused() {
+    let seen = read(b"{\"jsonrpc\":\"1.0\",\"id\":\"a\",\"method\":\"ping\"}\n", 1000).await;
+    assert_eq!(seen.len(), 1, "{seen:?}");
+    assert_eq!(seen[0]["refused"]["id"], "a");
+    assert_eq!(seen[0]["refused"]["error"]["code"], -32600);
+
+    // It has the id of a request of ours, which it does not answer.
+    let seen = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}\n", 1000).await;
+    assert_eq!(seen[0]["refused"]["id"], 1);
+}
+
+#[test]
+fn what_is_logged_is_cut_at_a_character() {
+    assert_eq!(beginning(b"short"), "short");
+    assert_eq!(beginning("ä".repeat(1000).as_bytes()), format!("{}…", "ä".repeat(SHOWN_CHARS)));
+    assert_eq!(beginning(b"\xff\xfe"), "\u{fffd}\u{fffd}");
+}

@@ -1,0 +1,133 @@
+//! Lines from a server, in bounded memory.
+
+use std::io;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::response_id::END_BYTES;
+
+/// As much as a pipe holds on Linux.
+const READ_BYTES: usize = 64 * 1024;
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+pub(in super::super) enum Piece {
+    /// A line without its end. The last one may lack its end too.
+    Line(Vec<u8>),
+    /// A line has more bytes than are allowed: its first ones. The others are thrown away as they come.
+    TooLong {
+        /// The line's beginning.
+        head: Vec<u8>,
+    },
+    /// That line is over.
+    TooLongEnds {
+        /// The line's end.
+        tail: Vec<u8>,
+        /// How long it was.
+        bytes: u64,
+    },
+}
+
+/// Cuts a stream of bytes into lines that end with LF or CRLF.
+#[derive(Debug)]
+pub(in super::super) struct LineReader<R> {
+    input: BufReader<R>,
+    limit: usize,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// The line so far.
+    Within(Vec<u8>),
+    /// What was thrown away of a line: its last bytes, and how many there were.
+    Beyond { tail: Vec<u8>, bytes: u64 },
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// Lines of at most `limit` bytes; LF does not count.
+    pub(in super::super) fn new(input: R, limit: usize) -> Self {
+        Self {
+            input: BufReader::with_capacity(READ_BYTES, input),
+            limit,
+            state: State::Within(Vec::new()),
+        }
+    }
+
+    /// The next line that is not empty; `None` at the end of the stream, and again whenever it is asked then.
+    ///
+    /// Cancel safe: what was read stays in the reader.
+    pub(in super::super) async fn next(&mut self) -> io::Result<Option<Piece>> {
+        loop {
+            let available = match self.input.fill_buf().await {
+                Ok(available) => available,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            if available.is_empty() {
+                return Ok(self.state.end());
+            }
+            let length = memchr::memchr(b'\n', available).unwrap_or(available.len());
+            let (line, rest) = available.split_at_checked(length).unwrap_or((available, &[]));
+            let too_long = self.state.add(line, self.limit);
+            let has_end = !rest.is_empty();
+            // A line that has just become too long ends with the next call.
+            self.input.consume(if has_end && too_long.is_none() { length + 1 } else { length });
+            if too_long.is_some() {
+                return Ok(too_long);
+            }
+            if has_end && let Some(piece) = self.state.end() {
+                return Ok(Some(piece));
+            }
+        }
+    }
+}
+
+impl State {
+    /// Adds bytes to the line. When it becomes too long by them, it is given up.
+    fn add(&mut self, added: &[u8], limit: usize) -> Option<Piece> {
+        match self {
+            Self::Within(line) if line.len().saturating_add(added.len()) <= limit => {
+                line.extend_from_slice(added);
+                None
+            }
+            Self::Within(line) => {
+                let mut head = line.get(..END_BYTES).unwrap_or(line).to_vec();
+                let missing = END_BYTES - head.len();
+                head.extend_from_slice(added.get(..missing).unwrap_or(added));
+                let mut tail = Vec::new();
+                keep_end(&mut tail, line);
+                keep_end(&mut tail, added);
+                *self = Self::Beyond { tail, bytes: (line.len() + added.len()) as u64 };
+                Some(Piece::TooLong { head })
+            }
+            Self::Beyond { tail, bytes } => {
+                keep_end(tail, added);
+                *bytes += added.len() as u64;
+                None
+            }
+        }
+    }
+
+    /// The line is over. Nothing for an empty one.
+    fn end(&mut self) -> Option<Piece> {
+        match std::mem::replace(self, Self::Within(Vec::new())) {
+            Self::Within(mut line) => {
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                (!line.is_empty()).then_some(Piece::Line(line))
+            }
+            Self::Beyond { tail, bytes } => Some(Piece::TooLongEnds { tail, bytes }),
+        }
+    }
+}
+
+/// Adds bytes to the end that is kept of a line.
+fn keep_end(tail: &mut Vec<u8>, added: &[u8]) {
+    tail.extend_from_slice(added.get(added.len().saturating_sub(END_BYTES)..).unwrap_or(added));
+    tail.drain(..tail.len().saturating_sub(END_BYTES));
+}
+
+#[cfg(test)]
+mod tests;

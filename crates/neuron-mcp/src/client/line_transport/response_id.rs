@@ -1,0 +1,88 @@
+//! Which request a line answers that is too long or broken to be read: a guess from its two ends.
+
+use rmcp::model::RequestId;
+use serde_json::{Map, Value};
+
+/// How much of each end is looked at. Servers write `{"jsonrpc":"2.0","id":7,"result":…` or, some, the id
+/// last.
+pub(super) const END_BYTES: usize = 512;
+
+/// The id of the response whose first bytes are `head`, and last bytes `tail`, if it is one.
+///
+/// A request or a notification of the server has no `result` and no `error`, and so no id here: its numbers
+/// are not ours.
+pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
+    let before = members_before_payload(head)?;
+    let id = match before.get("id") {
+        Some(id) => id.clone(),
+        None => last_members(tail)?.remove("id")?,
+    };
+    serde_json::from_value(id).ok()
+}
+
+/// The members of the object before `result` or `error`, if these are simple and there is one of the two.
+fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
+    let head = head.get(..END_BYTES).unwrap_or(head);
+    let end = [&b"\"result\""[..], b"\"error\""].iter().filter_map(|key| find(head, key)).min()?;
+    let before = std::str::from_utf8(head.get(..end)?).ok()?.trim_start_matches('\u{feff}').trim();
+    let members = serde_json::from_str(&format!("{}}}", before.trim_end_matches(','))).ok()?;
+    Some(members).filter(|members: &Map<_, _>| !members.contains_key("method"))
+}
+
+/// The simple members with which the object ends, from `id` on.
+fn last_members(tail: &[u8]) -> Option<Map<String, Value>> {
+    let tail = tail.get(tail.len().saturating_sub(END_BYTES)..)?;
+    let start = tail.windows(4).rposition(|window| window == b"\"id\"")?;
+    let members = std::str::from_utf8(tail.get(start..)?).ok()?;
+    // An `id` deeper inside has more than one bracket behind it, and is no object by itself.
+    serde_json::from_str(&format!("{{{members}")).ok()
+}
+
+fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: Option<RequestId>) {
+        assert_eq!(response_id(line.as_bytes(), line.as_bytes()), expected, "{line}");
+    }
+
+    #[test]
+    fn finds_an_id_at_either_end() {
+        let seven = Some(RequestId::Number(7));
+        check(r#"{"jsonrpc":"2.0","id":7,"result":{"a":["#, seven.clone());
+        check(r#" { "id" : 7 , "error" : {"message": ""#, seven.clone());
+        check("\u{feff}{\"id\":7,\"result\":", seven.clone());
+        check(r#"{"id":"seven","result":1"#, Some(RequestId::String("seven".into())));
+        check(r#"{"result":{"id":8},"id":7}"#, seven.clone());
+        check(r#"{"jsonrpc":"2.0","result":[],"id": 7, "x":true } "#, seven.clone());
+        // The one in front is the object's own.
+        check(r#"{"id":7,"result":{"a":1},"id":8}"#, seven);
+    }
+
+    #[test]
+    fn finds_none_where_there_is_none() {
+        check("", None);
+        check("Listening on port 3000", None);
+        check(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, None);
+        check(r#"{"id":7,"method":"x","params":{"result":1}}"#, None);
+        check(r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"error":{"id":7}}}"#, None);
+        check(r#"{"result":{"a":{"id":7}}}"#, None);
+        check(r#"{"result":{"text":"… \"id\":7}"}}"#, None);
+        check(r#"{"result":{"text":"id"},"x":"id"}"#, None);
+        check(r#"{"result":1,"id":{"a":1}}"#, None);
+        check(r#"{"jsonrpc":"2.0","id":7"#, None);
+    }
+
+    #[test]
+    fn looks_at_no_more_than_the_ends() {
+        let line = format!(r#"{{"x":"{}","id":7,"result":1}}"#, "x".repeat(END_BYTES));
+        check(&line, None);
+        let line = format!(r#"{{"result":"{}","id":7}}"#, "ä".repeat(END_BYTES));
+        check(&line, Some(RequestId::Number(7)));
+    }
+}

@@ -1,0 +1,260 @@
+//! The connection of a client, made anew when it was lost.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use neuron_types::McpError;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{Connect, Connection};
+use super::events::{EventSender, McpEvent};
+use super::settings::Shared;
+use super::task::Task;
+use super::wishes;
+
+/// The connection of a client.
+///
+/// Nothing here is locked while somebody waits: a future of the user that is not polled stops nobody else.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    connect: Arc<dyn Connect>,
+    closed: CancellationToken,
+    state: Mutex<State>,
+}
+
+struct State {
+    current: Arc<Connection>,
+    /// Tells it what is wished.
+    restoring: Option<Task>,
+    loss: Loss,
+    /// The last attempt to make it anew.
+    attempt: Option<Attempt>,
+}
+
+/// Tells, once, that a connection was lost.
+struct Loss {
+    teller: Arc<Teller>,
+    _waiting: Task,
+}
+
+struct Teller {
+    events: Arc<EventSender>,
+    /// Locked while it is told, so that nothing is told in between.
+    is_told: Mutex<bool>,
+}
+
+impl Teller {
+    fn tell(&self) {
+        let mut is_told = self.is_told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut *is_told, true) {
+            self.events.send(McpEvent::Disconnected);
+        }
+    }
+}
+
+impl Loss {
+    fn of(connection: &Connection, shared: &Shared) -> Self {
+        let is_told = Mutex::new(false);
+        let teller = Arc::new(Teller { events: Arc::clone(&shared.events), is_told });
+        let watch = Arc::clone(&connection.watch);
+        let telling = Arc::clone(&teller);
+        let waiting = Task::spawn(async move {
+            watch.ended().await;
+            telling.tell();
+        });
+        Self { teller, _waiting: waiting }
+    }
+
+    /// The connection is ended on purpose.
+    fn forgo(&self) {
+        *self.teller.is_told.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+}
+
+/// An attempt to make the connection anew. It goes on when nobody waits for it any more.
+struct Attempt {
+    outcome: watch::Receiver<Option<Outcome>>,
+    task: Task,
+}
+
+impl Attempt {
+    fn is_over(&self) -> bool {
+        // Without a sender nobody makes it: the runtime has ended that it began in.
+        self.outcome.borrow().is_some() || self.outcome.has_changed().is_err()
+    }
+}
+
+type Outcome = Result<Arc<Connection>, Failure>;
+
+/// How an attempt failed. The first who asks gets the error itself, the others one in the same words.
+#[derive(Clone)]
+struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
+
+impl Failure {
+    fn new(error: McpError) -> Self {
+        let text = match &error {
+            McpError::Connection(text) | McpError::Initialization(text) => text.clone(),
+            error => error.to_string(),
+        };
+        Self(Arc::new(Mutex::new((Some(error), text))))
+    }
+
+    fn error(&self) -> McpError {
+        let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (error, text) = &mut *failure;
+        error.take().unwrap_or_else(|| McpError::Connection(text.clone()))
+    }
+}
+
+impl Link {
+    /// Makes the first connection.
+    pub(super) async fn open(
+        connect: impl Connect + 'static,
+        shared: Arc<Shared>,
+    ) -> Result<Arc<Self>, McpError> {
+        let current = Arc::new(connect.connect(&shared).await?);
+        let restoring = wishes::restore(&current, &shared).await;
+        let loss = Loss::of(&current, &shared);
+        let state = State { current, restoring, loss, attempt: None };
+        Ok(Arc::new(Self {
+            shared,
+            connect: Arc::new(connect),
+            closed: CancellationToken::new(),
+            state: Mutex::new(state),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection, which may be lost.
+    pub(super) fn current(&self) -> Arc<Connection> {
+        Arc::clone(&self.lock().current)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.is_cancelled() || !self.current().watch.takes_requests()
+    }
+
+    /// The connection, made anew if it was lost. Who comes while that is being done shares its result.
+    pub(super) async fn live(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
+        loop {
+            let mut outcome = {
+                let mut state = self.lock();
+                if self.closed.is_cancelled() {
+                    return Err(closed());
+                }
+                if state.current.watch.takes_requests() {
+                    return Ok(Arc::clone(&state.current));
+                }
+                if !self.shared.settings.reconnect {
+                    return Err(McpError::Transport("the connection was lost".to_owned()));
+                }
+                // Before anything of the next one.
+                state.loss.teller.tell();
+                let running = state.attempt.take().filter(|attempt| !attempt.is_over());
+                let attempt = running.unwrap_or_else(|| self.attempt(&state.current));
+                state.attempt.insert(attempt).outcome.clone()
+            };
+            let outcome = tokio::select! {
+                biased;
+                () = self.closed.cancelled() => return Err(closed()),
+                outcome = outcome.wait_for(Option::is_some) => outcome,
+            };
+            // Without an outcome its runtime has ended: another attempt begins in this one.
+            if let Ok(Some(outcome)) = outcome.as_deref() {
+                return outcome.clone().map_err(|failure| failure.error());
+            }
+        }
+    }
+
+    /// Begins to make the connection anew.
+    fn attempt(self: &Arc<Self>, lost: &Arc<Connection>) -> Attempt {
+        let (sender, outcome) = watch::channel(None);
+        let link = Arc::downgrade(self);
+        let connect = Arc::clone(&self.connect);
+        let shared = Arc::clone(&self.shared);
+        let lost = Arc::clone(lost);
+        let task = Task::spawn(async move {
+            // What is on its way may still be answered.
+            if !lost.watch.is_retired() {
+                lost.abandon();
+            }
+            drop(lost);
+            let made = connect.connect(&shared).await;
+            let outcome = match made {
+                Ok(connection) => {
+                    let connection = Arc::new(connection);
+                    let restoring = wishes::restore(&connection, &shared).await;
+                    if !Self::adopt(&link, &connection, restoring) {
+                        return;
+                    }
+                    Ok(connection)
+                }
+                Err(error) => Err(Failure::new(error)),
+            };
+            sender.send_replace(Some(outcome));
+        });
+        Attempt { outcome, task }
+    }
+
+    /// Takes a new connection; `false` if it is not wanted any more.
+    fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
+        let Some(link) = link.upgrade() else { return false };
+        let mut state = link.lock();
+        if link.closed.is_cancelled() {
+            return false;
+        }
+        for event in [
+            McpEvent::Reconnected,
+            McpEvent::ToolsChanged,
+            McpEvent::ResourcesChanged,
+            McpEvent::PromptsChanged,
+        ] {
+            link.shared.events.send(event);
+        }
+        state.loss = Loss::of(connection, &link.shared);
+        state.current = Arc::clone(connection);
+        state.restoring = restoring;
+        true
+    }
+
+    /// Waits until the client is closed, for a request on a connection that closing does not end: one before
+    /// the current one.
+    pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
+        self.closed.cancelled().await;
+        if !connection.watch.is_retired() {
+            std::future::pending().await
+        }
+        closed()
+    }
+
+    /// Closes the connection for good.
+    pub(super) async fn close(&self) {
+        self.closed.cancel();
+        let (current, attempt) = {
+            let mut state = self.lock();
+            state.loss.forgo();
+            (Arc::clone(&state.current), state.attempt.take())
+        };
+        if let Some(attempt) = attempt {
+            attempt.task.stop().await;
+        }
+        current.close().await;
+        self.shared.events.close();
+    }
+}
+
+/// The server goes at once, whoever still has the connection.
+impl Drop for Link {
+    fn drop(&mut self) {
+        let state = self.lock();
+        state.loss.forgo();
+        state.current.abandon();
+    }
+}
+
+fn closed() -> McpError {
+    McpError::Transport("the client is closed".to_owned())
+}

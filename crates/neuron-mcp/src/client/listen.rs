@@ -1,0 +1,263 @@
+//! What changes at a server, told on a stream (MCP specification 2026-07-28, `subscriptions/listen`).
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use neuron_types::McpError;
+use rmcp::model::SubscriptionFilter;
+use rmcp::service::{Peer, RoleClient, ServiceError, Subscription};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::connection::Connection;
+use super::events::{EventSender, McpEvent};
+use super::settings::Shared;
+use super::task::Task;
+use super::watch::Watch;
+use crate::{McpNotSubscribed, McpTimeout, wire};
+
+/// A stream that ended is opened again after this time, which doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// What a connection hears of, and its stream, if it has one.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    slot: Mutex<Slot>,
+    resources: Arc<Resources>,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    task: Option<Task>,
+    stopped: bool,
+}
+
+/// The resources of which the server said that it tells their updates.
+#[derive(Debug, Default)]
+struct Resources(Mutex<BTreeSet<String>>);
+
+impl Resources {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, subscription: &Subscription) {
+        let uris = subscription.acknowledged().resource_subscriptions.iter().flatten();
+        *self.lock() = uris.cloned().collect();
+    }
+}
+
+impl Listener {
+    /// Whether the server said that it tells the updates of this resource.
+    pub(super) fn hears_of(&self, uri: &str) -> bool {
+        self.resources.lock().contains(uri)
+    }
+
+    /// Notes that the server tells the updates of this resource.
+    pub(super) fn hear_of(&self, uri: &str) {
+        self.resources.lock().insert(uri.to_owned());
+    }
+
+    /// Notes that it does not any more.
+    pub(super) fn forget(&self, uri: &str) {
+        self.resources.lock().remove(uri);
+    }
+
+    /// Opens the stream of a new connection, if there is anything to tell on it, now or whenever the server
+    /// lets it. The receiver hears when it was opened, or could not be.
+    pub(super) fn start(
+        &self,
+        connection: &Connection,
+        shared: &Shared,
+    ) -> Option<oneshot::Receiver<()>> {
+        let stream = self.stream(connection, shared, shared.subscriptions())?;
+        let (sender, opened) = oneshot::channel();
+        self.replace(Some(Task::spawn(stream.begin(sender))));
+        Some(opened)
+    }
+
+    /// Opens a stream for the lists and these resources, then ends the one before. If one resource is
+    /// needed and the server leaves it out, that is an error, and the stream before stays.
+    pub(super) async fn renew(
+        &self,
+        connection: &Connection,
+        shared: &Shared,
+        uris: Vec<String>,
+        needed: Option<&str>,
+    ) -> Result<(), McpError> {
+        let Some(stream) = self.stream(connection, shared, uris) else {
+            self.replace(None);
+            self.resources.lock().clear();
+            return Ok(());
+        };
+        let subscription = stream.open().await?;
+        let accepted = subscription.acknowledged().resource_subscriptions.as_deref();
+        if let Some(uri) = needed
+            && !accepted.unwrap_or_default().iter().any(|accepted| accepted == uri)
+        {
+            return Err(McpError::Other(Box::new(McpNotSubscribed { uri: uri.to_owned() })));
+        }
+        stream.take(&subscription);
+        self.replace(Some(Task::spawn(stream.keep(subscription))));
+        Ok(())
+    }
+
+    /// Ends the stream, and all that come.
+    pub(super) fn stop(&self) {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.stopped = true;
+        slot.task = None;
+    }
+
+    fn replace(&self, task: Option<Task>) {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if !slot.stopped {
+            slot.task = task;
+        }
+    }
+
+    /// A stream for the lists and these resources, not yet open; `None` if there is nothing to tell on it.
+    fn stream(
+        &self,
+        connection: &Connection,
+        shared: &Shared,
+        uris: Vec<String>,
+    ) -> Option<Stream> {
+        let wanted = wanted(connection, uris);
+        (wanted != SubscriptionFilter::default()).then(|| Stream {
+            peer: connection.peer.clone(),
+            watch: Arc::clone(&connection.watch),
+            events: Arc::clone(&shared.events),
+            resources: Arc::clone(&self.resources),
+            wanted,
+            limit: shared.settings.request_timeout,
+        })
+    }
+}
+
+/// All lists that the server says may change, and these resources.
+fn wanted(connection: &Connection, uris: Vec<String>) -> SubscriptionFilter {
+    let server = &connection.server.capabilities;
+    let mut filter = SubscriptionFilter::new();
+    let tools = server.tools.as_ref().and_then(|tools| tools.list_changed);
+    filter.tools_list_changed = tools.filter(|told| *told);
+    let prompts = server.prompts.as_ref().and_then(|prompts| prompts.list_changed);
+    filter.prompts_list_changed = prompts.filter(|told| *told);
+    let resources = server.resources.as_ref().and_then(|resources| resources.list_changed);
+    filter.resources_list_changed = resources.filter(|told| *told);
+    filter.resource_subscriptions = (!uris.is_empty()).then_some(uris);
+    filter
+}
+
+/// A stream that is kept open.
+struct Stream {
+    peer: Peer<RoleClient>,
+    watch: Arc<Watch>,
+    events: Arc<EventSender>,
+    resources: Arc<Resources>,
+    wanted: SubscriptionFilter,
+    limit: Duration,
+}
+
+impl Stream {
+    async fn open(&self) -> Result<Subscription, McpError> {
+        const METHOD: &str = "subscriptions/listen";
+        let opened = tokio::select! {
+            biased;
+            () = self.watch.ended() => Err(ServiceError::TransportClosed),
+            opened = tokio::time::timeout(self.limit, self.peer.listen(self.wanted.clone())) => {
+                opened.map_err(|_| {
+                    let method = METHOD.to_owned();
+                    McpError::Other(Box::new(McpTimeout { method, limit: self.limit }))
+                })?
+            }
+        };
+        opened.map_err(|error| wire::error::from_service(METHOD, error))
+    }
+
+    /// From now on, this one tells.
+    fn take(&self, subscription: &Subscription) {
+        self.watch.own_subscription(Some(subscription.id().clone()));
+        self.resources.replace(subscription);
+    }
+
+    /// Opens the stream for the first time, at once or later, and keeps it open.
+    async fn begin(self, opened: oneshot::Sender<()>) {
+        let subscription = match self.open().await {
+            Ok(subscription) => {
+                self.take(&subscription);
+                // Who waits no more may have asked for lists in the meantime.
+                if opened.send(()).is_err() {
+                    self.tell_all_changed();
+                }
+                subscription
+            }
+            Err(error) => {
+                tracing::warn!(target: "neuron_mcp", %error, "the server tells no changes now");
+                drop(opened);
+                let Some(subscription) = self.reopen(&mut FIRST_PAUSE.clone()).await else {
+                    return;
+                };
+                subscription
+            }
+        };
+        self.keep(subscription).await;
+    }
+
+    /// Opens the stream again whenever it ends, until the connection does.
+    async fn keep(self, mut subscription: Subscription) {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let opened = Instant::now();
+            // What it tells was told already, in the order of all messages: see `Watch`.
+            while let Ok(Some(_)) = subscription.next().await {}
+            if opened.elapsed() > LONGEST_PAUSE {
+                pause = FIRST_PAUSE;
+            }
+            match self.reopen(&mut pause).await {
+                Some(again) => subscription = again,
+                None => return,
+            }
+        }
+    }
+
+    /// Opens the stream again, as soon as the server lets it; `None` once the connection ended.
+    async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.watch.ended() => return None,
+                () = tokio::time::sleep(*pause) => {}
+            }
+            *pause = (*pause * 2).min(LONGEST_PAUSE);
+            match self.open().await {
+                Ok(subscription) => {
+                    self.take(&subscription);
+                    self.tell_all_changed();
+                    return Some(subscription);
+                }
+                Err(error) => {
+                    tracing::debug!(target: "neuron_mcp", %error, "the server tells no changes now");
+                }
+            }
+        }
+    }
+
+    /// Nobody knows what changed while the stream was closed.
+    fn tell_all_changed(&self) {
+        if self.wanted.tools_list_changed.is_some() {
+            self.events.send(McpEvent::ToolsChanged);
+        }
+        if self.wanted.prompts_list_changed.is_some() {
+            self.events.send(McpEvent::PromptsChanged);
+        }
+        if self.wanted.resources_list_changed.is_some() {
+            self.events.send(McpEvent::ResourcesChanged);
+        }
+        for uri in self.wanted.resource_subscriptions.iter().flatten() {
+            self.events.send(McpEvent::ResourceUpdated { uri: uri.clone() });
+        }
+    }
+}

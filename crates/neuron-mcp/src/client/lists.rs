@@ -1,0 +1,294 @@
+//! Lists: page by page, or all of it.
+
+use std::collections::HashSet;
+use std::io;
+
+use neuron_types::{McpError, ToolDefinition};
+use rmcp::model::{
+    ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListToolsRequest, PaginatedRequestParams, ServerResult,
+};
+
+use super::request::Scope;
+use super::{McpClient, unexpected};
+use crate::wire;
+use crate::{McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList};
+
+/// A list of more pages has no end.
+const MOST_PAGES: usize = 2_000;
+/// A list of more items is none that anybody wants to have in memory.
+const MOST_ITEMS: usize = 1_000_000;
+/// A list may be longer than one message, but not by any number of them.
+const MOST_MESSAGES_LONG: usize = 4;
+
+/// What an answer says, as far as it is the list that was asked for.
+type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
+
+/// Lists.
+impl McpClient {
+    /// One page of the tools: the first, or the one that begins at a cursor.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError): the server refused: it does not
+    /// know the cursor, for one. Else as [`call_tool`](Self::call_tool).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_tools(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<PaginatedList<ToolDefinition>, McpError> {
+        tools(self.request(&Scope::default(), ask_tools(cursor)).await?)
+    }
+
+    /// All tools. A server that has none, and says so by an error, has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_tools`](Self::list_tools), and [`McpError::Other`] for a list without end: one of 2000
+    /// pages, of a million items, or of four times
+    /// [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes). All pages together have the
+    /// [time of one request](crate::McpClientBuilder::max_request_time); then it is an [`McpTimeout`].
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_all_tools(&self) -> Result<Vec<ToolDefinition>, McpError> {
+        let offered = self.current().server.capabilities.tools.is_some();
+        self.all(offered, ask_tools, tools).await
+    }
+
+    /// One page of the resources: the first, or the one that begins at a cursor.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_tools`](Self::list_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_resources(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<PaginatedList<McpResource>, McpError> {
+        resources(self.request(&Scope::default(), ask_resources(cursor)).await?)
+    }
+
+    /// All resources. A server that has none, and says so by an error, has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_all_tools`](Self::list_all_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_all_resources(&self) -> Result<Vec<McpResource>, McpError> {
+        let offered = self.current().server.capabilities.resources.is_some();
+        self.all(offered, ask_resources, resources).await
+    }
+
+    /// One page of the templates of resources: the first, or the one that begins at a cursor.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_tools`](Self::list_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_resource_templates(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<PaginatedList<McpResourceTemplate>, McpError> {
+        templates(self.request(&Scope::default(), ask_templates(cursor)).await?)
+    }
+
+    /// All templates of resources. A server that has none, and says so by an error, has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_all_tools`](Self::list_all_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_all_resource_templates(&self) -> Result<Vec<McpResourceTemplate>, McpError> {
+        // Servers with resources need not have templates.
+        self.all(false, ask_templates, templates).await
+    }
+
+    /// One page of the prompts: the first, or the one that begins at a cursor.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_tools`](Self::list_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_prompts(
+        &self,
+        cursor: Option<&str>,
+    ) -> Result<PaginatedList<McpPrompt>, McpError> {
+        prompts(self.request(&Scope::default(), ask_prompts(cursor)).await?)
+    }
+
+    /// All prompts. A server that has none, and says so by an error, has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`list_all_tools`](Self::list_all_tools).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn list_all_prompts(&self) -> Result<Vec<McpPrompt>, McpError> {
+        let offered = self.current().server.capabilities.prompts.is_some();
+        self.all(offered, ask_prompts, prompts).await
+    }
+
+    /// Follows the cursors to the end, within the time of one request.
+    ///
+    /// A server that does not know the method and never said that it does has an empty list.
+    async fn all<T>(
+        &self,
+        offered: bool,
+        ask: fn(Option<&str>) -> ClientRequest,
+        read: Read<T>,
+    ) -> Result<Vec<T>, McpError> {
+        let limit = self.shared.settings.max_request_time;
+        match tokio::time::timeout(limit, self.pages(offered, ask, read)).await {
+            Ok(items) => items,
+            Err(_) => {
+                let method = ask(None).method().to_owned();
+                Err(McpError::Other(Box::new(McpTimeout { method, limit })))
+            }
+        }
+    }
+
+    async fn pages<T>(
+        &self,
+        offered: bool,
+        ask: fn(Option<&str>) -> ClientRequest,
+        read: Read<T>,
+    ) -> Result<Vec<T>, McpError> {
+        let most_bytes = self.shared.settings.max_message_bytes.saturating_mul(MOST_MESSAGES_LONG);
+        let mut bytes = 0_usize;
+        let mut items = Vec::new();
+        let mut seen = HashSet::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let request = ask(cursor.as_deref());
+            let endless = |why: &str| {
+                let text = format!("{}: {why}: the list has no end", request.method());
+                McpError::Other(text.into())
+            };
+            let answer = match self.request(&Scope::default(), request.clone()).await {
+                Err(error)
+                    if !offered && cursor.is_none() && wire::error::is_unknown_method(&error) =>
+                {
+                    return Ok(items);
+                }
+                answer => answer?,
+            };
+            bytes = bytes.saturating_add(size(&answer));
+            let page = read(answer)?;
+            items.extend(page.items);
+            let Some(following) = page.next_cursor else { return Ok(items) };
+            if !seen.insert(following.clone()) {
+                return Err(endless("a page leads back to an earlier one"));
+            }
+            if seen.len() >= MOST_PAGES || items.len() > MOST_ITEMS {
+                return Err(endless("there is always more"));
+            }
+            if bytes > most_bytes {
+                return Err(endless("it is too large"));
+            }
+            cursor = Some(following);
+        }
+    }
+}
+
+fn page(cursor: Option<&str>) -> PaginatedRequestParams {
+    PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned))
+}
+
+fn ask_tools(cursor: Option<&str>) -> ClientRequest {
+    ClientRequest::ListToolsRequest(ListToolsRequest::with_param(page(cursor)))
+}
+
+fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
+    let ServerResult::ListToolsResult(result) = answer else {
+        return Err(unexpected("tools/list"));
+    };
+    Ok(PaginatedList {
+        items: result.tools.into_iter().map(wire::tool::definition_from_sdk).collect(),
+        next_cursor: result.next_cursor,
+    })
+}
+
+fn ask_resources(cursor: Option<&str>) -> ClientRequest {
+    ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(page(cursor)))
+}
+
+fn resources(answer: ServerResult) -> Result<PaginatedList<McpResource>, McpError> {
+    let ServerResult::ListResourcesResult(result) = answer else {
+        return Err(unexpected("resources/list"));
+    };
+    Ok(PaginatedList {
+        items: result.resources.into_iter().map(wire::content::link_from_sdk).collect(),
+        next_cursor: result.next_cursor,
+    })
+}
+
+fn ask_templates(cursor: Option<&str>) -> ClientRequest {
+    let asked = ListResourceTemplatesRequest::with_param(page(cursor));
+    ClientRequest::ListResourceTemplatesRequest(asked)
+}
+
+fn templates(answer: ServerResult) -> Result<PaginatedList<McpResourceTemplate>, McpError> {
+    let ServerResult::ListResourceTemplatesResult(result) = answer else {
+        return Err(unexpected("resources/templates/list"));
+    };
+    let items = result.resource_templates.into_iter();
+    Ok(PaginatedList {
+        items: items.map(wire::resource::template_from_sdk).collect(),
+        next_cursor: result.next_cursor,
+    })
+}
+
+fn ask_prompts(cursor: Option<&str>) -> ClientRequest {
+    ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(page(cursor)))
+}
+
+fn prompts(answer: ServerResult) -> Result<PaginatedList<McpPrompt>, McpError> {
+    let ServerResult::ListPromptsResult(result) = answer else {
+        return Err(unexpected("prompts/list"));
+    };
+    Ok(PaginatedList {
+        items: result.prompts.into_iter().map(wire::prompt::from_sdk).collect(),
+        next_cursor: result.next_cursor,
+    })
+}
+
+/// How long an answer is as JSON, which is about what it takes in memory.
+fn size(answer: &ServerResult) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self.0.saturating_add(bytes.len());
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    match serde_json::to_writer(&mut counter, answer) {
+        Ok(()) => counter.0,
+        Err(_) => usize::MAX,
+    }
+}

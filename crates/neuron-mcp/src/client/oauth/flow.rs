@@ -1,0 +1,281 @@
+//! One authorization, from a server's challenge to a token.
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use rmcp::transport::auth::{
+    AuthorizationManager, AuthorizationMetadata, ClientCredentialsConfig, OAuthClientConfig,
+    OAuthHttpClient,
+};
+
+use super::callback;
+use super::config::{Grant, OAuthConfig};
+use super::error::OAuthError;
+use super::redirect::ErasedRedirect;
+use super::storage::{OAuthCredentials, Registration, SdkStore};
+
+/// What an authorization needs, whatever its occasion.
+pub(super) struct Flow {
+    pub(super) config: OAuthConfig,
+    pub(super) server: Url,
+    pub(super) http: Arc<dyn OAuthHttpClient>,
+}
+
+/// A client as an authorization server knows it.
+struct Client {
+    id: String,
+    secret: Option<String>,
+}
+
+impl Flow {
+    /// A manager that knows nothing yet.
+    pub(super) async fn manager(
+        &self,
+        registration: Registration,
+    ) -> Result<AuthorizationManager, OAuthError> {
+        let http = Arc::clone(&self.http);
+        let server = self.server.clone();
+        let mut manager = AuthorizationManager::new_with_oauth_http_client(server, http).await?;
+        self.set_store(&mut manager, registration);
+        Ok(manager)
+    }
+
+    fn set_store(&self, manager: &mut AuthorizationManager, registration: Registration) {
+        manager.set_credential_store(SdkStore {
+            storage: Arc::clone(&self.config.storage),
+            server: self.server.to_string(),
+            registration,
+        });
+    }
+
+    /// What was kept of an earlier authorization.
+    pub(super) async fn stored(&self) -> Result<Option<OAuthCredentials>, OAuthError> {
+        self.config
+            .storage
+            .load_erased(self.server.as_str())
+            .await
+            .map_err(|error| OAuthError::Storage(error.to_string()))
+    }
+
+    /// A manager that goes on with what was kept, if that is still of use.
+    pub(super) async fn restore(&self) -> Result<AuthorizationManager, OAuthError> {
+        let redirect = match &self.config.grant {
+            Grant::AuthorizationCode(redirect) => redirect,
+            // Nobody has to be asked for a new one, and it may not be renewed.
+            Grant::ClientCredentials => return self.manager(Registration::default()).await,
+        };
+        let Some(credentials) = self.stored().await? else {
+            return self.manager(Registration::default()).await;
+        };
+        let client_id = credentials.client_id().to_owned();
+        let secret = match &self.config.client {
+            Some(client) if client.id != client_id => {
+                return self.manager(Registration::default()).await;
+            }
+            Some(client) => client.secret.clone(),
+            None => credentials.registration.client_secret.clone(),
+        };
+        let mut manager = self.manager(credentials.registration).await?;
+        if manager.initialize_from_store().await? {
+            // The SDK stores no secrets, so it has configured the client without one.
+            manager.configure_client(client_config(
+                &Client { id: client_id, secret },
+                &redirect.uri_erased(),
+            ))?;
+        }
+        Ok(manager)
+    }
+
+    /// Obtains a token. `wanted` are scopes beyond those that the server names in general.
+    pub(super) async fn authorize(
+        &self,
+        challenge: &str,
+        wanted: Option<&str>,
+    ) -> Result<AuthorizationManager, OAuthError> {
+        let mut manager = self.manager(Registration::default()).await?;
+        let metadata = manager.resolve_metadata_from_challenge(Some(challenge)).await?.metadata;
+        manager.set_metadata(metadata.clone());
+        let before = self.stored().await?.filter(|before| {
+            before.issuer().is_some() && before.issuer() == metadata.issuer.as_deref()
+        });
+        let scopes = self.scopes(&manager, &metadata, before.as_ref(), wanted).await;
+        match &self.config.grant {
+            Grant::AuthorizationCode(redirect) => {
+                let uri = redirect.uri_erased();
+                let client = self.client(&mut manager, &metadata, before, &uri, &scopes).await?;
+                manager.configure_client(client_config(&client, &uri))?;
+                self.set_store(
+                    &mut manager,
+                    Registration { client_secret: client.secret, redirect_uri: uri },
+                );
+                self.ask_person(&manager, &metadata, redirect.as_ref(), &scopes).await?;
+            }
+            Grant::ClientCredentials => self.ask_server(&mut manager, &metadata, scopes).await?,
+        }
+        Ok(manager)
+    }
+
+    /// Which scopes to ask for: those that are wanted now and those that were granted before (SEP-2350).
+    async fn scopes(
+        &self,
+        manager: &AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        before: Option<&OAuthCredentials>,
+        wanted: Option<&str>,
+    ) -> Vec<String> {
+        let mut scopes = self.config.scopes.clone();
+        if let Some(before) = before {
+            scopes.extend_from_slice(before.scopes());
+        }
+        match wanted {
+            Some(wanted) => scopes.extend(wanted.split_whitespace().map(str::to_owned)),
+            None if self.config.scopes.is_empty() => {
+                scopes.extend(manager.select_initial_scopes(&[]).await);
+            }
+            None => {}
+        }
+        // Without it, some servers issue no token to renew with (SEP-2207).
+        let offline = "offline_access";
+        let supported = metadata.scopes_supported.iter().flatten().any(|scope| scope == offline);
+        if supported && !scopes.is_empty() {
+            scopes.push(offline.to_owned());
+        }
+        let mut once: Vec<String> = Vec::with_capacity(scopes.len());
+        for scope in scopes {
+            if !once.contains(&scope) {
+                once.push(scope);
+            }
+        }
+        once
+    }
+
+    /// As whom to appear. The order is that of the MCP specification, "Client Registration".
+    async fn client(
+        &self,
+        manager: &mut AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        before: Option<OAuthCredentials>,
+        redirect_uri: &str,
+        scopes: &[String],
+    ) -> Result<Client, OAuthError> {
+        if let Some(client) = self.known_client(metadata) {
+            return Ok(client);
+        }
+        if let Some(url) = &self.config.client_metadata_url
+            && supports_metadata_documents(metadata)
+        {
+            if !is_metadata_url(url) {
+                return Err(OAuthError::Configuration(format!(
+                    "the URL of a client's document is https and has a path, not `{url}`"
+                )));
+            }
+            return Ok(Client { id: url.clone(), secret: None });
+        }
+        if let Some(before) = before
+            && before.registration.redirect_uri == redirect_uri
+        {
+            let id = before.client_id().to_owned();
+            return Ok(Client { id, secret: before.registration.client_secret });
+        }
+        if metadata.registration_endpoint.is_none() {
+            return Err(OAuthError::Registration(
+                "it takes no registrations; register the client there by hand, and give its id to \
+                 `OAuthConfig::with_client`"
+                    .to_owned(),
+            ));
+        }
+        // The SDK takes the application's type from a client only, so there has to be one first.
+        manager.configure_client(
+            OAuthClientConfig::new("", redirect_uri)
+                .with_application_type(self.config.application_type.as_str()),
+        )?;
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let registered =
+            manager.register_client(&self.config.client_name, redirect_uri, &scopes).await?;
+        Ok(Client { id: registered.client_id, secret: registered.client_secret })
+    }
+
+    /// The client that was registered by hand, unless that was at another authorization server.
+    fn known_client(&self, metadata: &AuthorizationMetadata) -> Option<Client> {
+        let client = self.config.client.as_ref()?;
+        if client.issuer.is_some() && client.issuer != metadata.issuer {
+            return None;
+        }
+        Some(Client { id: client.id.clone(), secret: client.secret.clone() })
+    }
+
+    async fn ask_person(
+        &self,
+        manager: &AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        redirect: &dyn ErasedRedirect,
+        scopes: &[String],
+    ) -> Result<(), OAuthError> {
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let url = manager.get_authorization_url(&scopes).await?;
+        let state = callback::state_of(&url)
+            .ok_or_else(|| OAuthError::Discovery("an authorization URL without a state".into()))?;
+        let answer = tokio::time::timeout(self.config.timeout, redirect.authorize_erased(url))
+            .await
+            .map_err(|_| OAuthError::TimedOut(self.config.timeout))?
+            .map_err(OAuthError::Redirect)?;
+        let callback = callback::read(&answer, &state, metadata.issuer.as_deref())?;
+        manager
+            .exchange_code_for_token_with_issuer(
+                &callback.code,
+                &callback.state,
+                callback.issuer.as_deref(),
+            )
+            .await?;
+        Ok(())
+    }
+
+    async fn ask_server(
+        &self,
+        manager: &mut AuthorizationManager,
+        metadata: &AuthorizationMetadata,
+        scopes: Vec<String>,
+    ) -> Result<(), OAuthError> {
+        let (client_id, client_secret) = match self.known_client(metadata) {
+            Some(Client { id, secret: Some(secret) }) => (id, secret),
+            Some(_) => {
+                return Err(OAuthError::Configuration(
+                    "client credentials without a secret".into(),
+                ));
+            }
+            None => {
+                return Err(OAuthError::Issuer(
+                    "the server is authorized by another issuer than that of the client".into(),
+                ));
+            }
+        };
+        let config = ClientCredentialsConfig::ClientSecret {
+            client_id,
+            client_secret,
+            scopes,
+            resource: Some(self.server.to_string()),
+        };
+        manager.validate_client_credentials_metadata(&config)?;
+        manager.configure_client_credentials(&config)?;
+        manager.exchange_client_credentials(&config).await?;
+        Ok(())
+    }
+}
+
+fn client_config(client: &Client, redirect_uri: &str) -> OAuthClientConfig {
+    let config = OAuthClientConfig::new(&client.id, redirect_uri);
+    match &client.secret {
+        Some(secret) => config.with_client_secret(secret),
+        None => config,
+    }
+}
+
+/// Whether an authorization server reads documents that describe clients.
+fn supports_metadata_documents(metadata: &AuthorizationMetadata) -> bool {
+    let field = metadata.additional_fields.get("client_id_metadata_document_supported");
+    field.and_then(serde_json::Value::as_bool).unwrap_or(false)
+}
+
+fn is_metadata_url(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
+}

@@ -1,0 +1,72 @@
+//! The requests to authorization servers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::Url;
+use rmcp::transport::auth::{
+    OAuthHttpClient, OAuthHttpClientError, OAuthHttpClientFuture, OAuthHttpRequest,
+};
+
+use super::addresses::AllowedNetworks;
+use super::error::OAuthError;
+
+/// How long one request may take, unless the SDK wants less.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// More than any document of an authorization server.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+
+/// Asks authorization servers: at allowed addresses only, without following redirects, within bounds.
+pub(super) struct AuthorizationHttp {
+    client: reqwest::Client,
+    allowed: AllowedNetworks,
+}
+
+impl AuthorizationHttp {
+    /// `builder` has the TLS of the transport.
+    pub(super) fn new(
+        builder: reqwest::ClientBuilder,
+        server: &Url,
+        allow_private: bool,
+    ) -> Result<Self, OAuthError> {
+        let allowed = AllowedNetworks::new(server, allow_private);
+        let client = builder
+            .redirect(reqwest::redirect::Policy::none())
+            .dns_resolver(Arc::new(allowed))
+            .build()
+            .map_err(|error| OAuthError::Configuration(error.to_string()))?;
+        Ok(Self { client, allowed })
+    }
+
+    async fn send(
+        &self,
+        request: OAuthHttpRequest,
+    ) -> Result<http::Response<Vec<u8>>, OAuthHttpClientError> {
+        let timeout = request.timeout.map_or(TIMEOUT, |wanted| wanted.min(TIMEOUT));
+        let mut request = reqwest::Request::try_from(request.request)?;
+        *request.timeout_mut() = Some(timeout);
+        if !self.allowed.allow_url(request.url()) {
+            return Err("an address in a network to which this server may not send us".into());
+        }
+        let answer = self.client.execute(request).await?;
+        let mut response = http::Response::new(Vec::new());
+        *response.status_mut() = answer.status();
+        *response.headers_mut() = answer.headers().clone();
+        let mut chunks = answer.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            if response.body().len() + chunk.len() > MAX_BODY_BYTES {
+                return Err(format!("an answer of more than {MAX_BODY_BYTES} bytes").into());
+            }
+            response.body_mut().extend_from_slice(&chunk);
+        }
+        Ok(response)
+    }
+}
+
+impl OAuthHttpClient for AuthorizationHttp {
+    fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
+        Box::pin(self.send(request))
+    }
+}

@@ -1,0 +1,153 @@
+//! The way back from the authorization page to a program on the person's own machine.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use http::{Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use neuron_types::McpError;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::callback::state_of;
+use super::redirect::OAuthRedirect;
+
+/// Where the authorization page sends the person.
+const PATH: &str = "/callback";
+
+/// Receives the person on a port of this machine (RFC 8252, section 7.3): for programs that run where the person
+/// is.
+///
+/// How the page is opened is the application's business: it is given the URL, and may start a browser or show
+/// it.
+///
+/// # Example
+///
+/// ```no_run
+/// # async fn example() -> Result<(), neuron_mcp::McpError> {
+/// use neuron_mcp::{LoopbackRedirect, OAuthConfig};
+///
+/// let redirect = LoopbackRedirect::bind(0, |url| println!("Please open {url}")).await?;
+/// let config = OAuthConfig::new(redirect).with_client_name("My agent");
+/// # Ok(())
+/// # }
+/// ```
+pub struct LoopbackRedirect {
+    uri: String,
+    /// A lock, because two authorizations would take each other's connections.
+    listener: tokio::sync::Mutex<TcpListener>,
+    open: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+impl LoopbackRedirect {
+    /// Listens on a port of 127.0.0.1, or on any for 0. `open` is called with the URL of each authorization page,
+    /// and must not wait.
+    ///
+    /// A client that registers itself or is described by a document can take any port. One that was registered by
+    /// hand may need the very port.
+    ///
+    /// # Errors
+    ///
+    /// [`McpError::Other`] with the [`std::io::Error`]: the port is taken, for one.
+    pub async fn bind(
+        port: u16,
+        open: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, McpError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(other)?;
+        let address = listener.local_addr().map_err(other)?;
+        Ok(Self {
+            uri: format!("http://{address}{PATH}"),
+            listener: tokio::sync::Mutex::new(listener),
+            open: Box::new(open),
+        })
+    }
+}
+
+impl fmt::Debug for LoopbackRedirect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LoopbackRedirect").field("uri", &self.uri).finish_non_exhaustive()
+    }
+}
+
+impl OAuthRedirect for LoopbackRedirect {
+    fn redirect_uri(&self) -> String {
+        self.uri.clone()
+    }
+
+    async fn authorize(&self, authorization_url: String) -> Result<String, McpError> {
+        let listener = self.listener.lock().await;
+        let visit = Visit {
+            origin: self.uri.trim_end_matches(PATH),
+            state: state_of(&authorization_url),
+            answer: Mutex::new(None),
+        };
+        (self.open)(&authorization_url);
+        // Browsers open connections ahead, so several are served at once.
+        let mut connections = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let (stream, _) = accepted.map_err(other)?;
+                    connections.push(visit.serve(stream));
+                }
+                Some(()) = connections.next() => {
+                    if let Some(answer) = visit.take_answer() {
+                        return Ok(answer);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One authorization, as the browser's requests see it.
+struct Visit<'a> {
+    origin: &'a str,
+    /// Tells the answer that is awaited from any other request.
+    state: Option<String>,
+    answer: Mutex<Option<String>>,
+}
+
+impl Visit<'_> {
+    async fn serve(&self, stream: TcpStream) {
+        let service = service_fn(|request| async move { Ok::<_, Infallible>(self.page(&request)) });
+        // One request a connection: it ends when the page is sent. What breaks off here is asked again.
+        let _ = http1::Builder::new()
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+    }
+
+    fn page(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        let url = format!("{}{}", self.origin, request.uri());
+        if request.uri().path() != PATH || self.state.is_none() || state_of(&url) != self.state {
+            return page(StatusCode::NOT_FOUND, "This is not a page.");
+        }
+        *self.answer.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(url);
+        page(StatusCode::OK, "You can close this window and go back to the program.")
+    }
+
+    fn take_answer(&self) -> Option<String> {
+        self.answer.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take()
+    }
+}
+
+fn page(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    let plain = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, plain);
+    response
+}
+
+fn other(error: std::io::Error) -> McpError {
+    McpError::Other(Box::new(error))
+}

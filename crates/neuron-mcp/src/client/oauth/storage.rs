@@ -1,0 +1,220 @@
+//! What an authorization leaves behind, and where it is kept.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use neuron_types::McpError;
+use rmcp::transport::AuthError;
+use rmcp::transport::auth::{CredentialStore, StoredCredentials};
+use serde::{Deserialize, Serialize};
+
+/// What an authorization leaves behind: tokens, and the client as which they were obtained.
+///
+/// A storage keeps it as a whole: it is `Serialize` and `Deserialize`. The serialised form holds secrets.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct OAuthCredentials {
+    #[serde(flatten)]
+    pub(super) stored: StoredCredentials,
+    #[serde(flatten)]
+    pub(super) registration: Registration,
+}
+
+/// What else is to be known of the client.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Registration {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_secret: Option<String>,
+    /// Where the person is sent: a client is registered for exactly that.
+    #[serde(default)]
+    pub(super) redirect_uri: String,
+}
+
+impl OAuthCredentials {
+    /// The client's id at the authorization server.
+    #[must_use]
+    pub fn client_id(&self) -> &str {
+        &self.stored.client_id
+    }
+
+    /// Which authorization server issued them, if it said so.
+    #[must_use]
+    pub fn issuer(&self) -> Option<&str> {
+        self.stored.issuer.as_deref()
+    }
+
+    /// What they allow.
+    #[must_use]
+    pub fn scopes(&self) -> &[String] {
+        &self.stored.granted_scopes
+    }
+}
+
+/// Shows neither tokens nor the client's secret.
+impl fmt::Debug for OAuthCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthCredentials")
+            .field("client_id", &self.client_id())
+            .field("issuer", &self.issuer())
+            .field("scopes", &self.scopes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps credentials, so that a person is asked once and not at every start.
+///
+/// `server` is the URL of the MCP server, so that one storage can serve many clients. Credentials are as
+/// secret as a password.
+pub trait OAuthStorage: Send + Sync {
+    /// What was saved for a server.
+    ///
+    /// # Errors
+    ///
+    /// What was saved cannot be read. The authorization ends with it.
+    fn load(
+        &self,
+        server: &str,
+    ) -> impl Future<Output = Result<Option<OAuthCredentials>, McpError>> + Send;
+
+    /// Replaces what was saved for a server. Called after each authorization and each renewal of a token.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be kept. The authorization ends with it.
+    fn save(
+        &self,
+        server: &str,
+        credentials: OAuthCredentials,
+    ) -> impl Future<Output = Result<(), McpError>> + Send;
+
+    /// Forgets a server: its credentials are of no use any more.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be removed.
+    fn clear(&self, server: &str) -> impl Future<Output = Result<(), McpError>> + Send;
+}
+
+/// Keeps credentials as long as the program runs.
+#[derive(Clone, Default)]
+pub struct MemoryOAuthStorage {
+    servers: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
+}
+
+impl MemoryOAuthStorage {
+    /// An empty storage.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut HashMap<String, OAuthCredentials>) -> T) -> T {
+        work(&mut self.servers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Shows which servers it knows, not the credentials.
+impl fmt::Debug for MemoryOAuthStorage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.with(|servers| f.debug_set().entries(servers.keys()).finish())
+    }
+}
+
+impl OAuthStorage for MemoryOAuthStorage {
+    async fn load(&self, server: &str) -> Result<Option<OAuthCredentials>, McpError> {
+        Ok(self.with(|servers| servers.get(server).cloned()))
+    }
+
+    async fn save(&self, server: &str, credentials: OAuthCredentials) -> Result<(), McpError> {
+        self.with(|servers| servers.insert(server.to_owned(), credentials));
+        Ok(())
+    }
+
+    async fn clear(&self, server: &str) -> Result<(), McpError> {
+        self.with(|servers| servers.remove(server));
+        Ok(())
+    }
+}
+
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The erased form. Its names differ so that a call is never ambiguous.
+pub(super) trait ErasedStorage: Send + Sync {
+    fn load_erased<'a>(
+        &'a self,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<Option<OAuthCredentials>, McpError>>;
+    fn save_erased<'a>(
+        &'a self,
+        server: &'a str,
+        credentials: OAuthCredentials,
+    ) -> BoxFuture<'a, Result<(), McpError>>;
+    fn clear_erased<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), McpError>>;
+}
+
+impl<S: OAuthStorage> ErasedStorage for S {
+    fn load_erased<'a>(
+        &'a self,
+        server: &'a str,
+    ) -> BoxFuture<'a, Result<Option<OAuthCredentials>, McpError>> {
+        Box::pin(self.load(server))
+    }
+
+    fn save_erased<'a>(
+        &'a self,
+        server: &'a str,
+        credentials: OAuthCredentials,
+    ) -> BoxFuture<'a, Result<(), McpError>> {
+        Box::pin(self.save(server, credentials))
+    }
+
+    fn clear_erased<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<(), McpError>> {
+        Box::pin(self.clear(server))
+    }
+}
+
+/// A storage as the SDK wants one: for one server, with what the SDK does not know of the client beside it.
+pub(super) struct SdkStore {
+    pub(super) storage: Arc<dyn ErasedStorage>,
+    pub(super) server: String,
+    pub(super) registration: Registration,
+}
+
+/// Written out as `async_trait` would expand it, to spare a dependency.
+impl CredentialStore for SdkStore {
+    fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move {
+            let loaded = self.storage.load_erased(&self.server).await.map_err(store_error)?;
+            Ok(loaded.map(|credentials| credentials.stored))
+        })
+    }
+
+    fn save<'a, 'b>(&'a self, stored: StoredCredentials) -> BoxFuture<'b, Result<(), AuthError>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        let credentials = OAuthCredentials { stored, registration: self.registration.clone() };
+        Box::pin(async move {
+            self.storage.save_erased(&self.server, credentials).await.map_err(store_error)
+        })
+    }
+
+    fn clear<'a, 'b>(&'a self) -> BoxFuture<'b, Result<(), AuthError>>
+    where
+        'a: 'b,
+        Self: 'b,
+    {
+        Box::pin(async move { self.storage.clear_erased(&self.server).await.map_err(store_error) })
+    }
+}
+
+fn store_error(error: McpError) -> AuthError {
+    AuthError::CredentialStoreError(error.to_string())
+}

@@ -1,0 +1,40 @@
+//! The way to a server that is a program: started anew for each connection.
+
+use std::sync::Arc;
+
+use neuron_types::McpError;
+
+use super::connection::{Connector, Opened};
+use super::stdio::{StdioOptions, StdioTransport};
+use crate::StdioConfig;
+
+/// A program that is a server.
+#[derive(Debug)]
+pub(super) struct StdioConnector {
+    config: StdioConfig,
+    options: StdioOptions,
+}
+
+impl StdioConnector {
+    pub(super) fn new(config: StdioConfig, options: StdioOptions) -> Self {
+        Self { config, options }
+    }
+}
+
+impl Connector for StdioConnector {
+    type Transport = StdioTransport;
+
+    fn name(&self) -> &str {
+        &self.config.command
+    }
+
+    async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
+        let transport = StdioTransport::spawn(&self.config, &self.options)?;
+        let report = transport.exit_report();
+        let last_words = Arc::new(move || {
+            let report = report.clone();
+            Box::pin(async move { report.describe().await }) as _
+        });
+        Ok(Opened { transport, last_words: Some(last_words) })
+    }
+}

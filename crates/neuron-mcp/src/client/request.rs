@@ -1,0 +1,448 @@
+//! One request: its time limits, its cancellation, the rounds in which a server asks back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use neuron_types::{McpError, ProgressReporter, ToolContext};
+use rmcp::model::{
+    CancelledNotification, CancelledNotificationParam, ClientRequest, GetExtensions,
+    InputRequiredResult, InputResponses, ListToolsRequest, PaginatedRequestParams, RequestId,
+    RequestMetaObject, ServerResult,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::connection::{Connection, with_last_words};
+use super::settings::Shared;
+use super::watch::Progress;
+use crate::wire;
+use crate::{McpCancelled, McpTimeout, TraceContext};
+
+/// What a request is part of: who hears of its progress, and who may cancel it.
+#[derive(Clone, Default)]
+pub(super) struct Scope {
+    pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
+    pub(super) cancellation: Option<CancellationToken>,
+    pub(super) trace: Option<TraceContext>,
+}
+
+impl Scope {
+    /// The scope of a tool call.
+    pub(super) fn of(ctx: &ToolContext) -> Self {
+        Self {
+            reporter: ctx.progress_reporter.clone(),
+            cancellation: Some(ctx.cancellation_token.clone()),
+            trace: ctx.extensions.get::<TraceContext>().cloned(),
+        }
+    }
+
+    /// Waits until the caller wants no answer any more.
+    pub(super) async fn cancelled(&self) {
+        match &self.cancellation {
+            Some(token) => token.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Why a request has no result.
+pub(super) enum Unmet {
+    /// The server has forgotten the session, and did not act on the request.
+    Forgotten(McpError),
+    Failed(McpError),
+}
+
+impl Unmet {
+    fn error(&self) -> &McpError {
+        let (Self::Forgotten(error) | Self::Failed(error)) = self;
+        error
+    }
+}
+
+impl From<McpError> for Unmet {
+    fn from(error: McpError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Unmet> for McpError {
+    fn from(unmet: Unmet) -> Self {
+        let (Unmet::Forgotten(error) | Unmet::Failed(error)) = unmet;
+        error
+    }
+}
+
+/// Asks the server, and gives it the input that it asks for in between.
+///
+/// # Cancel safety
+///
+/// Dropping the future cancels the request.
+pub(super) async fn request(
+    connection: &Connection,
+    shared: &Shared,
+    scope: &Scope,
+    request: ClientRequest,
+) -> Result<ServerResult, McpError> {
+    attempt(connection, shared, scope, request).await.map_err(McpError::from)
+}
+
+/// [`request`], which tells what may be repeated.
+pub(super) async fn attempt(
+    connection: &Connection,
+    shared: &Shared,
+    scope: &Scope,
+    request: ClientRequest,
+) -> Result<ServerResult, Unmet> {
+    let span = span(connection, &request);
+    let result = rounds(connection, shared, scope, request).instrument(span.clone()).await;
+    if let Err(unmet) = &result {
+        span.record("error", tracing::field::display(unmet.error()));
+    }
+    result
+}
+
+/// What a trace says of a request.
+fn span(connection: &Connection, request: &ClientRequest) -> tracing::Span {
+    let (tool, prompt, resource) = match request {
+        ClientRequest::CallToolRequest(call) => (Some(call.params.name.as_ref()), None, None),
+        ClientRequest::GetPromptRequest(get) => (None, Some(get.params.name.as_str()), None),
+        ClientRequest::ReadResourceRequest(read) => (None, None, Some(read.params.uri.as_str())),
+        _ => (None, None, None),
+    };
+    tracing::debug_span!(
+        target: "neuron_mcp",
+        "neuron.mcp.request",
+        method = request.method(),
+        tool,
+        prompt,
+        resource,
+        version = connection.version.as_str(),
+        request_id = tracing::field::Empty,
+        error = tracing::field::Empty,
+    )
+}
+
+/// Asks until the server wants nothing more.
+async fn rounds(
+    connection: &Connection,
+    shared: &Shared,
+    scope: &Scope,
+    mut request: ClientRequest,
+) -> Result<ServerResult, Unmet> {
+    let method = request.method().to_owned();
+    let mut access = shared.authorization.attempt();
+    let mut tools_are_known = false;
+    let (mut rounds, mut silent_rounds) = (0, 0);
+    loop {
+        match round(connection, shared, scope, request.clone()).await {
+            Ok(ServerResult::InputRequiredResult(needed)) => {
+                if rounds == shared.settings.max_input_rounds {
+                    return Err(too_many_rounds(&method, rounds).into());
+                }
+                rounds += 1;
+                let asks = needed.input_requests.as_ref().is_some_and(|asked| !asked.is_empty());
+                silent_rounds = if asks { 0 } else { silent_rounds + 1 };
+                let work = async {
+                    pause(silent_rounds).await;
+                    answer_input(shared, &mut request, needed).await
+                };
+                unless_over(connection, scope, &method, work).await?;
+            }
+            Ok(result) => return Ok(result),
+            Err(Failure::Ours(error)) => return Err(error.into()),
+            Err(Failure::Service(error)) => {
+                let work = access.answer(wire::error::cause_of_service(&error));
+                if unless_over(connection, scope, &method, work).await? {
+                    continue;
+                }
+                // The SDK writes headers from the schemas of the tools that it saw in lists, and the
+                // server did not act (MCP specification 2026-07-28, `Mcp-Param`).
+                if wire::error::is_header_mismatch(&error) && !tools_are_known {
+                    tools_are_known = true;
+                    let limit = shared.settings.max_request_time;
+                    let work = learn_tools(connection, shared, scope);
+                    tokio::time::timeout(limit, work).await.map_err(|_| {
+                        let method = "tools/list".to_owned();
+                        McpError::Other(Box::new(McpTimeout { method, limit }))
+                    })??;
+                    continue;
+                }
+                if wire::error::is_forgotten_session(&error) {
+                    connection.watch.retire();
+                    return Err(Unmet::Forgotten(wire::error::from_service(&method, error)));
+                }
+                if wire::error::is_broken_stream(&error) {
+                    // Whoever asks next would find the same, if the end of the output is not seen by then.
+                    connection.watch.retire();
+                }
+                if wire::error::is_lost_transport(&error) {
+                    connection.watch.end();
+                }
+                let error = wire::error::from_service(&method, error);
+                return Err(Unmet::Failed(match connection.watch.is_ended() {
+                    true => with_last_words(error, connection.last_words.as_ref()).await,
+                    false => error,
+                }));
+            }
+        }
+    }
+}
+
+/// Does something for a request, unless nobody waits for it any more.
+async fn unless_over<T>(
+    connection: &Connection,
+    scope: &Scope,
+    method: &str,
+    work: impl Future<Output = Result<T, McpError>>,
+) -> Result<T, McpError> {
+    tokio::select! {
+        biased;
+        () = scope.cancelled() => Err(cancelled(method)),
+        // Before the end of the connection: an answer that came just before it is an answer.
+        done = work => done,
+        () = connection.watch.ended() => {
+            Err(wire::error::from_service(method, ServiceError::TransportClosed))
+        }
+    }
+}
+
+fn too_many_rounds(method: &str, rounds: usize) -> McpError {
+    let text = format!("the server wanted input more than {rounds} times for one {method}");
+    McpError::Other(text.into())
+}
+
+/// Lets the SDK see all tools.
+async fn learn_tools(
+    connection: &Connection,
+    shared: &Shared,
+    scope: &Scope,
+) -> Result<(), McpError> {
+    const MOST_PAGES: usize = 100;
+    let mut cursor = None;
+    for _ in 0..MOST_PAGES {
+        let asked = PaginatedRequestParams::default().with_cursor(cursor.take());
+        let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(asked));
+        match round(connection, shared, scope, request).await {
+            Ok(ServerResult::ListToolsResult(page)) => cursor = page.next_cursor,
+            Ok(_) => break,
+            Err(Failure::Ours(error)) => return Err(error),
+            Err(Failure::Service(error)) => {
+                return Err(wire::error::from_service("tools/list", error));
+            }
+        }
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// A server that asks for nothing wants to be asked later: it gets a little time.
+async fn pause(silent_rounds: u32) {
+    if silent_rounds > 0 {
+        let times = 1 << silent_rounds.saturating_sub(1).min(5);
+        tokio::time::sleep(Duration::from_millis(50) * times).await;
+    }
+}
+
+/// Puts what the server asked for into the request.
+async fn answer_input(
+    shared: &Shared,
+    request: &mut ClientRequest,
+    needed: InputRequiredResult,
+) -> Result<(), McpError> {
+    let asked = needed.input_requests.unwrap_or_default().into_iter();
+    let answers = try_join_all(asked.map(|(key, question)| async move {
+        match shared.handlers.answer(question).await {
+            Ok(answer) => Ok((key, answer)),
+            Err(error) => Err(McpError::Other(
+                format!("the server wanted input `{key}`: {}", error.message).into(),
+            )),
+        }
+    }))
+    .await?;
+    let answers: InputResponses = answers.into_iter().collect();
+    let answers = (!answers.is_empty()).then_some(answers);
+    let (responses, state) = match request {
+        ClientRequest::CallToolRequest(request) => {
+            (&mut request.params.input_responses, &mut request.params.request_state)
+        }
+        ClientRequest::GetPromptRequest(request) => {
+            (&mut request.params.input_responses, &mut request.params.request_state)
+        }
+        ClientRequest::ReadResourceRequest(request) => {
+            (&mut request.params.input_responses, &mut request.params.request_state)
+        }
+        // MCP specification 2026-07-28: servers must not ask for input in any other method.
+        request => {
+            let text = format!("the server wanted input for {}", request.method());
+            return Err(McpError::Transport(text));
+        }
+    };
+    *responses = answers;
+    *state = needed.request_state;
+    Ok(())
+}
+
+/// What went wrong with one round.
+enum Failure {
+    Service(ServiceError),
+    Ours(McpError),
+}
+
+/// One question and its answer.
+async fn round(
+    connection: &Connection,
+    shared: &Shared,
+    scope: &Scope,
+    mut request: ClientRequest,
+) -> Result<ServerResult, Failure> {
+    let method = request.method().to_owned();
+    let progress = Arc::new(Progress::new(scope.reporter.clone()));
+    request.extensions_mut().insert(Arc::clone(&progress));
+    let options = PeerRequestOptions::default().with_meta(metadata(connection, shared, scope));
+    let sent = connection.peer.send_cancellable_request(request, options);
+    let mut handle = sent.await.map_err(Failure::Service)?;
+    tracing::Span::current().record("request_id", tracing::field::display(&handle.id));
+
+    let mut abandoned = TellServer::armed(&handle.peer, handle.id.clone());
+    let mut questions = connection.watch.questions();
+    let settings = &shared.settings;
+    let mut clock = Clock::start(settings.request_timeout, settings.max_request_time);
+    loop {
+        clock.pause(*questions.borrow_and_update() > 0);
+        tokio::select! {
+            biased;
+            answer = &mut handle.rx => {
+                abandoned.disarm();
+                let answer = answer.unwrap_or(Err(ServiceError::TransportClosed));
+                return answer.map_err(Failure::Service);
+            }
+            () = connection.watch.ended() => {
+                abandoned.disarm();
+                return Err(Failure::Service(ServiceError::TransportClosed));
+            }
+            () = scope.cancelled() => return Err(Failure::Ours(cancelled(&method))),
+            () = progress.made() => clock.restart(),
+            Ok(()) = questions.changed() => {}
+            limit = clock.expired() => {
+                abandoned.because("it took too long");
+                return Err(Failure::Ours(McpError::Other(Box::new(McpTimeout { method, limit }))));
+            }
+        }
+    }
+}
+
+/// What is said beside a request.
+fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
+    let mut meta = RequestMetaObject::new();
+    if let Some(trace) = &scope.trace {
+        trace.to_meta(&mut meta);
+    }
+    if !connection.version.has_handshake()
+        && let Some(level) = shared.log_level()
+    {
+        wire::log::level_to_meta(level, &mut meta);
+    }
+    meta
+}
+
+pub(super) fn cancelled(method: &str) -> McpError {
+    McpError::Other(Box::new(McpCancelled { method: method.to_owned() }))
+}
+
+/// Tells the server, when it is dropped, that nobody waits for an answer.
+struct TellServer {
+    request: Option<(Peer<RoleClient>, RequestId)>,
+    reason: &'static str,
+}
+
+impl TellServer {
+    fn armed(peer: &Peer<RoleClient>, id: RequestId) -> Self {
+        Self { request: Some((peer.clone(), id)), reason: "cancelled by the caller" }
+    }
+
+    fn disarm(&mut self) {
+        self.request = None;
+    }
+
+    fn because(&mut self, reason: &'static str) {
+        self.reason = reason;
+    }
+}
+
+impl Drop for TellServer {
+    fn drop(&mut self) {
+        let Some((peer, id)) = self.request.take() else { return };
+        // Without a runtime the connection is gone, too.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let params = CancelledNotificationParam::new(Some(id), Some(self.reason.to_owned()));
+        runtime.spawn(async move {
+            let notification = CancelledNotification::new(params);
+            if let Err(error) = peer.send_notification(notification.into()).await {
+                tracing::debug!(target: "neuron_mcp", %error, "a server does not hear that a request is cancelled");
+            }
+        });
+    }
+}
+
+/// The time of a server: until it says anything, and in all. It stands still while the server waits for us.
+struct Clock {
+    idle: Duration,
+    idle_until: Option<Instant>,
+    total: Duration,
+    total_until: Option<Instant>,
+    paused_at: Option<Instant>,
+}
+
+impl Clock {
+    fn start(idle: Duration, total: Duration) -> Self {
+        let now = Instant::now();
+        Self {
+            idle,
+            // Beyond what a clock can say there is no limit.
+            idle_until: now.checked_add(idle),
+            total,
+            total_until: now.checked_add(total),
+            paused_at: None,
+        }
+    }
+
+    /// There was progress.
+    fn restart(&mut self) {
+        self.idle_until = Instant::now().checked_add(self.idle);
+    }
+
+    fn pause(&mut self, paused: bool) {
+        match (paused, self.paused_at) {
+            (true, None) => self.paused_at = Some(Instant::now()),
+            (false, Some(since)) => {
+                let now = Instant::now();
+                self.total_until =
+                    self.total_until.and_then(|until| until.checked_add(now - since));
+                self.paused_at = None;
+                self.restart();
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until a limit is reached, and returns it.
+    async fn expired(&self) -> Duration {
+        if self.paused_at.is_some() {
+            return std::future::pending().await;
+        }
+        let until = async |until: Option<Instant>| match until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        };
+        tokio::select! {
+            () = until(self.total_until) => self.total,
+            () = until(self.idle_until) => self.idle,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What holds for all connections of a client.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::RwLock;
+
+use super::authorization::Authorization;
+use super::events::EventSender;
+use super::handlers::Handlers;
+use crate::{LogLevel, McpImplementation, McpVersion};
+
+/// How a client was set up.
+#[derive(Debug, Clone)]
+pub(super) struct Settings {
+    pub(super) implementation: McpImplementation,
+    /// Newest first.
+    pub(super) versions: Vec<McpVersion>,
+    pub(super) request_timeout: Duration,
+    pub(super) max_request_time: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) max_message_bytes: usize,
+    pub(super) max_input_rounds: usize,
+    pub(super) reconnect: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            implementation: McpImplementation {
+                name: "neuron".to_owned(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..Default::default()
+            },
+            versions: McpVersion::ALL.into_iter().rev().collect(),
+            request_timeout: Duration::from_secs(60),
+            max_request_time: Duration::from_secs(600),
+            connect_timeout: Duration::from_secs(30),
+            max_message_bytes: 16 * 1024 * 1024,
+            max_input_rounds: 10,
+            reconnect: true,
+        }
+    }
+}
+
+/// What every connection of a client uses, one after the other.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) handlers: Arc<Handlers>,
+    pub(super) events: Arc<EventSender>,
+    pub(super) authorization: Authorization,
+    /// Held to write while a subscription is changed, by a task and never by a future of the user, and to
+    /// read while a new connection is told of one.
+    pub(super) changing: RwLock<()>,
+    wishes: Mutex<Wishes>,
+}
+
+/// What a new connection is told, as the one before was.
+#[derive(Debug, Default)]
+struct Wishes {
+    log_level: Option<LogLevel>,
+    subscriptions: BTreeSet<String>,
+}
+
+impl Shared {
+    pub(super) fn new(settings: Settings, handlers: Handlers, log_level: Option<LogLevel>) -> Self {
+        Self {
+            settings,
+            handlers: Arc::new(handlers),
+            events: Arc::default(),
+            authorization: Authorization::default(),
+            changing: RwLock::default(),
+            wishes: Mutex::new(Wishes { log_level, ..Wishes::default() }),
+        }
+    }
+
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).log_level
+    }
+
+    pub(super) fn set_log_level(&self, level: LogLevel) {
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner).log_level = Some(level);
+    }
+
+    pub(super) fn subscriptions(&self) -> Vec<String> {
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.subscriptions.iter().cloned().collect()
+    }
+
+    pub(super) fn has_subscription(&self, uri: &str) -> bool {
+        let wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.subscriptions.contains(uri)
+    }
+
+    /// Adds a subscription; `false` if it was there.
+    pub(super) fn add_subscription(&self, uri: &str) -> bool {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.subscriptions.insert(uri.to_owned())
+    }
+
+    /// Removes a subscription, if it is there.
+    pub(super) fn remove_subscription(&self, uri: &str) {
+        let mut wishes = self.wishes.lock().unwrap_or_else(PoisonError::into_inner);
+        wishes.subscriptions.remove(uri);
+    }
+}

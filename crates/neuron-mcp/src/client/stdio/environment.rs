@@ -1,0 +1,135 @@
+//! Which environment variables a server sees.
+
+use std::ffi::{OsStr, OsString};
+
+use neuron_types::McpError;
+
+/// What every server may see of our environment: what programs need to find their files, their helpers and
+/// the user's language. It contains the lists of the official SDKs for TypeScript and Python.
+#[cfg(not(windows))]
+const HARMLESS: &[&str] =
+    &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR"];
+#[cfg(windows)]
+const HARMLESS: &[&str] = &[
+    "PATH",
+    "PATHEXT",
+    "SYSTEMROOT",
+    "SYSTEMDRIVE",
+    "COMSPEC",
+    "TEMP",
+    "TMP",
+    "USERPROFILE",
+    "USERNAME",
+    "APPDATA",
+    "LOCALAPPDATA",
+    "HOMEDRIVE",
+    "HOMEPATH",
+    "PROGRAMFILES",
+    "PROGRAMDATA",
+    "PROCESSOR_ARCHITECTURE",
+];
+/// What the names of the variables for languages and formats begin with.
+const LOCALE: &str = "LC_";
+
+/// The server's whole environment: what is harmless, what is to be inherited, and what is given, which wins.
+///
+/// # Errors
+///
+/// A name that no variable can have, or a value that none can have; the value is not shown.
+pub(super) fn environment(
+    ours: impl IntoIterator<Item = (OsString, OsString)>,
+    inherit: &[String],
+    given: &[(String, String)],
+) -> Result<Vec<(OsString, OsString)>, McpError> {
+    for name in inherit {
+        check_name(name)?;
+    }
+    for (name, value) in given {
+        check_name(name)?;
+        if value.contains('\0') {
+            return Err(McpError::Connection(format!(
+                "the value of the variable {name} contains NUL"
+            )));
+        }
+    }
+    let inherited = ours.into_iter().filter(|(name, value)| {
+        let is_inherited = inherit.iter().any(|inherited| is_same(name, inherited));
+        is_inherited || (is_harmless(name) && !is_function(value))
+    });
+    // A later one wins.
+    Ok(inherited.chain(given.iter().map(|(name, value)| (name.into(), value.into()))).collect())
+}
+
+fn check_name(name: &str) -> Result<(), McpError> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err(McpError::Connection(format!(
+            "{name:?} is no name of an environment variable: it is empty, or has '=' or NUL"
+        )));
+    }
+    Ok(())
+}
+
+fn is_harmless(name: &OsStr) -> bool {
+    HARMLESS.iter().any(|harmless| is_same(name, harmless))
+        || (cfg!(not(windows)) && name.as_encoded_bytes().starts_with(LOCALE.as_bytes()))
+}
+
+/// On Windows, capitals do not matter.
+fn is_same(name: &OsStr, other: &str) -> bool {
+    if cfg!(windows) { name.eq_ignore_ascii_case(other) } else { name == other }
+}
+
+/// Old shells take a value that begins so for a function and run it. The official SDKs pass none on.
+fn is_function(value: &OsStr) -> bool {
+    value.as_encoded_bytes().starts_with(b"()")
+}
+
+#[cfg(all(test, not(windows)))]
+mod tests {
+    use super::*;
+
+    fn vars(list: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        list.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn given(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn only_what_is_harmless_passes() {
+        let ours = vars(&[
+            ("PATH", "/bin"),
+            ("LC_TIME", "de"),
+            ("ANTHROPIC_API_KEY", "secret"),
+            ("path", "x"),
+            ("PATHS", "x"),
+            ("MY_LC_ALL", "x"),
+            ("TERM", "() { :;}; echo"),
+        ]);
+        let seen = environment(ours, &[], &[]).unwrap();
+        assert_eq!(seen, vars(&[("PATH", "/bin"), ("LC_TIME", "de")]));
+    }
+
+    #[test]
+    fn what_is_named_passes_and_what_is_given_comes_last() {
+        let ours = vars(&[("TOKEN", "ours"), ("OTHER", "x"), ("HOME", "/root")]);
+        let seen = environment(
+            ours,
+            &["TOKEN".to_owned(), "MISSING".to_owned()],
+            &given(&[("HOME", "/srv")]),
+        );
+        assert_eq!(seen.unwrap(), vars(&[("TOKEN", "ours"), ("HOME", "/root"), ("HOME", "/srv")]));
+    }
+
+    #[test]
+    fn impossible_names_and_values_are_named_without_the_value() {
+        for name in ["", "A=B", "A\0"] {
+            let error = environment([], &[name.to_owned()], &[]).unwrap_err().to_string();
+            assert!(error.contains(&format!("{name:?}")), "{error}");
+            assert!(environment([], &[], &given(&[(name, "x")])).is_err());
+        }
+        let error = environment([], &[], &given(&[("KEY", "sec\0ret")])).unwrap_err().to_string();
+        assert!(error.contains("KEY") && !error.contains("sec"), "{error}");
+    }
+}

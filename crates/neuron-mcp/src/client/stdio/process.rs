@@ -1,0 +1,64 @@
+//! The process of a server: started, watched, ended together with what it started.
+
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+
+// OpenBSD and Redox cannot wait for a process without reaping it.
+#[cfg(all(unix, not(any(target_os = "openbsd", target_os = "redox"))))]
+mod group;
+#[cfg(any(not(unix), target_os = "openbsd", target_os = "redox", test))]
+#[cfg_attr(
+    all(unix, not(any(target_os = "openbsd", target_os = "redox"))),
+    expect(dead_code, reason = "compiled here too, so that it stays sound")
+)]
+mod single;
+
+#[cfg(all(unix, not(any(target_os = "openbsd", target_os = "redox"))))]
+pub(super) use self::group::Process;
+#[cfg(any(not(unix), target_os = "openbsd", target_os = "redox"))]
+pub(super) use self::single::Process;
+
+/// Our ends of a server's pipes.
+#[derive(Debug)]
+pub(super) struct Pipes {
+    pub(super) stdin: ChildStdin,
+    pub(super) stdout: ChildStdout,
+    pub(super) stderr: ChildStderr,
+}
+
+/// How far a process has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It runs.
+    Running,
+    /// It has ended; processes that it started may run.
+    Ended(Ending),
+    /// It, and all processes of its group, have ended or were killed, and nothing of it is left in the system.
+    Gone(Ending),
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// By itself, or by somebody else: `exit status 3`, `signal 9`.
+    ByItself(String),
+    /// After we sent it a signal.
+    ByUs,
+}
+
+impl Life {
+    pub(super) fn has_ended(&self) -> bool {
+        !matches!(self, Self::Running)
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone(_))
+    }
+
+    /// How it ended, if that was not our doing.
+    pub(super) fn by_itself(&self) -> Option<&str> {
+        match self {
+            Self::Ended(Ending::ByItself(how)) | Self::Gone(Ending::ByItself(how)) => Some(how),
+            Self::Running | Self::Ended(Ending::ByUs) | Self::Gone(Ending::ByUs) => None,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A process alone, where there are no process groups: what it starts must end by itself, when its pipes close.
+
+use std::io;
+use std::process::{Command, Stdio};
+
+use tokio::process::Child;
+use tokio::sync::{oneshot, watch};
+
+use super::{Ending, Life, Pipes};
+
+/// A process. Dropping kills it.
+#[derive(Debug)]
+pub(in super::super) struct Process {
+    life: watch::Receiver<Life>,
+    /// Dropped when the process is to be killed.
+    keep: Option<oneshot::Sender<()>>,
+}
+
+impl Process {
+    /// Starts a process. Needs a tokio runtime.
+    pub(in super::super) fn spawn(command: Command) -> io::Result<(Self, Pipes)> {
+        let mut command = tokio::process::Command::from(command);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let missing = || io::Error::other("the process has no pipes");
+        let pipes = Pipes {
+            stdin: child.stdin.take().ok_or_else(missing)?,
+            stdout: child.stdout.take().ok_or_else(missing)?,
+            stderr: child.stderr.take().ok_or_else(missing)?,
+        };
+        let (report, life) = watch::channel(Life::Running);
+        let (keep, released) = oneshot::channel();
+        tokio::spawn(watch_over(child, report, released));
+        Ok((Self { life, keep: Some(keep) }, pipes))
+    }
+
+    /// How far it has come.
+    pub(in super::super) fn life(&self) -> watch::Receiver<Life> {
+        self.life.clone()
+    }
+
+    /// There is no way to ask.
+    #[expect(clippy::unused_self, reason = "the same as where there is a way")]
+    pub(in super::super) fn terminate(&self) {}
+
+    /// Kills the process.
+    pub(in super::super) fn kill(&mut self) {
+        self.keep = None;
+    }
+
+    /// Kills the process, at once: what it started cannot be killed later either.
+    pub(in super::super) fn kill_after(&mut self, _patience: std::time::Duration) {
+        self.kill();
+    }
+}
+
+async fn watch_over(
+    mut child: Child,
+    report: watch::Sender<Life>,
+    released: oneshot::Receiver<()>,
+) {
+    let ending = tokio::select! {
+        biased;
+        status = child.wait() => Ending::ByItself(status.map_or_else(|error| error.to_string(), |status| match status.code() {
+            Some(code) => format!("exit status {code}"),
+            None => status.to_string(),
+        })),
+        // Nothing is ever sent: an error says that the other end was dropped.
+        _ = released => {
+            if let Err(error) = child.kill().await {
+                tracing::debug!(%error, "the process of a server cannot be killed");
+            }
+            Ending::ByUs
+        }
+    };
+    // Here it has been reaped too.
+    report.send_replace(Life::Gone(ending));
+}

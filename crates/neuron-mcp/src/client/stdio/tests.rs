@@ -1,0 +1,301 @@
+//! The transport with small servers in the shell's language.
+
+use futures_util::FutureExt as _;
+use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A test ends within this time, or something hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A server that is a script.
+fn server(script: &str) -> StdioTransport {
+    server_with(script, 1000)
+}
+
+fn server_with(script: &str, max_message_bytes: usize) -> StdioTransport {
+    let config = StdioConfig {
+        command: "sh".to_owned(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+        env: vec![],
+    };
+    let options = StdioOptions { inherit: vec![], cwd: None, max_message_bytes };
+    StdioTransport::spawn(&config, &options).unwrap()
+}
+
+fn ping(id: i64) -> TxJsonRpcMessage<RoleClient> {
+    JsonRpcMessage::request(
+        ClientRequest::PingRequest(PingRequest::default()),
+        RequestId::Number(id),
+    )
+}
+
+/// The next message as JSON; null at the end.
+async fn next(server: &mut StdioTransport) -> Value {
+    let message = tokio::time::timeout(LIMIT, server.receive()).await.unwrap();
+    serde_json::to_value(message).unwrap()
+}
+
+/// Whether a process runs. One that is dead and was not waited for does not.
+fn runs(id: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
+        !stat.rsplit(')').next().is_some_and(|state| state.trim().starts_with('Z'))
+    })
+}
+
+/// Whether a process is there, dead or alive.
+fn exists(id: &str) -> bool {
+    std::path::Path::new(&format!("/proc/{id}")).exists()
+}
+
+/// Waits until nothing is left of the process.
+async fn gone(server: &StdioTransport) -> Life {
+    let mut life = server.process.life();
+    tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap().clone()
+}
+
+/// Waits until all these processes, which were killed, are dead: that takes the system a moment.
+async fn all_end(ids: &[String]) {
+    let end = async {
+        while ids.iter().any(|id| runs(id)) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "{ids:?}");
+}
+
+/// Ids of processes that the server writes in notifications.
+async fn ids(server: &mut StdioTransport) -> Vec<String> {
+    let message = next(server).await;
+    let text = message["params"]["message"].as_str().unwrap();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Writes `text` as a progress notification.
+fn say(text: &str) -> String {
+    format!(
+        r#"echo "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":1,\"progress\":1,\"message\":\"{text}\"}}}}""#
+    )
+}
+
+#[tokio::test]
+async fn messages_go_there_and_come_back() {
+    let mut server = server(
+        r#"read -r line; case $line in *'"ping"'*) echo '{"jsonrpc":"2.0","id":7,"result":{}}';; esac; read -r line; exit 0"#,
+    );
+    server.send(ping(7)).await.unwrap();
+    assert_eq!(next(&mut server).await, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
+    server.close().await.unwrap();
+    assert_eq!(
+        gone(&server).await,
+        Life::Gone(process::Ending::ByItself("exit status 0".to_owned()))
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_ends_is_a_closed_connection_with_a_report() {
+    let mut server = server("echo 'no database' >&2; echo 'I give up' >&2; exit 3");
+    assert_eq!(next(&mut server).await, Value::Null);
+    let report = server.exit_report();
+    let expected = "the server ended with exit status 3; its last words: no database\nI give up";
+    assert_eq!(report.describe().await.as_deref(), Some(expected));
+    server.close().await.unwrap();
+    drop(server);
+    assert_eq!(report.describe().await.as_deref(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_output_first_has_a_status_too() {
+    let mut server = server("exec >&-; exit 3");
+    assert_eq!(next(&mut server).await, Value::Null);
+    let report = server.exit_report();
+    drop(server);
+    assert_eq!(report.describe().await.as_deref(), Some("the server ended with exit status 3"));
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_output_and_stays_is_taken_for_ended() {
+    let mut server = server("exec >&-; sleep 1000");
+    assert_eq!(next(&mut server).await, Value::Null);
+}
+
+#[tokio::test]
+async fn what_we_ended_is_not_reported_as_the_servers_doing() {
+    let server = server("sleep 1000");
+    let report = server.exit_report();
+    drop(server);
+    assert_eq!(report.describe().await, None);
+}
+
+#[tokio::test]
+async fn a_missing_program_is_named() {
+    let options = StdioOptions { inherit: vec![], cwd: None, max_message_bytes: 1000 };
+    let config =
+        |command: &str| StdioConfig { command: command.to_owned(), ..StdioConfig::default() };
+    let error = StdioTransport::spawn(&config("no-such-server"), &options).unwrap_err().to_string();
+    assert_eq!(error, "connection failed: the server \"no-such-server\" is not found in PATH");
+    let error =
+        StdioTransport::spawn(&config("/no/such/server"), &options).unwrap_err().to_string();
+    assert!(error.contains("\"/no/such/server\" does not exist"), "{error}");
+    let error = StdioTransport::spawn(&config("/etc/passwd"), &options).unwrap_err().to_string();
+    assert!(error.contains("may not be executed"), "{error}");
+}
+
+#[tokio::test]
+async fn closing_ends_all_that_ignore_it() {
+    let script = format!(
+        "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & {}; while :; do sleep 1; done",
+        say("$$ $!")
+    );
+    let mut server = server(&script);
+    let ids = ids(&mut server).await;
+    assert!(ids.iter().all(|id| runs(id)), "{ids:?}");
+    server.close().await.unwrap();
+    assert!(!exists(&ids[0]), "the leader is not reaped");
+    all_end(&ids).await;
+}
+
+#[tokio::test]
+async fn dropping_ends_all_and_leaves_no_zombie() {
+    let script = format!("trap '' TERM; sleep 1000 & {}; wait", say("$$ $!"));
+    let mut server = server(&script);
+    let ids = ids(&mut server).await;
+    let mut life = server.process.life();
+    drop(server);
+    tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap();
+    assert!(!exists(&ids[0]), "the leader is not reaped");
+    all_end(&ids).await;
+}
+
+#[test]
+fn dropping_outside_of_a_runtime_ends_it_too() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, mut life) = runtime.block_on(async {
+        let server = server("sleep 1000");
+        let life = server.process.life();
+        (server, life)
+    });
+    drop(runtime);
+    drop(server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap();
+    });
+}
+
+#[tokio::test]
+async fn a_server_may_clean_up_when_it_is_asked_to_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let marker = dir.path().join("cleaned");
+    // The wrapper dies of the signal; the server proper, which holds the output open, takes its time.
+    let script = format!(
+        "(trap 'sleep 0.3; touch {}; exit' TERM; {}; while :; do sleep 0.05; done) ; true",
+        marker.display(),
+        say("$$")
+    );
+    let mut server = server(&script);
+    ids(&mut server).await;
+    server.close().await.unwrap();
+    assert!(marker.exists());
+}
+
+#[tokio::test]
+async fn a_server_that_left_a_process_behind_is_noticed() {
+    // Its output stays open, so there is no end of it.
+    let mut server = server("sleep 1000 & exit 3");
+    assert_eq!(next(&mut server).await, Value::Null);
+    server.close().await.unwrap();
+    gone(&server).await;
+}
+
+#[tokio::test]
+async fn what_it_wrote_before_its_end_is_read() {
+    let many = 500;
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    let mut server =
+        server(&format!("i=0; while [ $i -lt {many} ]; do echo '{line}'; i=$((i+1)); done"));
+    gone_or_ended(&server).await;
+    for _ in 0..many {
+        assert!(next(&mut server).await.is_object());
+    }
+    assert_eq!(next(&mut server).await, Value::Null);
+}
+
+async fn gone_or_ended(server: &StdioTransport) {
+    let mut life = server.process.life();
+    tokio::time::timeout(LIMIT, life.wait_for(Life::has_ended)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_message_whose_sender_gave_up_is_whole() {
+    // Reads nothing until it is told to, so that the pipe is full in the middle of a line.
+    let dir = tempfile::tempdir().unwrap();
+    let go = dir.path().join("go");
+    let script = format!("while ! [ -e {} ]; do sleep 0.05; done; cat", go.display());
+    let mut server = server_with(&script, 1_000_000);
+    let long: String = "x".repeat(300_000);
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": long, "progress": 1}});
+    let message: TxJsonRpcMessage<RoleClient> = serde_json::from_value(message).unwrap();
+    assert!(tokio::time::timeout(Duration::from_millis(50), server.send(message)).await.is_err());
+    std::fs::write(go, "").unwrap();
+    let sent = server.send(ping(7));
+    assert!(next(&mut server).await["params"]["progressToken"] == long, "the line is torn");
+    assert_eq!(next(&mut server).await["method"], "ping");
+    sent.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
+    let mut server = server("sleep 1000");
+    let long = "x".repeat(8 * 1024 * 1024);
+    let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": long, "progress": 1}});
+    let message: TxJsonRpcMessage<RoleClient> = serde_json::from_value(message).unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..7 {
+        waiting.push(server.send(message.clone()));
+    }
+    let error = server.send(message.clone()).await.unwrap_err().to_string();
+    assert!(error.starts_with("the server does not read its input: 587"), "{error}");
+    let ended = Instant::now();
+    server.close().await.unwrap();
+    assert!(ended.elapsed() < Duration::from_secs(30));
+    for send in waiting {
+        assert!(send.await.is_err());
+    }
+    assert!(server.send(ping(1)).await.is_err());
+}
+
+#[tokio::test]
+async fn many_small_messages_do_not_wait_without_end_either() {
+    let mut server = server("sleep 1000");
+    // Each is in the queue already when nobody waits for it any more.
+    let waiting = (0..100_000).take_while(|id| server.send(ping(*id)).now_or_never().is_none());
+    let waiting = waiting.count();
+    assert!((1_000..20_000).contains(&waiting), "{waiting}");
+}
+
+#[tokio::test]
+async fn a_server_that_closes_its_input_gives_an_error() {
+    let mut server = server(&format!("exec <&-; {}; sleep 1000", say("closed")));
+    ids(&mut server).await;
+    let error = server.send(ping(1)).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+}
+
+#[tokio::test]
+async fn standard_error_is_read_and_its_end_is_kept() {
+    // 64 KiB fill the pipe of one that is not read.
+    let script = "i=0; while [ $i -lt 3000 ]; do echo \"line $i of many, long enough to fill the pipe\" >&2; i=$((i+1)); done; \
+                  head -c 10000 /dev/zero | tr '\\0' x >&2; exit 1";
+    let mut server = server(script);
+    assert_eq!(next(&mut server).await, Value::Null);
+    let report = server.exit_report().describe().await.unwrap();
+    assert!(
+        report
+            .starts_with("the server ended with exit status 1; its last words: line 2981 of many"),
+        "{report}"
+    );
+    assert!(report.len() < 6000 && report.ends_with("xxx…"), "{}", report.len());
+    assert_eq!(server.exit_report().stderr_tail().lines().count(), 20);
+}

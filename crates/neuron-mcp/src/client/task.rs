@@ -1,0 +1,33 @@
+//! Work that goes on whether or not somebody waits for it.
+
+use std::future::Future;
+
+use tokio::task::JoinHandle;
+use tracing::Instrument;
+
+/// A task that ends with its owner.
+#[derive(Debug)]
+pub(super) struct Task<T = ()>(JoinHandle<T>);
+
+impl<T: Send + 'static> Task<T> {
+    pub(super) fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(tokio::spawn(work.in_current_span()))
+    }
+
+    /// Waits for its result; `None` if it has none, because it panicked or its runtime ended.
+    pub(super) async fn result(mut self) -> Option<T> {
+        (&mut self.0).await.ok()
+    }
+
+    /// Ends it, and waits until nothing is left of it.
+    pub(super) async fn stop(self) {
+        self.0.abort();
+        self.result().await;
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

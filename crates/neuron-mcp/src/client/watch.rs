@@ -1,0 +1,324 @@
+//! What passes on a connection, in its order: progress, notifications, the end.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use neuron_types::ProgressReporter;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
+    JsonRpcMessage, ProgressNotificationParam, ProgressToken, RequestId, ServerJsonRpcMessage,
+    ServerNotification,
+};
+use rmcp::service::RoleClient;
+use rmcp::transport::Transport;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::events::{EventSender, McpEvent};
+use super::handlers::{Handlers, survive};
+use crate::wire;
+
+/// What is known of a connection from what passes on it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    events: Arc<EventSender>,
+    handlers: Arc<Handlers>,
+    /// Who waits for progress, with the request it belongs to. An entry goes with its answer, or when nobody
+    /// waits any more.
+    waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
+    /// The subscription that this client opened itself.
+    subscription: Mutex<Option<RequestId>>,
+    /// How many questions of the server are being answered.
+    asking: watch::Sender<usize>,
+    /// The connection is made: its first questions are over.
+    settled: AtomicBool,
+    /// No new request goes on it.
+    retired: AtomicBool,
+    ended: CancellationToken,
+}
+
+impl Watch {
+    pub(super) fn new(events: Arc<EventSender>, handlers: Arc<Handlers>) -> Self {
+        Self {
+            events,
+            handlers,
+            waiting: Mutex::default(),
+            subscription: Mutex::default(),
+            asking: watch::Sender::new(0),
+            settled: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn settle(&self) {
+        self.settled.store(true, Ordering::Release);
+    }
+
+    /// Waits for the end of the connection.
+    pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.ended.cancelled()
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// The connection is of no use any more.
+    pub(super) fn end(&self) {
+        self.ended.cancel();
+    }
+
+    /// No new request goes on it: the server has forgotten the session, or takes no more input. What is on its
+    /// way may still be answered.
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+    }
+
+    /// Whether a new request may be sent.
+    pub(super) fn takes_requests(&self) -> bool {
+        !self.is_ended() && !self.is_retired()
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    /// Counts a question of the server as being answered, until the value is dropped.
+    pub(super) fn asking(&self) -> impl Drop + Send + '_ {
+        struct Asking<'a>(&'a watch::Sender<usize>);
+        impl Drop for Asking<'_> {
+            fn drop(&mut self) {
+                self.0.send_modify(|count| *count = count.saturating_sub(1));
+            }
+        }
+        self.asking.send_modify(|count| *count += 1);
+        Asking(&self.asking)
+    }
+
+    /// How many questions of the server are being answered, now and later.
+    pub(super) fn questions(&self) -> watch::Receiver<usize> {
+        self.asking.subscribe()
+    }
+
+    /// The notifications of this subscription are ours.
+    pub(super) fn own_subscription(&self, id: Option<RequestId>) {
+        *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
+    }
+
+    fn await_progress(&self, id: RequestId, token: ProgressToken, progress: &Arc<Progress>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|_, (_, progress)| progress.strong_count() > 0);
+        waiting.insert(token, (id, Arc::downgrade(progress)));
+    }
+
+    /// What comes after the answer is no progress.
+    fn answered(&self, answered: &RequestId) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.retain(|_, (id, _)| id != answered);
+    }
+
+    fn report(&self, progress: &ProgressNotificationParam) {
+        let waiting = {
+            let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.get(&progress.progress_token).and_then(|(_, progress)| progress.upgrade())
+        };
+        if let Some(waiting) = waiting {
+            waiting.report(progress);
+        }
+    }
+
+    /// Takes note of a notification, and returns whether anybody else is to see it.
+    fn notice(&self, notification: &ServerNotification) -> bool {
+        match notification {
+            ServerNotification::ProgressNotification(progress) => {
+                self.report(&progress.params);
+                return true;
+            }
+            ServerNotification::ToolListChangedNotification(_) => {
+                self.events.send(McpEvent::ToolsChanged);
+            }
+            ServerNotification::ResourceListChangedNotification(_) => {
+                self.events.send(McpEvent::ResourcesChanged);
+            }
+            ServerNotification::PromptListChangedNotification(_) => {
+                self.events.send(McpEvent::PromptsChanged);
+            }
+            ServerNotification::ResourceUpdatedNotification(updated) => {
+                self.events.send(McpEvent::ResourceUpdated { uri: updated.params.uri.clone() });
+            }
+            ServerNotification::LoggingMessageNotification(message) => {
+                let message = wire::log::message_from_sdk(message.params.clone());
+                self.events.send(McpEvent::Log(message));
+            }
+            // The SDK has no type for it (MCP specification 2025-11-25, elicitation).
+            ServerNotification::CustomNotification(custom)
+                if custom.method == "notifications/elicitation/complete" =>
+            {
+                let id = custom.params.as_ref().and_then(|params| params.get("elicitationId"));
+                if let Some(id) = id.and_then(Value::as_str) {
+                    self.handlers.elicitation_completed(id);
+                }
+            }
+            _ => return true,
+        }
+        // A subscription that somebody opened by the SDK's own means must get what belongs to it.
+        let subscription = notification.get_meta().subscription_id();
+        subscription.is_some()
+            && subscription != *self.subscription.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a request learns of its progress.
+#[derive(Default)]
+pub(super) struct Progress {
+    reporter: Option<Arc<dyn ProgressReporter>>,
+    made: Notify,
+}
+
+impl Progress {
+    pub(super) fn new(reporter: Option<Arc<dyn ProgressReporter>>) -> Self {
+        Self { reporter, made: Notify::new() }
+    }
+
+    /// Waits for progress.
+    pub(super) fn made(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.made.notified()
+    }
+
+    fn report(&self, progress: &ProgressNotificationParam) {
+        if let Some(reporter) = &self.reporter {
+            survive("progress", || {
+                reporter.report(progress.progress, progress.total, progress.message.as_deref());
+            });
+        }
+        self.made.notify_one();
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress").field("reporter", &self.reporter.is_some()).finish()
+    }
+}
+
+/// A transport, watched.
+///
+/// The SDK handles each notification in a task of its own: they overtake each other, and the answer they
+/// precede. Here they are seen in their order.
+#[derive(Debug)]
+pub(super) struct Watched<T> {
+    transport: T,
+    watch: Arc<Watch>,
+    /// So long a server may take to say whether it knows `server/discover`.
+    patience: Duration,
+    /// That question, and until when it is worth to wait.
+    discovery: Option<(RequestId, Instant)>,
+    /// It was not answered in time: an answer that comes later belongs to nobody.
+    given_up: Option<RequestId>,
+}
+
+impl<T> Watched<T> {
+    pub(super) fn new(transport: T, watch: Arc<Watch>, patience: Duration) -> Self {
+        Self { transport, watch, patience, discovery: None, given_up: None }
+    }
+
+    fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
+        let JsonRpcMessage::Request(request) = message else { return };
+        if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()
+            && let Some(token) = request.request.get_meta().get_progress_token()
+        {
+            self.watch.await_progress(request.id.clone(), token, &progress);
+        }
+        match &request.request {
+            ClientRequest::DiscoverRequest(_) if !self.watch.settled.load(Ordering::Acquire) => {
+                let until = Instant::now().checked_add(self.patience);
+                self.discovery = until.map(|until| (request.id.clone(), until));
+            }
+            ClientRequest::InitializeRequest(_) => {
+                self.given_up = self.discovery.take().map(|(id, _)| id).or(self.given_up.take());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a message is to be handled.
+    fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let answered = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Notification(notification) => {
+                return self.watch.notice(&notification.notification);
+            }
+            JsonRpcMessage::Request(_) => None,
+        };
+        let Some(id) = answered else { return true };
+        if self.discovery.as_ref().is_some_and(|(asked, _)| asked == id) {
+            self.discovery = None;
+        }
+        self.watch.answered(id);
+        self.given_up.as_ref() != Some(id)
+    }
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        mut message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.note_sent(&mut message);
+        self.transport.send(message)
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = match &self.discovery {
+                None => self.transport.receive().await,
+                Some((id, until)) => {
+                    match tokio::time::timeout_at(*until, self.transport.receive()).await {
+                        Ok(message) => message,
+                        Err(_) => {
+                            // A server that keeps silent is taken for one that does not know the method.
+                            let answer = no_answer(id.clone());
+                            self.given_up = self.discovery.take().map(|(id, _)| id);
+                            return Some(answer);
+                        }
+                    }
+                }
+            };
+            let Some(message) = message else {
+                self.watch.end();
+                return None;
+            };
+            if self.is_wanted(&message) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.watch.end();
+        self.transport.close().await
+    }
+}
+
+/// A connection whose transport is gone has ended, however that came.
+impl<T> Drop for Watched<T> {
+    fn drop(&mut self) {
+        self.watch.end();
+    }
+}
+
+/// What stands for the answer of a server that does not say whether it knows a method.
+pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
+    ServerJsonRpcMessage::error(error, Some(id))
+}

@@ -1,0 +1,185 @@
+//! Model Context Protocol (MCP) for agents: a client for any server, a bridge from its tools to an agent's
+//! registry, and a server for a registry of your own.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use neuron_mcp::{McpClient, McpServer};
+//! use neuron_tool::{ToolRegistry, neuron_tool};
+//! use neuron_types::{ToolContext, ToolError};
+//!
+//! /// Adds two numbers
+//! #[neuron_tool]
+//! async fn add(a: f64, b: f64) -> Result<f64, ToolError> {
+//!     Ok(a + b)
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A server: its tools are those of a registry. Here it is in this process; `serve_stdio` and
+//! // `serve_http` let others come.
+//! let mut tools = ToolRegistry::new();
+//! tools.register(AddTool);
+//! let server = McpServer::new(tools).with_name("calculator");
+//! let (theirs, ours) = tokio::io::duplex(64 * 1024);
+//! let (input, output) = tokio::io::split(theirs);
+//! tokio::spawn(async move { server.serve_io(input, output).await });
+//!
+//! // A client, and the server's tools in the registry of an agent.
+//! let (input, output) = tokio::io::split(ours);
+//! let client = Arc::new(McpClient::builder().connect_io(input, output).await?);
+//! let mut registry = ToolRegistry::new();
+//! for tool in McpClient::discover_tools(&client).await? {
+//!     registry.register_dyn(tool);
+//! }
+//!
+//! let args = serde_json::json!({ "a": 2, "b": 0.5 });
+//! let sum = registry.execute("add", args, &ToolContext::default()).await?;
+//! assert_eq!(sum.content[0].to_string(), "2.5");
+//! # client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The tools of a server, in an agent
+//!
+//! A server is a program on this machine, or it is reached over HTTP:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use neuron_mcp::{HttpConfig, McpClient, McpToolBridge, StdioConfig};
+//! use neuron_tool::ToolRegistry;
+//!
+//! # async fn example() -> Result<(), neuron_mcp::McpError> {
+//! let files = Arc::new(McpClient::connect_stdio(StdioConfig {
+//!     command: "npx".to_string(),
+//!     args: vec!["-y".to_string(), "@modelcontextprotocol/server-filesystem".to_string(), "/tmp".to_string()],
+//!     env: vec![],
+//! }).await?);
+//! let database = Arc::new(McpClient::connect_http(HttpConfig {
+//!     url: "http://localhost:8080/mcp".to_string(),
+//!     auth_header: Some("Bearer my-token".to_string()),
+//!     headers: vec![],
+//! }).await?);
+//!
+//! let mut registry = ToolRegistry::new(); // with tools of your own, if you like
+//! for client in [&files, &database] {
+//!     for tool in McpToolBridge::discover(client).await? {
+//!         registry.register_dyn(tool);
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what you need | where it is |
+//! |---|---|
+//! | time limits, versions, roots, answers to what servers ask | [`McpClient::builder`] |
+//! | names with a prefix, only some tools, trust in a server's hints | [`BridgeOptions`] |
+//! | a registry that follows a server whose tools change | [`McpToolset`] |
+//! | resources, prompts, completions, subscriptions | [`McpClient`] |
+//! | what a server tells by itself | [`McpClient::events`] |
+//! | a server that wants to use your model | [`ProviderSampling`], or a [`SamplingHandler`] of your own |
+//! | a server that asks a person | [`ElicitationHandler`] |
+//!
+//! **A server is not trusted.** A program sees no environment but [`StdioConfig::env`] and a few harmless
+//! variables. What it says of its tools (that one only reads, for one) is a claim, and no permission. What it
+//! sends is limited in size, and every request in time.
+//!
+//! # A server of your own
+//!
+//! ```no_run
+//! use neuron_mcp::McpServer;
+//! use neuron_tool::ToolRegistry;
+//!
+//! # async fn example() -> Result<(), neuron_mcp::McpError> {
+//! let mut registry = ToolRegistry::new();
+//! // ... register your tools ...
+//!
+//! let server = McpServer::new(registry)
+//!     .with_name("my-agent-tools")
+//!     .with_version("1.0.0")
+//!     .with_instructions("Tools for file manipulation");
+//!
+//! // Serve over stdio (blocks until client disconnects)
+//! server.serve_stdio().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what you need | where it is |
+//! |---|---|
+//! | HTTP | [`McpServer::serve_http`]; with hosts, limits and authentication [`McpServer::bind_http`] |
+//! | HTTP within a server of your own | [`McpServer::http_service`] |
+//! | resources and prompts | [`McpServer::with_resources`], [`McpServer::with_prompts`] |
+//! | logs, questions to the client, who called, from inside a tool | [`McpPeer`] |
+//! | progress from inside a tool | [`ToolContext::progress_reporter`], or [`McpPeer::report_progress`] |
+//! | progress from inside a resource or a prompt | [`McpPeer::report_progress`] |
+//! | telling clients what changed | [`McpServer::notifier`] |
+//!
+//! A tool that fails is a result that says so, with which a model can do something; only what the protocol has
+//! as an error (a tool that is not there) is one.
+//!
+//! # Versions
+//!
+//! Both ends speak 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable HTTP
+//! (not the HTTP with two endpoints of 2024-11-05, and no batches). The trace context of the W3C passes through,
+//! both ways: see [`TraceContext`].
+//!
+//! The protocol itself is the official SDK's, `rmcp`. Its types appear at one place: [`McpClient::peer`], for what
+//! this crate does not have.
+//!
+//! # Features
+//!
+//! | feature | what it adds | default |
+//! |---|---|---|
+//! | `oauth` | authorization of HTTP clients by OAuth 2.1 | no |
+//!
+//! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter
+
+mod bridge;
+mod client;
+mod completion;
+mod config;
+mod elicitation;
+mod log;
+mod page;
+mod peer_info;
+mod prompt;
+mod provider_sampling;
+mod resource;
+mod root;
+mod sampling;
+mod server;
+mod trace_context;
+mod wire;
+
+pub use bridge::{BridgeOptions, McpNameTaken, McpToolBridge, McpToolChanges, McpToolset};
+#[cfg(feature = "oauth")]
+pub use client::oauth::{
+    LoopbackRedirect, MemoryOAuthStorage, OAuthApplicationType, OAuthConfig, OAuthCredentials,
+    OAuthError, OAuthRedirect, OAuthStorage,
+};
+pub use client::{
+    McpCancelled, McpClient, McpClientBuilder, McpEvent, McpEvents, McpNotSubscribed,
+    McpRequestError, McpTimeout,
+};
+pub use completion::{CompletionQuery, CompletionTarget, McpCompletion};
+pub use config::{HttpConfig, StdioConfig};
+pub use elicitation::{ElicitationHandler, ElicitationRequest, ElicitationResponse};
+pub use log::{LogLevel, McpLogMessage};
+pub use neuron_types::McpError;
+pub use page::PaginatedList;
+pub use peer_info::{McpImplementation, McpVersion};
+pub use prompt::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult};
+pub use provider_sampling::{
+    AllowAll, ProviderSampling, SamplingDecision, SamplingPolicy, SamplingRefused,
+};
+pub use resource::{McpResource, McpResourceContents, McpResourceTemplate};
+pub use root::McpRoot;
+pub use sampling::{ModelPreferences, SamplingHandler, SamplingRequest, SamplingResponse};
+pub use server::{
+    HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, InputAnswer, InputAnswers,
+    InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
+    McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ResourceRequest,
+};
+pub use trace_context::TraceContext;

@@ -1,0 +1,70 @@
+//! Sampling: a server lets the client's model write something.
+
+use std::future::Future;
+
+use neuron_types::{McpError, Message, StopReason, ToolChoice, ToolDefinition};
+
+use crate::TraceContext;
+
+/// What a server asks the client's model.
+///
+/// Build it with `..Default::default()`: fields may be added.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SamplingRequest {
+    /// The conversation.
+    pub messages: Vec<Message>,
+    /// The system prompt that the server would like.
+    pub system_prompt: Option<String>,
+    /// At most this many tokens are written.
+    pub max_tokens: u32,
+    /// The temperature, if the server wants one.
+    pub temperature: Option<f32>,
+    /// Texts that end the answer.
+    pub stop_sequences: Vec<String>,
+    /// Which model the server would like.
+    pub model_preferences: ModelPreferences,
+    /// Tools that the model may call. The server executes them, and asks again with the results.
+    pub tools: Vec<ToolDefinition>,
+    /// Whether the model must call one.
+    pub tool_choice: Option<ToolChoice>,
+    /// Where the request belongs in a distributed trace. A server that sets none hands on that of the call
+    /// from which it asks.
+    pub trace_context: Option<TraceContext>,
+}
+
+/// Which model a server would like.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ModelPreferences {
+    /// Names or parts of names, the best first.
+    pub hints: Vec<String>,
+    /// How much a low price matters, from 0 to 1.
+    pub cost_priority: Option<f32>,
+    /// How much speed matters, from 0 to 1.
+    pub speed_priority: Option<f32>,
+    /// How much intelligence matters, from 0 to 1.
+    pub intelligence_priority: Option<f32>,
+}
+
+/// What the model wrote.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SamplingResponse {
+    /// The answer.
+    pub message: Message,
+    /// The model that wrote it.
+    pub model: String,
+    /// Why it stopped.
+    pub stop_reason: Option<StopReason>,
+}
+
+/// Lets servers use a model of the client.
+pub trait SamplingHandler: Send + Sync {
+    /// Answers a request, or refuses it.
+    ///
+    /// # Errors
+    ///
+    /// Whatever is returned is told to the server, in its `Display` form.
+    fn sample(
+        &self,
+        request: SamplingRequest,
+    ) -> impl Future<Output = Result<SamplingResponse, McpError>> + Send;
+}

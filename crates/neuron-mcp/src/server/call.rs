@@ -1,0 +1,233 @@
+//! One request of a client that runs code of the user: its context, what it tells the client, how it ends.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, future};
+use neuron_types::{ProgressReporter, ToolContext, UsageMeter};
+use rmcp::RoleServer;
+use rmcp::model::{ErrorCode, ErrorData, InputRequiredResult, InputResponses};
+use rmcp::service::RequestContext;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use super::Serving;
+use super::input::Inputs;
+use super::peer::{self, McpPeer};
+use super::rounds::{self, Round};
+use super::session::{Closing, Session};
+
+/// How long a tool has to end by itself when the server shuts down.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// The specification of JSON-RPC leaves this code to servers.
+const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
+
+/// One request of a client that runs code of the user.
+pub(crate) struct Call {
+    peer: McpPeer,
+    /// The same in all rounds.
+    id: String,
+    /// Which round it is, from zero.
+    round: u32,
+    /// What the state of a call in rounds belongs to; empty for older versions, which have none.
+    origin: Vec<u8>,
+    /// Cancelled with the request, with the connection, and when the server shuts down.
+    token: CancellationToken,
+    closing: Closing,
+    /// Among those of the client that run.
+    _place: OwnedSemaphorePermit,
+}
+
+/// What a request asks for.
+pub(crate) struct Target<'a> {
+    pub(crate) method: &'static str,
+    /// The tool, the prompt or the resource.
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a Value,
+    /// The client's answers to what the last round asked.
+    pub(crate) responses: Option<InputResponses>,
+    /// The state that the last round gave to the client.
+    pub(crate) state: Option<String>,
+}
+
+impl Target<'_> {
+    /// A request that cannot take several rounds.
+    pub(crate) fn list(method: &'static str) -> Self {
+        Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
+    }
+}
+
+impl Call {
+    /// # Errors
+    ///
+    /// Too many calls of the client run. Or the request goes on where another one ended, and does not belong
+    /// to it.
+    pub(crate) fn new(
+        serving: &Serving,
+        session: Arc<Session>,
+        context: RequestContext<RoleServer>,
+        target: Target<'_>,
+    ) -> Result<Self, ErrorData> {
+        let place = session.place().ok_or_else(|| {
+            let text = format!("{} calls run already", serving.server.max_calls);
+            ErrorData::new(TOO_MANY_CALLS, text, None)
+        })?;
+        let (mut origin, mut round) = (Vec::new(), None);
+        let mut answers = BTreeMap::new();
+        if !peer::version_of(&context).has_handshake() {
+            let principal = peer::principal_of(&context);
+            origin = rounds::origin(target.method, target.name, target.arguments, principal);
+            let responses = target.responses.unwrap_or_default();
+            match target.state {
+                Some(state) => round = Some(serving.rounds.open(&state, &origin, responses)?),
+                // A client may know in advance what will be asked.
+                None => answers = responses,
+            }
+        }
+        let (id, number) = match round {
+            Some(round) => {
+                answers = round.answers;
+                (round.call_id, round.number)
+            }
+            None => (serving.next_call_id(), 0),
+        };
+        let timeout = serving.server.input_timeout;
+        let closing = session.closing().clone();
+        let peer = McpPeer::new(context, session, Inputs::new(answers), timeout);
+        let token = serving.server.context.cancellation_token.child_token();
+        Ok(Self { peer, id, round: number, origin, token, closing, _place: place })
+    }
+
+    pub(crate) fn peer(&self) -> &McpPeer {
+        &self.peer
+    }
+
+    /// What a tool is told of the call.
+    pub(crate) fn tool_context(&self, serving: &Serving) -> ToolContext {
+        let mut context = serving.server.context.clone();
+        context.call_id.clone_from(&self.id);
+        context.run_id.clone_from(&self.id);
+        context.idempotency_key.clone_from(&self.id);
+        context.usage = UsageMeter::default();
+        context.cancellation_token = self.token.clone();
+        context.progress_reporter =
+            self.peer.wants_progress().then(|| Arc::new(Reporter(self.peer.clone())) as _);
+        if let Some(trace) = self.peer.trace_context() {
+            context.extensions.insert(trace);
+        }
+        context.extensions.insert(self.peer.clone());
+        context
+    }
+
+    /// How a call ends that failed with this text: otherwise than with the failure, if it asked the client for
+    /// something, since 2026-07-28.
+    ///
+    /// Whether it asked is known here and not told by the error: what a tool returns, or what middleware makes
+    /// of it, may be anything.
+    ///
+    /// # Errors
+    ///
+    /// The client lacks what the call needs.
+    pub(crate) fn ending(&self, serving: &Serving, failure: &str) -> Result<Ending, ErrorData> {
+        if self.peer.version().has_handshake() {
+            return Ok(Ending::AsItIs);
+        }
+        let inputs = self.peer.inputs();
+        let open = inputs.take_open();
+        if open.is_empty() {
+            return match inputs.take_missing() {
+                Some(missing) if failure.contains(&missing.text) => {
+                    Err(ErrorData::missing_required_client_capability(missing.capabilities))
+                }
+                _ => Ok(Ending::AsItIs),
+            };
+        }
+        let round = Round {
+            call_id: self.id.clone(),
+            number: self.round + 1,
+            asked: open.keys().cloned().collect(),
+            answers: inputs.answers(),
+        };
+        Ok(match serving.rounds.seal(&round, &self.origin) {
+            Some(state) => Ending::InputRequired(InputRequiredResult::new(Some(open), Some(state))),
+            None => Ending::TooMuch(
+                "the call asked too often, or the answers are too long for the client to carry them",
+            ),
+        })
+    }
+
+    /// Runs the user's code, and sends what it tells the client before it returns.
+    ///
+    /// # Errors
+    ///
+    /// The request was cancelled: the work is dropped, and nobody waits for an answer. Or the work panicked.
+    pub(crate) async fn run<T>(
+        &self,
+        serving: &Serving,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ErrorData> {
+        let token = self.token.clone().drop_guard();
+        let outbox = self.peer.outbox();
+        let work = async {
+            // A registry catches the panics of its tools; resources and prompts are called directly.
+            let result = AssertUnwindSafe(work).catch_unwind().await;
+            self.end_questions();
+            outbox.close();
+            result.map_err(|_| ErrorData::internal_error("the server's code panicked", None))
+        };
+        let mut work = Box::pin(future::join(work, outbox.pump(&self.peer.context().peer)));
+        // A tool that watches its token has a moment to end by itself.
+        let shutdown = async {
+            tokio::select! {
+                () = serving.server.shutdown.cancelled() => {}
+                () = self.closing.calls_end.cancelled() => {}
+            }
+            self.token.cancel();
+            tokio::time::sleep(MOMENT).await;
+        };
+        tokio::select! {
+            biased;
+            () = self.peer.context().ct.cancelled() => {}
+            () = shutdown => {}
+            (result, ()) = &mut work => {
+                token.disarm();
+                return result;
+            }
+        }
+        drop(work);
+        // Its questions to the client are not waited for any more: that is all that is left to say.
+        self.end_questions();
+        outbox.close_but_for_cancellations();
+        outbox.pump(&self.peer.context().peer).await;
+        Err(ErrorData::internal_error("cancelled", None))
+    }
+
+    fn end_questions(&self) {
+        for cancelled in self.peer.inputs().end() {
+            self.peer.outbox().push(cancelled);
+        }
+    }
+}
+
+/// How a call ends that failed.
+pub(crate) enum Ending {
+    /// With its failure.
+    AsItIs,
+    /// The client is asked, and calls again.
+    InputRequired(InputRequiredResult),
+    /// With another failure: there were too many rounds, or their answers are too long.
+    TooMuch(&'static str),
+}
+
+/// Tells the client how far a call has come.
+struct Reporter(McpPeer);
+
+impl ProgressReporter for Reporter {
+    fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        self.0.report_progress(progress, total, message);
+    }
+}

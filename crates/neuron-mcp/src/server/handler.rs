@@ -1,0 +1,445 @@
+//! What a client asks of the server.
+#![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use neuron_types::{ContentItem, ToolError, ToolOutput};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, GetPromptRequestParams, GetPromptResponse,
+    InitializeRequestParams, InitializeResult, JsonObject, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities,
+    ServerConfig, SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool,
+    UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::Value;
+
+use super::call::{Call, Ending, Target};
+use super::peer::version_of;
+use super::prompts::DynPrompts;
+use super::resources::DynResources;
+use super::session::{Closing, Session};
+use super::{Serving, cursor, tool_result};
+use crate::{CompletionTarget, McpVersion, wire};
+
+/// Answers the requests of one connection, or of one session over HTTP.
+#[derive(Clone)]
+pub(crate) struct Handler {
+    serving: Arc<Serving>,
+    session: Arc<Session>,
+}
+
+impl Handler {
+    pub(crate) fn new(serving: Arc<Serving>) -> Self {
+        let server = &serving.server;
+        let session = Arc::new(Session::new(server.hub.clone(), server.max_calls));
+        Self { serving, session }
+    }
+
+    /// What the end of the connection is told to.
+    pub(crate) fn closing(&self) -> Closing {
+        self.session.closing().clone()
+    }
+
+    fn call(
+        &self,
+        context: RequestContext<RoleServer>,
+        target: Target<'_>,
+    ) -> Result<Call, ErrorData> {
+        Call::new(&self.serving, self.session.clone(), context, target)
+    }
+
+    fn resources(&self, method: &str) -> Result<&dyn DynResources, ErrorData> {
+        self.serving.server.resources.as_deref().ok_or_else(|| method_not_found(method))
+    }
+
+    fn prompts(&self, method: &str) -> Result<&dyn DynPrompts, ErrorData> {
+        self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
+    }
+
+    /// How long a client may keep a list, in milliseconds: said since 2026-07-28.
+    fn list_ttl(&self, version: McpVersion) -> Option<u64> {
+        let ttl = u64::try_from(self.serving.server.list_ttl.as_millis()).unwrap_or(u64::MAX);
+        (!version.has_handshake()).then_some(ttl)
+    }
+
+    /// Whether a request of this name is answered, in the version in which it came.
+    fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
+        let server = &self.serving.server;
+        match method {
+            "tools/call" | "tools/list" => true,
+            "initialize" | "logging/setLevel" => version_of(context).has_handshake(),
+            "resources/subscribe" | "resources/unsubscribe" => {
+                server.resources.is_some() && version_of(context).has_handshake()
+            }
+            "server/discover" | "subscriptions/listen" => !version_of(context).has_handshake(),
+            "resources/list" | "resources/read" | "resources/templates/list" => {
+                server.resources.is_some()
+            }
+            "prompts/get" | "prompts/list" => server.prompts.is_some(),
+            "completion/complete" => server.resources.is_some() || server.prompts.is_some(),
+            _ => false,
+        }
+    }
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let server = &self.serving.server;
+        let mut capabilities = ServerCapabilities::builder()
+            .enable_logging()
+            .enable_tools()
+            .enable_tool_list_changed()
+            .build();
+        if server.resources.is_some() {
+            let resources = ServerCapabilities::builder()
+                .enable_resources()
+                .enable_resources_list_changed()
+                .enable_resources_subscribe();
+            capabilities.resources = resources.build().resources;
+        }
+        if server.prompts.is_some() {
+            let prompts =
+                ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed();
+            capabilities.prompts = prompts.build().prompts;
+        }
+        if server.resources.is_some() || server.prompts.is_some() {
+            capabilities.completions = Some(JsonObject::default());
+        }
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = wire::peer_info::implementation_to_sdk(&server.implementation);
+        info.instructions.clone_from(&server.instructions);
+        info
+    }
+
+    async fn initialize(
+        &self,
+        mut request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let answer = self.negotiate_initialize(&request)?;
+        // What is spoken from now on is what was agreed on, not what was asked for.
+        request.protocol_version = answer.protocol_version.clone();
+        context.peer.set_peer_info(request);
+        self.session.listen();
+        Ok(answer)
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.session.tell(context.peer);
+    }
+
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        if !version_of(&context).has_handshake() {
+            return Err(method_not_found("logging/setLevel"));
+        }
+        self.session.set_log_level(wire::log::level_from_sdk(request.level));
+        Ok(())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let tools = self.serving.server.hub.tools();
+        let names: Vec<&str> = tools.names().collect();
+        let cursor = cursor_of(request);
+        let size = self.serving.server.page_size;
+        let (page, next) = cursor::page(&names, |name| name, cursor.as_deref(), size)
+            .map_err(|_| ErrorData::invalid_params(cursor::INVALID_CURSOR, None))?;
+        let definitions = page.iter().filter_map(|name| tools.definition(name));
+        let definitions = definitions.map(wire::tool::definition_to_sdk).collect();
+        let mut result = ListToolsResult::with_all_items(definitions);
+        result.next_cursor = next;
+        result.ttl_ms = self.list_ttl(version_of(&context));
+        Ok(result)
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.serving.server.hub.tools().definition(name).map(wire::tool::definition_to_sdk)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        // The same tools for the whole call, whatever is offered meanwhile.
+        let tools = self.serving.server.hub.tools();
+        let name = request.name;
+        if tools.definition(&name).is_none() {
+            return Err(ErrorData::invalid_params(format!("unknown tool: {name}"), None));
+        }
+        let arguments = Value::Object(request.arguments.unwrap_or_default());
+        let target = Target {
+            method: "tools/call",
+            name: &name,
+            arguments: &arguments,
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let call = self.call(context, target)?;
+        let version = call.peer().version();
+        let context = call.tool_context(&self.serving);
+        let result = call.run(&self.serving, tools.execute(&name, arguments, &context)).await?;
+        let output = result.unwrap_or_else(|error| tool_result::of_error(&error));
+        if output.is_error {
+            match call.ending(&self.serving, &text_of(&output))? {
+                Ending::AsItIs => {}
+                Ending::InputRequired(result) => return Ok(result.into()),
+                Ending::TooMuch(text) => {
+                    return Ok(wire::tool::output_to_sdk(&ToolOutput::error(text), version).into());
+                }
+            }
+        }
+        Ok(wire::tool::output_to_sdk(&output, version).into())
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resources = self.resources("resources/list")?;
+        let call = self.call(context, Target::list("resources/list"))?;
+        let cursor = cursor_of(request);
+        let work = resources.list_dyn(cursor.as_deref(), call.peer());
+        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+        let items = page.items.iter().map(wire::content::link_to_sdk).collect();
+        let mut result = ListResourcesResult::with_all_items(items);
+        result.next_cursor = page.next_cursor;
+        result.ttl_ms = self.list_ttl(call.peer().version());
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let resources = self.resources("resources/templates/list")?;
+        let call = self.call(context, Target::list("resources/templates/list"))?;
+        let cursor = cursor_of(request);
+        let work = resources.templates_dyn(cursor.as_deref(), call.peer());
+        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+        let items = page.items.iter().map(wire::resource::template_to_sdk).collect();
+        let mut result = ListResourceTemplatesResult::with_all_items(items);
+        result.next_cursor = page.next_cursor;
+        result.ttl_ms = self.list_ttl(call.peer().version());
+        Ok(result)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let resources = self.resources("resources/read")?;
+        let target = Target {
+            method: "resources/read",
+            name: &request.uri,
+            arguments: &Value::Null,
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let call = self.call(context, target)?;
+        let work = resources.read_dyn(&request.uri, call.peer());
+        match call.run(&self.serving, work).await? {
+            Ok(contents) => {
+                let contents = contents.iter().map(wire::content::contents_to_sdk).collect();
+                Ok(ReadResourceResult::new(contents).into())
+            }
+            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
+                Ending::InputRequired(result) => Ok(result.into()),
+                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
+                Ending::AsItIs => Err(match error {
+                    // In versions from 2026-07-28 on, the SDK makes this a matter of invalid parameters.
+                    ToolError::NotFound(_) => ErrorData::resource_not_found(
+                        format!("resource not found: {}", request.uri),
+                        Some(serde_json::json!({ "uri": request.uri })),
+                    ),
+                    error => refusal(&error),
+                }),
+            },
+        }
+    }
+
+    async fn list_prompts(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let prompts = self.prompts("prompts/list")?;
+        let call = self.call(context, Target::list("prompts/list"))?;
+        let cursor = cursor_of(request);
+        let work = prompts.list_dyn(cursor.as_deref(), call.peer());
+        let page = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+        let items = page.items.iter().map(wire::prompt::to_sdk).collect();
+        let mut result = ListPromptsResult::with_all_items(items);
+        result.next_cursor = page.next_cursor;
+        result.ttl_ms = self.list_ttl(call.peer().version());
+        Ok(result)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let prompts = self.prompts("prompts/get")?;
+        let arguments = prompt_arguments(request.arguments.clone().unwrap_or_default())?;
+        let target = Target {
+            method: "prompts/get",
+            name: &request.name,
+            arguments: &Value::Object(request.arguments.unwrap_or_default()),
+            responses: request.input_responses,
+            state: request.request_state,
+        };
+        let call = self.call(context, target)?;
+        let work = prompts.get_dyn(&request.name, &arguments, call.peer());
+        match call.run(&self.serving, work).await? {
+            Ok(prompt) => Ok(wire::prompt::result_to_sdk(&prompt, call.peer().version()).into()),
+            Err(error) => match call.ending(&self.serving, &tool_result::text(&error))? {
+                Ending::InputRequired(result) => Ok(result.into()),
+                Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
+                Ending::AsItIs => Err(match error {
+                    ToolError::NotFound(_) => {
+                        ErrorData::invalid_params(format!("unknown prompt: {}", request.name), None)
+                    }
+                    error => refusal(&error),
+                }),
+            },
+        }
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let Some(query) = wire::completion::query_from_sdk(request) else {
+            return Err(ErrorData::invalid_params("what to complete is not known", None));
+        };
+        let call = self.call(context, Target::list("completion/complete"))?;
+        let work = match query.target {
+            CompletionTarget::Prompt(_) => {
+                self.prompts("completion/complete")?.complete_dyn(&query, call.peer())
+            }
+            CompletionTarget::Resource(_) => {
+                self.resources("completion/complete")?.complete_dyn(&query, call.peer())
+            }
+        };
+        let completion = call.run(&self.serving, work).await?.map_err(|error| refusal(&error))?;
+        Ok(CompleteResult::new(wire::completion::to_sdk(completion)))
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.resources("resources/subscribe")?;
+        match self.session.subscribe(request.uri) {
+            true => Ok(()),
+            false => Err(ErrorData::invalid_params("too many subscriptions", None)),
+        }
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.resources("resources/unsubscribe")?;
+        self.session.unsubscribe(request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        self.session
+            .accept(wire::change::wanted(&requested.supported_by(&self.get_info().capabilities)));
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let listener = self.session.begin(wire::change::wanted(context.accepted()));
+        let tell = async {
+            while let Some(change) = listener.next().await {
+                if context.sink().send(wire::change::notification(change)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = context.cancelled() => {}
+            () = self.serving.server.shutdown.cancelled() => {}
+            () = self.session.closing().input_ended.cancelled() => {}
+            () = tell => {}
+        }
+        Ok(())
+    }
+
+    /// A request that the SDK does not know, or whose parameters it could not read.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        match self.knows(&method, &context) {
+            true => {
+                let text = format!("the parameters of {method} are not what the protocol says");
+                Err(ErrorData::invalid_params(text, None))
+            }
+            false => Err(method_not_found(&method)),
+        }
+    }
+}
+
+fn method_not_found(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("method not found: {method}"), None)
+}
+
+fn cursor_of(request: Option<PaginatedRequestParams>) -> Option<String> {
+    request.and_then(|request| request.cursor)
+}
+
+/// What went wrong with a resource or a prompt.
+fn refusal(error: &ToolError) -> ErrorData {
+    let text = tool_result::text(error);
+    match error {
+        ToolError::InvalidInput(_) | ToolError::NotFound(_) => {
+            ErrorData::invalid_params(text, None)
+        }
+        _ => ErrorData::internal_error(text, None),
+    }
+}
+
+/// The arguments of a prompt are texts.
+fn prompt_arguments(arguments: JsonObject) -> Result<HashMap<String, String>, ErrorData> {
+    let text = |(name, value)| match value {
+        Value::String(value) => Ok((name, value)),
+        _ => {
+            let text = format!("the argument `{name}` of a prompt is text");
+            Err(ErrorData::invalid_params(text, None))
+        }
+    };
+    arguments.into_iter().map(text).collect()
+}
+
+fn text_of(output: &ToolOutput) -> String {
+    output.content.iter().map(ContentItem::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,88 @@
+//! The simplest authentication: one token that all clients know.
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+
+use super::authenticate::{HttpIdentity, HttpRefusal};
+
+/// A token that a request must bear.
+pub(super) struct BearerToken(String);
+
+impl BearerToken {
+    pub(super) fn new(token: String) -> Self {
+        Self(token)
+    }
+
+    /// Lets in a request that has exactly one `Authorization`, with this token.
+    pub(super) fn check(&self, headers: &HeaderMap) -> Result<HttpIdentity, HttpRefusal> {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let (Some(value), None) = (values.next(), values.next()) else {
+            return Err(HttpRefusal::unauthorized());
+        };
+        match bearer(value.as_bytes()) {
+            Some(token) if !self.0.is_empty() && same(token, self.0.as_bytes()) => {
+                Ok(HttpIdentity::new("bearer"))
+            }
+            _ => Err(HttpRefusal::unauthorized().error("invalid_token")),
+        }
+    }
+}
+
+/// What follows the scheme, whose name may be written in any case (RFC 9110, 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
+}
+
+/// Whether two are the same, in a time that depends on the length of the first alone: how long it takes to be
+/// refused tells nothing of the token.
+fn same(asked: &[u8], known: &[u8]) -> bool {
+    let mut difference = asked.len() ^ known.len();
+    let mut known = known.iter().cycle();
+    for byte in asked {
+        let other = known.next().copied().unwrap_or_default();
+        difference |= usize::from(std::hint::black_box(byte ^ other));
+    }
+    difference == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(values: &[&str], expected: bool) {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, value.parse().unwrap());
+        }
+        let token = BearerToken::new("s3cret".to_owned());
+        assert_eq!(token.check(&headers).is_ok(), expected, "{values:?}");
+    }
+
+    #[test]
+    fn only_the_token_itself_is_let_in() {
+        check(&["Bearer s3cret"], true);
+        check(&["bearer s3cret"], true);
+        check(&["BEARER s3cret"], true);
+        check(&[], false);
+        check(&[""], false);
+        check(&["Bearer"], false);
+        check(&["Bearer "], false);
+        check(&["Bearer s3cre"], false);
+        check(&["Bearer s3crets"], false);
+        check(&["Bearer s3creT"], false);
+        check(&["Bearer s3crets3cret"], false);
+        check(&["Bearer  s3cret"], false);
+        check(&["Basic s3cret"], false);
+        check(&["s3cret"], false);
+        check(&["Bearer s3cret", "Bearer s3cret"], false);
+    }
+
+    #[test]
+    fn an_empty_token_lets_nobody_in() {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, "Bearer ".parse().unwrap());
+        assert!(BearerToken::new(String::new()).check(&headers).is_err());
+    }
+}

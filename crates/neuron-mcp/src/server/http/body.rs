@@ -1,0 +1,102 @@
+//! The bodies of requests and responses.
+
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Frame, SizeHint};
+
+use super::sessions::SessionUse;
+
+/// Why the body of a request could not be read.
+#[derive(Debug)]
+pub(super) enum Unread {
+    TooLong,
+    TooSlow,
+    Broken(Box<dyn Error + Send + Sync>),
+}
+
+/// Reads the body of a request, within limits of length and time.
+pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
+where
+    B: Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    if body.size_hint().lower() > max_bytes as u64 {
+        return Err(Unread::TooLong);
+    }
+    let reading = Limited::new(body, max_bytes).collect();
+    match tokio::time::timeout(timeout, reading).await {
+        Err(_) => Err(Unread::TooSlow),
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Unread::TooLong),
+        Ok(Err(error)) => Err(Unread::Broken(error)),
+    }
+}
+
+/// The body of a response: a short text or JSON, or a stream of events.
+pub struct McpHttpBody {
+    inner: BoxBody<Bytes, Infallible>,
+    /// What ends a stream before its time: it is polled with it.
+    until: Option<BoxFuture<'static, ()>>,
+    /// The session stays as long as the stream.
+    _session: Option<SessionUse>,
+}
+
+impl McpHttpBody {
+    pub(super) fn text(text: impl Into<Bytes>) -> Self {
+        Self { inner: Full::new(text.into()).boxed(), until: None, _session: None }
+    }
+
+    pub(super) fn stream(
+        inner: BoxBody<Bytes, Infallible>,
+        until: BoxFuture<'static, ()>,
+        session: Option<SessionUse>,
+    ) -> Self {
+        Self { inner, until: Some(until), _session: session }
+    }
+}
+
+impl fmt::Debug for McpHttpBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpHttpBody").finish_non_exhaustive()
+    }
+}
+
+impl Body for McpHttpBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        // What is there already goes out first.
+        if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        match self.until.as_mut().map(|until| until.as_mut().poll(cx)) {
+            Some(Poll::Ready(())) => {
+                self.until = None;
+                self.inner = BoxBody::default();
+                Poll::Ready(None)
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

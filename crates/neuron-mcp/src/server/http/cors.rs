@@ -1,0 +1,36 @@
+//! What the browsers of allowed web pages are told (CORS, the Fetch standard).
+
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use http::{HeaderMap, HeaderValue, Method};
+
+/// The headers of a response that a page must be able to read.
+const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate";
+
+/// Whether a browser asks if it may send the real request.
+pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS
+        && headers.contains_key(ORIGIN)
+        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// The headers of the answer to a preflight: an allowed page may send any header.
+pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    if let Some(asked) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    headers
+}
+
+/// Lets the page of an allowed origin read a response.
+pub(super) fn allow(origin: HeaderValue, response: &mut HeaderMap) {
+    response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+    response.append(VARY, HeaderValue::from_static("Origin"));
+}

@@ -1,0 +1,399 @@
+//! The service that answers HTTP requests.
+//!
+//! Around the SDK's, which has the protocol: who may ask, how long that may take, whose a session is, and how it
+//! all ends.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Body;
+use neuron_types::McpError;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::authenticate::{Authenticate, HttpRequestHead};
+use super::body::{self, McpHttpBody, Unread};
+use super::config::HttpServerConfig;
+use super::cors;
+use super::names::{AllowedNames, NameRefusal};
+use super::sessions::{AnothersSession, SessionUse, Sessions};
+use super::shutdown::Shutdown;
+use crate::McpServer;
+use crate::server::handler::Handler;
+
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The method of a request, since 2026-07-28.
+const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+/// A server as a service for one's own HTTP server, hyper's or axum's: see
+/// [`McpServer::http_service`](crate::McpServer::http_service).
+///
+/// It answers on every path, takes requests with any kind of body, and never fails. Clones are one server; when
+/// the last is gone, its sessions end.
+#[derive(Clone)]
+pub struct McpHttpService {
+    shared: Arc<Shared>,
+    sdk: StreamableHttpService<Handler, Sessions>,
+}
+
+/// What all clones have in common.
+struct Shared {
+    names: AllowedNames,
+    authenticate: Option<Authenticate>,
+    max_body_bytes: usize,
+    read_timeout: Duration,
+    sessions: Arc<Sessions>,
+    shutdown: Shutdown,
+}
+
+/// A response, instead of what was asked for.
+type Refused = Box<Response<McpHttpBody>>;
+
+impl McpHttpService {
+    /// `bound`: on which address it will be, if that is known.
+    pub(super) fn new(
+        server: &McpServer,
+        config: &HttpServerConfig,
+        bound: Option<IpAddr>,
+    ) -> Result<Self, McpError> {
+        let names =
+            AllowedNames::new(config.allowed_hosts.as_deref(), &config.allowed_origins, bound)
+                .map_err(McpError::Initialization)?;
+        let shutdown = Shutdown::new(server.shutdown.child_token(), config.shutdown_grace);
+        let sessions = Arc::new(Sessions::new(config.max_sessions, config.session_idle_timeout));
+        // Names and origins are checked here, before anything else; bodies have been read.
+        let sdk_config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_max_request_body_bytes(usize::MAX)
+            .with_cancellation_token(shutdown.streams().clone());
+        // Calls end later than the server begins to shut down.
+        let handlers = server.clone().with_shutdown(shutdown.calls().clone()).handlers()?;
+        let sdk = StreamableHttpService::new(
+            move || Ok(handlers.connect()),
+            sessions.clone(),
+            sdk_config,
+        );
+        let shared = Shared {
+            names,
+            authenticate: config.authenticate.clone(),
+            max_body_bytes: config.max_body_bytes,
+            read_timeout: config.read_timeout,
+            sessions,
+            shutdown,
+        };
+        Ok(Self { shared: Arc::new(shared), sdk })
+    }
+
+    pub(super) fn shutdown(&self) -> &Shutdown {
+        &self.shared.shutdown
+    }
+
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.shared.sessions
+    }
+
+    /// Answers a request.
+    pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<McpHttpBody>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (parts, body) = request.into_parts();
+        if let Err(refused) = self.let_in(&parts) {
+            return *refused;
+        }
+        let origin = self.shared.names.origin(&parts.headers).cloned();
+        let mut response = if cors::is_preflight(&parts.method, &parts.headers) {
+            let mut response = text(StatusCode::NO_CONTENT, "");
+            response.headers_mut().extend(cors::preflight(&parts.headers));
+            response
+        } else {
+            self.serve(parts, body).await.unwrap_or_else(|refused| *refused)
+        };
+        if let Some(origin) = origin {
+            cors::allow(origin, response.headers_mut());
+        }
+        response
+    }
+
+    /// Whether nothing new begins. Calls that run still get what they asked their clients for.
+    fn shuts_down(&self) -> bool {
+        self.shared.shutdown.asked().is_cancelled()
+    }
+
+    /// Refuses what does not concern this server, whoever asks.
+    fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
+        if self.shuts_down() && !may_be_for_a_call(parts) {
+            return Err(closing());
+        }
+        self.shared.names.check(&parts.uri, &parts.headers).map_err(|refusal| {
+            tracing::warn!(
+                ?refusal,
+                host = ?parts.headers.get(http::header::HOST),
+                origin = ?parts.headers.get(http::header::ORIGIN),
+                "refused an HTTP request"
+            );
+            Box::new(match refusal {
+                NameRefusal::Malformed => text(
+                    StatusCode::BAD_REQUEST,
+                    "Bad Request: there must be one valid Host header",
+                ),
+                NameRefusal::Host => {
+                    text(StatusCode::FORBIDDEN, "Forbidden: Host header is not allowed")
+                }
+                NameRefusal::Origin => {
+                    text(StatusCode::FORBIDDEN, "Forbidden: Origin header is not allowed")
+                }
+            })
+        })
+    }
+
+    /// Answers a request that may come here.
+    async fn serve<B>(&self, mut parts: Parts, body: B) -> Result<Response<McpHttpBody>, Refused>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let subject = self.authenticate(&mut parts).await?;
+        let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
+        let session = self.session(&parts.headers, subject.as_deref())?;
+        if self.shuts_down() && (session.is_none() || asks(&body)) {
+            return Err(closing());
+        }
+        let room = if session.is_none() && begins_session(&parts, &body) {
+            self.shared.sessions.close_idle().await;
+            Some(self.shared.sessions.reserve().ok_or_else(no_room)?)
+        } else {
+            None
+        };
+        let is_json = has_json_body(&parts);
+        let only_listens = only_listens(&parts);
+
+        let response = self.ask_sdk(Request::from_parts(parts, Full::new(body))).await;
+
+        if room.is_some()
+            && let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok())
+        {
+            self.shared.sessions.begun(id, subject);
+        }
+        if is_json && response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            // The SDK's answer to a body that is JSON by its type and no message by its content.
+            return Err(Box::new(no_message()));
+        }
+        Ok(self.with_end(response, only_listens, session))
+    }
+
+    /// Asks the user's hook who it is.
+    async fn authenticate(&self, parts: &mut Parts) -> Result<Option<Arc<str>>, Refused> {
+        let Some(authenticate) = &self.shared.authenticate else {
+            return Ok(None);
+        };
+        let head = HttpRequestHead {
+            method: parts.method.clone(),
+            uri: parts.uri.clone(),
+            headers: parts.headers.clone(),
+            peer_addr: parts.extensions.get::<SocketAddr>().copied(),
+        };
+        match authenticate.ask(head).await {
+            Ok(identity) => {
+                let subject = identity.shared_subject();
+                identity.enter(&mut parts.extensions);
+                Ok(Some(subject))
+            }
+            Err(refusal) => {
+                let reason = refusal.status().canonical_reason().unwrap_or_default();
+                let mut response = text(refusal.status(), reason);
+                if let Some(challenge) = refusal.challenge() {
+                    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+                }
+                Err(Box::new(response))
+            }
+        }
+    }
+
+    async fn read<B>(&self, body: B) -> Result<Bytes, Refused>
+    where
+        B: Body,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let Shared { max_body_bytes, read_timeout, .. } = *self.shared;
+        body::read(body, max_body_bytes, read_timeout).await.map_err(|unread| {
+            let mut response = match unread {
+                Unread::TooLong => text(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    format!("Payload Too Large: a body may have {max_body_bytes} bytes"),
+                ),
+                Unread::TooSlow => text(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "Request Timeout: the body did not come in time",
+                ),
+                Unread::Broken(error) => text(
+                    StatusCode::BAD_REQUEST,
+                    format!("Bad Request: the body could not be read: {error}"),
+                ),
+            };
+            // What is left of the body is not waited for.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            Box::new(response)
+        })
+    }
+
+    /// The session that a request names, if there is one. What names another's is told what it would be told
+    /// if there were none.
+    fn session(
+        &self,
+        headers: &HeaderMap,
+        subject: Option<&str>,
+    ) -> Result<Option<SessionUse>, Refused> {
+        let Some(id) = headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) else {
+            return Ok(None);
+        };
+        self.shared.sessions.enter(id, subject).map_err(|AnothersSession| {
+            tracing::warn!(?subject, "refused a request with the session of another");
+            Box::new(text(StatusCode::NOT_FOUND, "Not Found: Session not found"))
+        })
+    }
+
+    /// Lets the SDK answer; meanwhile sees to it that shutdown proceeds.
+    async fn ask_sdk(&self, request: Request<Full<Bytes>>) -> Response<SdkBody> {
+        let mut answer = Box::pin(self.sdk.handle(request));
+        tokio::select! {
+            biased;
+            response = &mut answer => response,
+            () = self.shared.shutdown.proceed() => answer.await,
+        }
+    }
+
+    /// A response whose stream ends when it should.
+    fn with_end(
+        &self,
+        response: Response<SdkBody>,
+        only_listens: bool,
+        session: Option<SessionUse>,
+    ) -> Response<McpHttpBody> {
+        let shared = self.shared.clone();
+        let until: BoxFuture<'static, ()> = if only_listens {
+            Box::pin(shared.shutdown.asked().clone().cancelled_owned())
+        } else {
+            Box::pin(async move { shared.shutdown.proceed().await })
+        };
+        response.map(|body| McpHttpBody::stream(body, until, session))
+    }
+}
+
+impl<B> tower::Service<Request<B>> for McpHttpService
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Response = Response<McpHttpBody>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}
+
+impl fmt::Debug for McpHttpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpHttpService").finish_non_exhaustive()
+    }
+}
+
+type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+/// Whether a request begins a session, if it names none: those of the protocol's older versions do, by
+/// `initialize`.
+fn begins_session(parts: &Parts, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        method: Cow<'a, str>,
+    }
+    parts.method == Method::POST
+        && serde_json::from_slice::<Message<'_>>(body)
+            .is_ok_and(|message| message.method == "initialize")
+}
+
+/// Whether a request may be for a call that runs: an answer to what it asked, or that it is cancelled. Or a
+/// browser that asks whether it may send one.
+fn may_be_for_a_call(parts: &Parts) -> bool {
+    parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
+        || cors::is_preflight(&parts.method, &parts.headers)
+}
+
+/// Whether a message is a request, or none at all: not a response and no notification.
+fn asks(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Message {
+        method: Option<IgnoredAny>,
+        id: Option<IgnoredAny>,
+    }
+    serde_json::from_slice::<Message>(body)
+        .map_or(true, |message| message.method.is_some() && message.id.is_some())
+}
+
+/// Whether a client only listens to what there may be to tell: by `GET` in older versions, by
+/// `subscriptions/listen` since 2026-07-28. It does not wait for an answer.
+fn only_listens(parts: &Parts) -> bool {
+    parts.method == Method::GET
+        || parts.headers.get(MCP_METHOD).is_some_and(|method| method == "subscriptions/listen")
+}
+
+fn has_json_body(parts: &Parts) -> bool {
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/json")
+}
+
+pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHttpBody> {
+    let mut response = Response::new(McpHttpBody::text(text));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}
+
+fn closing() -> Refused {
+    let mut response =
+        text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: the server shuts down");
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    Box::new(response)
+}
+
+fn no_room() -> Refused {
+    let mut response =
+        text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: there are too many sessions");
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("30"));
+    Box::new(response)
+}
+
+/// JSON-RPC's answer to what is no message: "Parse error". There is no id that it could have.
+fn no_message() -> Response<McpHttpBody> {
+    let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no JSON-RPC message"},"id":null}"#;
+    let mut response = text(StatusCode::BAD_REQUEST, body);
+    let content_type = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
+}

@@ -1,0 +1,498 @@
+//! Questions to the client from inside a call.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future;
+use neuron_types::ToolError;
+use rmcp::ServiceError;
+use rmcp::model::{
+    self, CancelledNotification, CancelledNotificationParam, ClientCapabilities, RequestId,
+    ServerNotification,
+};
+use rmcp::service::PeerRequestOptions;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::form;
+use super::peer::McpPeer;
+use crate::wire;
+use crate::{
+    ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
+};
+
+/// How often a client of an older version is asked again when its answer is none.
+const ATTEMPTS: usize = 3;
+
+/// What a server asks the client from inside a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum InputRequest {
+    /// Asks the person at the client.
+    Elicitation(ElicitationRequest),
+    /// Lets the client's model write something.
+    Sampling(Box<SamplingRequest>),
+    /// Asks in which folders the server may work.
+    Roots,
+}
+
+impl From<ElicitationRequest> for InputRequest {
+    fn from(request: ElicitationRequest) -> Self {
+        Self::Elicitation(request)
+    }
+}
+
+impl From<SamplingRequest> for InputRequest {
+    fn from(request: SamplingRequest) -> Self {
+        Self::Sampling(Box::new(request))
+    }
+}
+
+/// What the client answered.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum InputAnswer {
+    /// What the person did. A form that was filled in fits its schema.
+    Elicitation(ElicitationResponse),
+    /// What the model wrote.
+    Sampling(Box<SamplingResponse>),
+    /// The folders.
+    Roots(Vec<McpRoot>),
+}
+
+/// What the client answered, by the keys of the questions: one answer for each.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct InputAnswers(BTreeMap<String, InputAnswer>);
+
+impl InputAnswers {
+    /// The answer to the question with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&InputAnswer> {
+        self.0.get(key)
+    }
+
+    /// What the person did; `None` if the question with this key was another.
+    #[must_use]
+    pub fn elicitation(&self, key: &str) -> Option<&ElicitationResponse> {
+        match self.get(key)? {
+            InputAnswer::Elicitation(response) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// What the model wrote; `None` if the question with this key was another.
+    #[must_use]
+    pub fn sampling(&self, key: &str) -> Option<&SamplingResponse> {
+        match self.get(key)? {
+            InputAnswer::Sampling(response) => Some(response),
+            _ => None,
+        }
+    }
+
+    /// The folders; `None` if the question with this key was another.
+    #[must_use]
+    pub fn roots(&self, key: &str) -> Option<&[McpRoot]> {
+        match self.get(key)? {
+            InputAnswer::Roots(roots) => Some(roots),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of the questions of one call.
+#[derive(Default)]
+pub(crate) struct Inputs {
+    known: Mutex<Known>,
+    /// Cancelled when the call is over.
+    over: CancellationToken,
+}
+
+#[derive(Default)]
+struct Known {
+    /// The answers so far, as the client sent them.
+    answers: BTreeMap<String, Value>,
+    /// What the client is to be asked with the result of this round.
+    open: BTreeMap<String, model::InputRequest>,
+    /// What the client would have to be able to do for a question that was asked.
+    missing: Option<Missing>,
+    /// The requests to a client of an older version that it has not answered.
+    waiting: HashSet<RequestId>,
+}
+
+/// What a client would have to be able to do.
+pub(crate) struct Missing {
+    pub(crate) capabilities: ClientCapabilities,
+    /// What the code that asked was told.
+    pub(crate) text: String,
+}
+
+impl Inputs {
+    /// With the answers of earlier rounds.
+    pub(crate) fn new(answers: BTreeMap<String, Value>) -> Self {
+        let known = Mutex::new(Known { answers, ..Known::default() });
+        Self { known, over: CancellationToken::new() }
+    }
+
+    /// Asks nothing any more. Returns what is to be told to the client of questions that are open, because the
+    /// call has tasks of its own that still wait.
+    pub(crate) fn end(&self) -> Vec<ServerNotification> {
+        let waiting = {
+            let mut known = self.lock();
+            // While locked: what is asked then sees it.
+            self.over.cancel();
+            std::mem::take(&mut known.waiting)
+        };
+        waiting.into_iter().map(cancelled).collect()
+    }
+
+    /// Remembers that a request waits for an answer; `false` if the call is over.
+    fn wait_for(&self, id: RequestId) -> bool {
+        let mut known = self.lock();
+        !self.over.is_cancelled() && known.waiting.insert(id)
+    }
+
+    /// Forgets a request; whether it was waiting.
+    fn wait_no_more(&self, id: &RequestId) -> bool {
+        self.lock().waiting.remove(id)
+    }
+
+    /// The answers so far.
+    pub(crate) fn answers(&self) -> BTreeMap<String, Value> {
+        self.lock().answers.clone()
+    }
+
+    /// What the client is to be asked with the result of this round.
+    pub(crate) fn take_open(&self) -> BTreeMap<String, model::InputRequest> {
+        std::mem::take(&mut self.lock().open)
+    }
+
+    /// What the client would have to be able to do for a question that was asked.
+    pub(crate) fn take_missing(&self) -> Option<Missing> {
+        self.lock().missing.take()
+    }
+
+    /// The answer to a question, if there is one that fits. One that does not is forgotten.
+    fn answer(&self, key: &str, request: &InputRequest) -> Option<InputAnswer> {
+        let mut known = self.lock();
+        let answer = known.answers.get(key).and_then(|answer| fitting_answer(request, answer));
+        if answer.is_none() {
+            known.answers.remove(key);
+        }
+        answer
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn cancelled(id: RequestId) -> ServerNotification {
+    let param = CancelledNotificationParam::new(Some(id), None);
+    ServerNotification::CancelledNotification(CancelledNotification::new(param))
+}
+
+/// A client's answer, if it is one to this question.
+fn fitting_answer(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
+    let answer = wire::input::answer_from_json(request, answer)?;
+    match (request, answer) {
+        (
+            InputRequest::Elicitation(ElicitationRequest::Form { schema, .. }),
+            InputAnswer::Elicitation(ElicitationResponse::Accept(content)),
+        ) => form::fits(schema, &content).then(|| {
+            // A form of optional fields that was sent empty.
+            let content =
+                if content.is_null() { Value::Object(Default::default()) } else { content };
+            InputAnswer::Elicitation(ElicitationResponse::Accept(content))
+        }),
+        (_, answer) => Some(answer),
+    }
+}
+
+/// Why a question got no answer.
+#[derive(Debug, thiserror::Error)]
+enum InputError {
+    #[error("the client cannot be asked for {0}: it has not declared that it can do that")]
+    Unsupported(&'static str),
+    #[error("the question `{key}` cannot be asked")]
+    Invalid {
+        key: String,
+        #[source]
+        source: neuron_types::McpError,
+    },
+    #[error("the call waits for input of the client, and runs again when that is there")]
+    Needed,
+    #[error("the call is over: the client cannot be asked any more")]
+    Over,
+    #[error("the connection ends: the client cannot answer any more")]
+    Ended,
+    #[error("the client did not answer the question `{key}` within {} s", .limit.as_secs_f64())]
+    Timeout { key: String, limit: Duration },
+    #[error("the client refused the question `{key}`: {message}")]
+    Refused { key: String, message: String },
+    #[error("the client's answer to the question `{key}` is none")]
+    NoAnswer { key: String },
+    #[error("the question `{key}` did not reach the client")]
+    Connection {
+        key: String,
+        #[source]
+        source: Box<ServiceError>,
+    },
+}
+
+impl From<InputError> for ToolError {
+    fn from(error: InputError) -> Self {
+        Self::ExecutionFailed(Box::new(error))
+    }
+}
+
+impl McpPeer {
+    /// Asks the client one or several questions at once. Each has a key, which tells it from the others of
+    /// the call: the same key always gets the same answer.
+    ///
+    /// Before version 2026-07-28 these are requests to the client, for which this waits. Since then a server
+    /// cannot ask while a call runs: this returns an error, the call ends, and the client calls again with the
+    /// answers. Then the tool runs **again from its start**, and this returns the answers. So ask before doing
+    /// anything that must not be done twice, and pass the error on with `?`: a tool that returns a result
+    /// instead has answered the call, and nobody is asked. The call keeps its
+    /// [`idempotency_key`](neuron_types::ToolContext::idempotency_key).
+    ///
+    /// The questions carry the call's [trace context](Self::trace_context), or that of a [`SamplingRequest`] that
+    /// has one.
+    ///
+    /// What does not fit the question, a form without a required field for one, is asked again.
+    ///
+    /// # Errors
+    ///
+    /// [`ToolError::ExecutionFailed`] when the client has not declared that it can answer (see
+    /// [`supports_sampling`](Self::supports_sampling) and the like), refuses, does not answer in time, or is
+    /// gone or says nothing any more; when the call is over; when a form's schema is none that the protocol allows; and, since 2026-07-28,
+    /// when the call has to wait for the answers.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future tells the client that nobody waits any more. Over HTTP before 2026-07-28 that may
+    /// not reach it: it comes on the stream on which the client listens (`GET`), if it has one, or on that of
+    /// another of its calls.
+    ///
+    /// # Example: a tool that asks before it acts
+    ///
+    /// ```
+    /// use neuron_mcp::{ElicitationRequest, ElicitationResponse, McpPeer};
+    /// use neuron_tool::neuron_tool;
+    /// use neuron_types::{ToolContext, ToolError};
+    ///
+    /// /// Deletes a file
+    /// #[neuron_tool]
+    /// async fn delete(path: String, ctx: &ToolContext) -> Result<String, ToolError> {
+    ///     if let Some(peer) = ctx.extensions.get::<McpPeer>() {
+    ///         let schema = serde_json::json!({ "type": "object", "properties": {} });
+    ///         let question = ElicitationRequest::form(format!("Delete {path}?"), schema);
+    ///         match peer.elicit("delete", question).await? {
+    ///             ElicitationResponse::Accept(_) => {}
+    ///             _ => return Err(ToolError::PermissionDenied("the person said no".into())),
+    ///         }
+    ///     }
+    ///     // Nothing was done before: since 2026-07-28 all that comes before a question runs twice.
+    ///     Ok(format!("{path} is gone"))
+    /// }
+    /// ```
+    pub async fn ask<K, R>(
+        &self,
+        requests: impl IntoIterator<Item = (K, R)>,
+    ) -> Result<InputAnswers, ToolError>
+    where
+        K: Into<String>,
+        R: Into<InputRequest>,
+    {
+        if self.outbox().is_closed() {
+            return Err(InputError::Over.into());
+        }
+        let trace = self.trace_context();
+        let mut answers = InputAnswers::default();
+        let mut open: Vec<(String, InputRequest, model::InputRequest)> = Vec::new();
+        for (key, request) in requests {
+            let (key, request) = (key.into(), request.into());
+            if open.iter().any(|(asked, ..)| *asked == key) {
+                continue;
+            }
+            self.check_support(&request)?;
+            match self.inputs().answer(&key, &request) {
+                Some(answer) => {
+                    answers.0.insert(key, answer);
+                }
+                None => {
+                    let sent = wire::input::request_to_sdk(&request, trace.as_ref())
+                        .map_err(|source| InputError::Invalid { key: key.clone(), source })?;
+                    open.push((key, request, sent));
+                }
+            }
+        }
+        if open.is_empty() {
+            return Ok(answers);
+        }
+        if !self.version().has_handshake() {
+            let open = open.into_iter().map(|(key, _, sent)| (key, sent));
+            self.inputs().lock().open.extend(open);
+            return Err(InputError::Needed.into());
+        }
+        let asked = open.into_iter().map(|(key, request, sent)| async move {
+            let answer = self.request(&key, &request, sent).await?;
+            Ok::<_, InputError>((key, answer))
+        });
+        answers.0.extend(future::try_join_all(asked).await?);
+        Ok(answers)
+    }
+
+    /// Asks the person at the client. See [`ask`](Self::ask).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn elicit(
+        &self,
+        key: impl Into<String>,
+        request: ElicitationRequest,
+    ) -> Result<ElicitationResponse, ToolError> {
+        let key = key.into();
+        match self.ask_one(&key, request.into()).await? {
+            InputAnswer::Elicitation(response) => Ok(response),
+            _ => Err(InputError::NoAnswer { key }.into()),
+        }
+    }
+
+    /// Lets the client's model write something. See [`ask`](Self::ask).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn sample(
+        &self,
+        key: impl Into<String>,
+        request: SamplingRequest,
+    ) -> Result<SamplingResponse, ToolError> {
+        let key = key.into();
+        match self.ask_one(&key, request.into()).await? {
+            InputAnswer::Sampling(response) => Ok(*response),
+            _ => Err(InputError::NoAnswer { key }.into()),
+        }
+    }
+
+    /// Asks in which folders the server may work. See [`ask`](Self::ask).
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<McpRoot>, ToolError> {
+        let key = key.into();
+        match self.ask_one(&key, InputRequest::Roots).await? {
+            InputAnswer::Roots(roots) => Ok(roots),
+            _ => Err(InputError::NoAnswer { key }.into()),
+        }
+    }
+
+    /// Tells the client that what a person did on a page is done, by the id of the request. Clients of
+    /// 2025-11-25 hear of it; the other versions do not have this.
+    pub fn elicitation_completed(&self, id: &str) {
+        if self.version() == McpVersion::V2025_11_25 {
+            self.outbox().push(wire::elicitation::completed(id));
+        }
+    }
+
+    async fn ask_one(&self, key: &str, request: InputRequest) -> Result<InputAnswer, ToolError> {
+        let mut answers = self.ask([(key, request)]).await?;
+        Ok(answers.0.remove(key).ok_or_else(|| InputError::NoAnswer { key: key.to_owned() })?)
+    }
+
+    fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
+        let (supported, what) = match request {
+            InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {
+                (self.supports_elicitation_form(), "what a person fills into a form")
+            }
+            InputRequest::Elicitation(ElicitationRequest::Url { .. }) => {
+                (self.supports_elicitation_url(), "a visit of a page")
+            }
+            InputRequest::Sampling(request)
+                if !request.tools.is_empty() || request.tool_choice.is_some() =>
+            {
+                (self.supports_sampling_tools(), "what its model writes, with tools")
+            }
+            InputRequest::Sampling(_) => (self.supports_sampling(), "what its model writes"),
+            InputRequest::Roots => (self.supports_roots(), "its roots"),
+        };
+        if supported {
+            return Ok(());
+        }
+        let error = InputError::Unsupported(what);
+        let capabilities = wire::input::required_capabilities(request);
+        self.inputs().lock().missing = Some(Missing { capabilities, text: error.to_string() });
+        Err(error)
+    }
+
+    /// Asks a client of an older version, and waits for its answer.
+    async fn request(
+        &self,
+        key: &str,
+        request: &InputRequest,
+        sent: model::InputRequest,
+    ) -> Result<InputAnswer, InputError> {
+        let no_answer = || InputError::NoAnswer { key: key.to_owned() };
+        for _ in 0..ATTEMPTS {
+            if self.input_ended().is_cancelled() {
+                return Err(InputError::Ended);
+            }
+            let sent = wire::input::to_server_request(sent.clone(), &self.context().id);
+            let sent = sent.ok_or_else(no_answer)?;
+            let limit = self.input_timeout();
+            let options = PeerRequestOptions::with_timeout(limit);
+            let failed = |error| match error {
+                ServiceError::Timeout { .. } => InputError::Timeout { key: key.to_owned(), limit },
+                ServiceError::McpError(error) => {
+                    InputError::Refused { key: key.to_owned(), message: error.message.into() }
+                }
+                source => InputError::Connection { key: key.to_owned(), source: Box::new(source) },
+            };
+            let peer = &self.context().peer;
+            let handle = peer.send_request_with_option(sent, options).await.map_err(failed)?;
+            let id = handle.id.clone();
+            if !self.inputs().wait_for(id.clone()) {
+                let _ = handle.cancel(None).await;
+                return Err(InputError::Over);
+            }
+            let waiting = Waiting { peer: self, id };
+            let response = tokio::select! {
+                biased;
+                response = handle.await_response() => response,
+                () = self.inputs().over.cancelled() => return Err(InputError::Over),
+                () = self.input_ended().cancelled() => return Err(InputError::Ended),
+            };
+            waiting.end();
+            let response = serde_json::to_value(response.map_err(failed)?).unwrap_or_default();
+            if let Some(answer) = fitting_answer(request, &response) {
+                self.inputs().lock().answers.insert(key.to_owned(), response);
+                return Ok(answer);
+            }
+        }
+        Err(no_answer())
+    }
+}
+
+/// Tells the client that nobody waits for its answer any more, if it is dropped before that came.
+struct Waiting<'a> {
+    peer: &'a McpPeer,
+    id: RequestId,
+}
+
+impl Waiting<'_> {
+    /// The answer came.
+    fn end(self) {
+        self.peer.inputs().wait_no_more(&self.id);
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.peer.inputs().wait_no_more(&self.id) {
+            self.peer.outbox().push(cancelled(self.id.clone()));
+        }
+    }
+}

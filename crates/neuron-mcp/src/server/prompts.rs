@@ -1,0 +1,284 @@
+//! Prompts of a server: the trait, and a set that is put together.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use neuron_types::ToolError;
+
+use super::cursor;
+use super::peer::McpPeer;
+use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, PaginatedList};
+
+/// The prompts of a server. [`McpPromptSet`] is a ready-made one.
+///
+/// Errors tell the client what is wrong: [`ToolError::InvalidInput`] that the request is, a cursor or an
+/// argument for one; [`ToolError::NotFound`] that there is no such prompt; any other that the server failed.
+///
+/// # Example
+///
+/// ```
+/// use std::collections::HashMap;
+///
+/// use neuron_mcp::{McpPeer, McpPrompt, McpPromptMessage, McpPromptResult, McpPrompts, PaginatedList};
+/// use neuron_types::ToolError;
+///
+/// struct Greeting;
+///
+/// impl McpPrompts for Greeting {
+///     async fn list(
+///         &self,
+///         _cursor: Option<&str>,
+///         _peer: &McpPeer,
+///     ) -> Result<PaginatedList<McpPrompt>, ToolError> {
+///         Ok(PaginatedList::complete(vec![McpPrompt::new("greet")]))
+///     }
+///
+///     async fn get(
+///         &self,
+///         name: &str,
+///         _arguments: &HashMap<String, String>,
+///         _peer: &McpPeer,
+///     ) -> Result<McpPromptResult, ToolError> {
+///         if name != "greet" {
+///             return Err(ToolError::NotFound(name.to_owned()));
+///         }
+///         let messages = vec![McpPromptMessage::user("Greet me.")];
+///         Ok(McpPromptResult { messages, ..Default::default() })
+///     }
+/// }
+/// ```
+pub trait McpPrompts: Send + Sync {
+    /// One page of the prompts.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    fn list(
+        &self,
+        cursor: Option<&str>,
+        peer: &McpPeer,
+    ) -> impl Future<Output = Result<PaginatedList<McpPrompt>, ToolError>> + Send;
+
+    /// A prompt with its arguments filled in. May ask the client: see [`McpPeer::ask`].
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    fn get(
+        &self,
+        name: &str,
+        arguments: &HashMap<String, String>,
+        peer: &McpPeer,
+    ) -> impl Future<Output = Result<McpPromptResult, ToolError>> + Send;
+
+    /// What could stand in an argument. Provided: nothing.
+    ///
+    /// # Errors
+    ///
+    /// See the trait.
+    fn complete(
+        &self,
+        _query: &CompletionQuery,
+        _peer: &McpPeer,
+    ) -> impl Future<Output = Result<McpCompletion, ToolError>> + Send {
+        async { Ok(McpCompletion::default()) }
+    }
+}
+
+/// [`McpPrompts`] behind a pointer.
+pub(crate) trait DynPrompts: Send + Sync {
+    fn list_dyn<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<PaginatedList<McpPrompt>, ToolError>>;
+
+    fn get_dyn<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a HashMap<String, String>,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<McpPromptResult, ToolError>>;
+
+    fn complete_dyn<'a>(
+        &'a self,
+        query: &'a CompletionQuery,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>>;
+}
+
+impl<P: McpPrompts> DynPrompts for P {
+    fn list_dyn<'a>(
+        &'a self,
+        cursor: Option<&'a str>,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<PaginatedList<McpPrompt>, ToolError>> {
+        Box::pin(self.list(cursor, peer))
+    }
+
+    fn get_dyn<'a>(
+        &'a self,
+        name: &'a str,
+        arguments: &'a HashMap<String, String>,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<McpPromptResult, ToolError>> {
+        Box::pin(self.get(name, arguments, peer))
+    }
+
+    fn complete_dyn<'a>(
+        &'a self,
+        query: &'a CompletionQuery,
+        peer: &'a McpPeer,
+    ) -> BoxFuture<'a, Result<McpCompletion, ToolError>> {
+        Box::pin(self.complete(query, peer))
+    }
+}
+
+/// A prompt that a client wants filled in.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PromptRequest {
+    /// The arguments. Those that the prompt cannot do without are there.
+    pub arguments: HashMap<String, String>,
+    /// The client.
+    pub peer: McpPeer,
+}
+
+type Fill = Arc<
+    dyn Fn(PromptRequest) -> BoxFuture<'static, Result<McpPromptResult, ToolError>> + Send + Sync,
+>;
+
+type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
+
+/// Prompts that are put together from functions.
+///
+/// # Example
+///
+/// ```
+/// use neuron_mcp::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult, McpPromptSet};
+///
+/// let topic = McpPromptArgument { name: "topic".into(), required: true, ..Default::default() };
+/// let prompt = McpPrompt { arguments: vec![topic], ..McpPrompt::new("explain") };
+/// let prompts = McpPromptSet::new().with_prompt(prompt, |request| async move {
+///     let text = format!("Explain {}.", request.arguments["topic"]);
+///     Ok(McpPromptResult { messages: vec![McpPromptMessage::user(text)], ..Default::default() })
+/// });
+/// ```
+#[derive(Clone)]
+pub struct McpPromptSet {
+    prompts: Vec<McpPrompt>,
+    fills: HashMap<String, Fill>,
+    /// By prompt and argument.
+    completions: HashMap<(String, String), Complete>,
+    page_size: usize,
+}
+
+impl Default for McpPromptSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl McpPromptSet {
+    /// Without any.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            prompts: Vec::new(),
+            fills: HashMap::new(),
+            completions: HashMap::new(),
+            page_size: super::PAGE_SIZE,
+        }
+    }
+
+    /// Adds a prompt. One with the same name is replaced. The function is called only with all arguments that
+    /// are required.
+    #[must_use]
+    pub fn with_prompt<F>(
+        mut self,
+        prompt: McpPrompt,
+        fill: impl Fn(PromptRequest) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<McpPromptResult, ToolError>> + Send + 'static,
+    {
+        self.prompts.retain(|other| other.name != prompt.name);
+        let fill: Fill = Arc::new(move |request| Box::pin(fill(request)));
+        self.fills.insert(prompt.name.clone(), fill);
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Says what could stand in an argument of a prompt: the function gets what was typed so far, and returns
+    /// what fits it, the best ones first.
+    #[must_use]
+    pub fn with_completion(
+        mut self,
+        prompt: impl Into<String>,
+        argument: impl Into<String>,
+        complete: impl Fn(&CompletionQuery) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.completions.insert((prompt.into(), argument.into()), Arc::new(complete));
+        self
+    }
+
+    /// Sets how many items a page of the list has, at least one. Default: 1000.
+    #[must_use]
+    pub fn with_page_size(mut self, items: usize) -> Self {
+        self.page_size = items.max(1);
+        self
+    }
+}
+
+impl McpPrompts for McpPromptSet {
+    async fn list(
+        &self,
+        cursor: Option<&str>,
+        _peer: &McpPeer,
+    ) -> Result<PaginatedList<McpPrompt>, ToolError> {
+        cursor::list(&self.prompts, |prompt| &prompt.name, cursor, self.page_size)
+    }
+
+    async fn get(
+        &self,
+        name: &str,
+        arguments: &HashMap<String, String>,
+        peer: &McpPeer,
+    ) -> Result<McpPromptResult, ToolError> {
+        let prompt = self.prompts.iter().find(|prompt| prompt.name == name);
+        let (Some(prompt), Some(fill)) = (prompt, self.fills.get(name)) else {
+            return Err(ToolError::NotFound(name.to_owned()));
+        };
+        let mut required = prompt.arguments.iter().filter(|argument| argument.required);
+        if let Some(missing) = required.find(|argument| !arguments.contains_key(&argument.name)) {
+            let text = format!("the prompt `{name}` needs the argument `{}`", missing.name);
+            return Err(ToolError::InvalidInput(text));
+        }
+        fill(PromptRequest { arguments: arguments.clone(), peer: peer.clone() }).await
+    }
+
+    async fn complete(
+        &self,
+        query: &CompletionQuery,
+        _peer: &McpPeer,
+    ) -> Result<McpCompletion, ToolError> {
+        let crate::CompletionTarget::Prompt(name) = &query.target else {
+            return Ok(McpCompletion::default());
+        };
+        if !self.fills.contains_key(name) {
+            return Err(ToolError::InvalidInput(format!("unknown prompt: {name}")));
+        }
+        let complete = self.completions.get(&(name.clone(), query.argument.clone()));
+        let values = complete.map(|complete| complete(query)).unwrap_or_default();
+        Ok(McpCompletion { total: u32::try_from(values.len()).ok(), values, has_more: None })
+    }
+}
+
+impl fmt::Debug for McpPromptSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("McpPromptSet").field("prompts", &self.prompts).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,17 @@
+//! Between our types and those of the SDK: the only place that knows both. A file for each subject.
+
+pub(crate) mod capabilities;
+pub(crate) mod change;
+pub(crate) mod completion;
+pub(crate) mod content;
+pub(crate) mod elicitation;
+pub(crate) mod error;
+pub(crate) mod input;
+pub(crate) mod log;
+pub(crate) mod peer_info;
+pub(crate) mod progress;
+pub(crate) mod prompt;
+pub(crate) mod resource;
+pub(crate) mod root;
+pub(crate) mod sampling;
+pub(crate) mod tool;

@@ -1,0 +1,37 @@
+//! What a client says that it can do.
+
+use rmcp::model::{
+    ClientCapabilities, ElicitationCapability, FormElicitationCapability, JsonObject,
+    RootsCapabilities, SamplingCapability, UrlElicitationCapability,
+};
+
+/// Exactly what there are handlers for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Abilities {
+    pub(crate) sampling: bool,
+    pub(crate) forms: bool,
+    pub(crate) urls: bool,
+    pub(crate) roots: bool,
+}
+
+/// The same, as it is sent.
+pub(crate) fn to_sdk(abilities: Abilities) -> ClientCapabilities {
+    let mut sent = ClientCapabilities::default();
+    if abilities.sampling {
+        let mut sampling = SamplingCapability::default();
+        sampling.tools = Some(JsonObject::new());
+        sent.sampling = Some(sampling);
+    }
+    if abilities.forms || abilities.urls {
+        let mut elicitation = ElicitationCapability::new();
+        elicitation.form = abilities.forms.then(FormElicitationCapability::new);
+        elicitation.url = abilities.urls.then(UrlElicitationCapability::new);
+        sent.elicitation = Some(elicitation);
+    }
+    if abilities.roots {
+        let mut roots = RootsCapabilities::default();
+        roots.list_changed = Some(true);
+        sent.roots = Some(roots);
+    }
+    sent
+}

@@ -1,0 +1,254 @@
+//! Errors: ours and the SDK's.
+
+use std::error::Error;
+use std::io;
+
+use neuron_types::McpError;
+use rmcp::model::{ErrorCode, ErrorData};
+use rmcp::service::{ClientInitializeError, ServiceError};
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, StreamableHttpError,
+};
+
+use super::peer_info;
+use crate::{McpRequestError, McpVersion};
+
+/// What went wrong with a request.
+pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
+    match error {
+        ServiceError::McpError(refusal) => refused(method, refusal),
+        ServiceError::TransportSend(error) => {
+            let what = if was_sent(&error) { "failed" } else { "could not be sent" };
+            McpError::Transport(format!("{method} {what}: {}", transport_text(&error)))
+        }
+        ServiceError::TransportClosed => {
+            McpError::Transport(format!("the connection was lost before {method} was answered"))
+        }
+        other => McpError::Transport(format!("{method}: {other}")),
+    }
+}
+
+/// A JSON-RPC error.
+fn refused(method: &str, refusal: ErrorData) -> McpError {
+    McpError::Other(Box::new(McpRequestError {
+        method: method.to_owned(),
+        code: refusal.code.0,
+        message: refusal.message.into_owned(),
+        data: refusal.data,
+    }))
+}
+
+/// The refusal of a call as those know it who call tools by hand.
+pub(crate) fn refused_call(error: McpError) -> McpError {
+    let refusal = match &error {
+        McpError::Other(source) => source.downcast_ref::<McpRequestError>(),
+        _ => None,
+    };
+    match refusal {
+        Some(refusal) => McpError::ToolCall(format!("{} ({})", refusal.message, refusal.code)),
+        None => error,
+    }
+}
+
+/// Whether a server does not know a method.
+pub(crate) fn is_unknown_method(error: &McpError) -> bool {
+    let McpError::Other(error) = error else { return false };
+    error
+        .downcast_ref::<McpRequestError>()
+        .is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND.0)
+}
+
+/// Whether a server refused a request because of its headers: it did not act on it.
+pub(crate) fn is_header_mismatch(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::McpError(data) if data.code == ErrorCode::HEADER_MISMATCH)
+}
+
+/// What an answer of a handler says that failed.
+pub(crate) fn handler_failed(message: impl std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(message.to_string(), None)
+}
+
+/// Why a connection could not be made. `name` is the command or the address.
+pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpError {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => {
+            McpError::Connection(format!("{name}: {}", transport_text(error)))
+        }
+        ClientInitializeError::ConnectionClosed(_) => {
+            McpError::Connection(format!("{name}: the server closed the connection at once"))
+        }
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            from_initialize(name, fallback)
+        }
+        ClientInitializeError::JsonRpcError(refusal) => McpError::Initialization(format!(
+            "{name}: the server refused: {} ({})",
+            refusal.message, refusal.code.0
+        )),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let versions: Vec<_> =
+                server_supported.iter().map(|version| version.as_str()).collect();
+            McpError::Initialization(format!(
+                "{name}: the server speaks no version of the protocol that is wanted; it speaks {}",
+                versions.join(", ")
+            ))
+        }
+        other => McpError::Initialization(format!("{name}: {other}")),
+    }
+}
+
+/// What was wrong with the way to the server, as far as it was that.
+pub(crate) fn cause_of_service(
+    error: &ServiceError,
+) -> Option<&(dyn Error + Send + Sync + 'static)> {
+    match error {
+        ServiceError::TransportSend(error) => Some(error.error.as_ref()),
+        _ => None,
+    }
+}
+
+/// What was wrong with the way to the server, as far as it was that.
+pub(crate) fn cause_of_initialize(
+    error: &ClientInitializeError,
+) -> Option<&(dyn Error + Send + Sync + 'static)> {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => Some(error.error.as_ref()),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+            cause_of_initialize(fallback)
+        }
+        _ => None,
+    }
+}
+
+/// Whether a server that failed may know only the handshake of the older versions, so that it is worth to
+/// begin anew with that.
+pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVersion]) -> bool {
+    match error {
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            server_supported.iter().any(|version| {
+                peer_info::version_from_sdk(version)
+                    .is_some_and(|version| version.has_handshake() && wanted.contains(&version))
+            })
+        }
+        ClientInitializeError::TransportError { error, .. } => !is_about_access(error),
+        ClientInitializeError::Cancelled | ClientInitializeError::LegacyFallbackFailed { .. } => {
+            false
+        }
+        _ => true,
+    }
+}
+
+/// Whether the server cannot be reached, or does not let us in: trying otherwise would not help.
+fn is_about_access(error: &DynamicTransportError) -> bool {
+    match http_error(error) {
+        Some(StreamableHttpError::Client(error)) => error.is_connect() || error.is_timeout(),
+        Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) => {
+            true
+        }
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            text.starts_with("HTTP 401") || text.starts_with("HTTP 403")
+        }
+        _ => false,
+    }
+}
+
+/// Whether the server has forgotten the session: it did not act (MCP specification 2025-11-25, transports,
+/// session management: HTTP 404).
+pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    matches!(http_error(error), Some(StreamableHttpError::SessionExpired))
+}
+
+/// Whether a server that is spoken to over a stream takes no more input. What it took may still be answered.
+pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    // `WouldBlock`: it does not read as fast as we write, as yet.
+    let error = error.error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() != io::ErrorKind::WouldBlock)
+}
+
+/// Whether nothing can be sent on this connection any more.
+pub(crate) fn is_lost_transport(error: &ServiceError) -> bool {
+    let ServiceError::TransportSend(error) = error else { return false };
+    matches!(http_error(error), Some(StreamableHttpError::TransportChannelClosed))
+}
+
+/// Whether a request reached the server, or may have: what failed is the answer. Other transports than HTTP
+/// have the answer elsewhere.
+fn was_sent(error: &DynamicTransportError) -> bool {
+    match http_error(error) {
+        Some(StreamableHttpError::Client(error)) => !error.is_connect() && !error.is_builder(),
+        Some(
+            StreamableHttpError::TransportChannelClosed
+            | StreamableHttpError::ReservedHeaderConflict(_),
+        )
+        | None => false,
+        Some(_) => true,
+    }
+}
+
+fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<reqwest::Error>> {
+    error.error.downcast_ref()
+}
+
+/// What went wrong on the way, with its causes. No address is in it, which may hold a key.
+fn transport_text(error: &DynamicTransportError) -> String {
+    let error: &(dyn Error + 'static) = error.error.as_ref();
+    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::Client(error)) => match error.status() {
+            Some(status) => refused_access(status.as_u16())
+                .map_or_else(|| format!("HTTP {status}"), str::to_owned),
+            None => match error.source() {
+                Some(cause) => with_causes(cause),
+                None if error.is_timeout() => "the server did not answer in time".to_owned(),
+                None => "the request failed".to_owned(),
+            },
+        },
+        Some(StreamableHttpError::AuthRequired(AuthRequiredError { .. })) => {
+            "the server wants another authorization (HTTP 401)".to_owned()
+        }
+        Some(StreamableHttpError::InsufficientScope(InsufficientScopeError {
+            required_scope,
+            ..
+        })) => match required_scope {
+            Some(scope) => format!("the server wants an authorization for `{scope}` (HTTP 403)"),
+            None => "the server forbids this (HTTP 403)".to_owned(),
+        },
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
+            if text.starts_with("HTTP 401") {
+                "the server wants another authorization (HTTP 401)".to_owned()
+            } else if text.starts_with("HTTP 403") {
+                "the server forbids this (HTTP 403)".to_owned()
+            } else {
+                text.chars().take(500).collect()
+            }
+        }
+        Some(StreamableHttpError::SessionExpired) => {
+            "the server has forgotten the session (HTTP 404)".to_owned()
+        }
+        _ => with_causes(error),
+    }
+}
+
+fn refused_access(status: u16) -> Option<&'static str> {
+    match status {
+        401 => Some("the server wants another authorization (HTTP 401)"),
+        403 => Some("the server forbids this (HTTP 403)"),
+        _ => None,
+    }
+}
+
+/// An error and what is behind it, in one line.
+fn with_causes(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}

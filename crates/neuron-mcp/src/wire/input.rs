@@ -1,0 +1,128 @@
+//! Questions to a client and its answers: ours and the SDK's.
+#![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
+
+use neuron_types::McpError;
+use rmcp::model::{
+    self, ClientCapabilities, CreateMessageRequest, CreateMessageResult, ElicitRequest,
+    ElicitResult, ElicitationCapability, Extensions, FormElicitationCapability, ListRootsRequest,
+    ListRootsResult, RequestId, RequestMetaObject, RootsCapabilities, SamplingCapability,
+    ServerRequest, UrlElicitationCapability,
+};
+use rmcp::service::OriginatingRequestId;
+use serde_json::Value;
+
+use super::{elicitation, root, sampling};
+use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
+
+/// A question as part of a result: since 2026-07-28. It belongs in a trace as the call does from which it is
+/// asked, unless it says otherwise.
+///
+/// # Errors
+///
+/// A form's schema is none that the protocol allows.
+pub(crate) fn request_to_sdk(
+    request: &InputRequest,
+    trace: Option<&TraceContext>,
+) -> Result<model::InputRequest, McpError> {
+    Ok(match request {
+        InputRequest::Elicitation(request) => {
+            let params = elicitation::request_to_sdk(request.clone())?;
+            let mut request = ElicitRequest::new(params);
+            set_trace(&mut request.extensions, trace);
+            model::InputRequest::Elicitation(request)
+        }
+        InputRequest::Sampling(request) => {
+            let trace = request.trace_context.as_ref().or(trace);
+            let mut request = CreateMessageRequest::new(sampling::request_to_sdk(request));
+            set_trace(&mut request.extensions, trace);
+            model::InputRequest::CreateMessage(request)
+        }
+        InputRequest::Roots => {
+            let mut request = ListRootsRequest::default();
+            set_trace(&mut request.extensions, trace);
+            model::InputRequest::ListRoots(request)
+        }
+    })
+}
+
+/// The metadata of a request is among its extensions, in the SDK.
+fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
+    if let Some(trace) = trace {
+        let mut meta = RequestMetaObject::new();
+        trace.to_meta(&mut meta);
+        extensions.insert(meta);
+    }
+}
+
+/// Where a question belongs in a trace, if the server said so.
+pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
+    TraceContext::from_meta(extensions.get::<RequestMetaObject>()?)
+}
+
+/// A question as a request of its own, which belongs to the request with this id: before 2026-07-28.
+///
+/// The SDK knows by itself to which it belongs only in the task that answers it, and a tool may ask from
+/// another.
+pub(crate) fn to_server_request(
+    request: model::InputRequest,
+    belongs_to: &RequestId,
+) -> Option<ServerRequest> {
+    let origin = OriginatingRequestId(belongs_to.clone());
+    Some(match request {
+        model::InputRequest::Elicitation(mut request) => {
+            request.extensions.insert(origin);
+            ServerRequest::ElicitRequest(request)
+        }
+        model::InputRequest::CreateMessage(mut request) => {
+            request.extensions.insert(origin);
+            ServerRequest::CreateMessageRequest(request)
+        }
+        model::InputRequest::ListRoots(mut request) => {
+            request.extensions.insert(origin);
+            ServerRequest::ListRootsRequest(request)
+        }
+        _ => return None,
+    })
+}
+
+/// A client's answer to a question, if it is one.
+pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
+    Some(match request {
+        InputRequest::Elicitation(_) => {
+            let result = serde_json::from_value::<ElicitResult>(answer.clone()).ok()?;
+            InputAnswer::Elicitation(elicitation::response_from_sdk(result))
+        }
+        InputRequest::Sampling(_) => {
+            let result = serde_json::from_value::<CreateMessageResult>(answer.clone()).ok()?;
+            InputAnswer::Sampling(Box::new(sampling::response_from_sdk(result)))
+        }
+        InputRequest::Roots => {
+            let result = serde_json::from_value::<ListRootsResult>(answer.clone()).ok()?;
+            InputAnswer::Roots(root::from_sdk(result))
+        }
+    })
+}
+
+/// What a client must be able to do for a question.
+pub(crate) fn required_capabilities(request: &InputRequest) -> ClientCapabilities {
+    let mut required = ClientCapabilities::default();
+    match request {
+        InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {
+            let form = FormElicitationCapability::default();
+            required.elicitation = Some(ElicitationCapability::new().with_form(form));
+        }
+        InputRequest::Elicitation(ElicitationRequest::Url { .. }) => {
+            let url = UrlElicitationCapability::default();
+            required.elicitation = Some(ElicitationCapability::new().with_url(url));
+        }
+        InputRequest::Sampling(request) => {
+            let mut sampling = SamplingCapability::default();
+            if !request.tools.is_empty() || request.tool_choice.is_some() {
+                sampling.tools = Some(model::JsonObject::default());
+            }
+            required.sampling = Some(sampling);
+        }
+        InputRequest::Roots => required.roots = Some(RootsCapabilities::default()),
+    }
+    required
+}

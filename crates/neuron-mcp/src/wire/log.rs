@@ -1,0 +1,75 @@
+//! Log levels: ours and the SDK's.
+#![expect(deprecated, reason = "logging is left to older versions of the protocol")]
+
+use rmcp::model::{
+    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, RequestMetaObject,
+    ServerNotification, SetLevelRequestParams,
+};
+
+use crate::{LogLevel, McpLogMessage};
+
+/// A level that a server or client named.
+pub(crate) fn level_from_sdk(level: LoggingLevel) -> LogLevel {
+    match level {
+        LoggingLevel::Debug => LogLevel::Debug,
+        LoggingLevel::Info => LogLevel::Info,
+        LoggingLevel::Notice => LogLevel::Notice,
+        LoggingLevel::Warning => LogLevel::Warning,
+        LoggingLevel::Error => LogLevel::Error,
+        LoggingLevel::Critical => LogLevel::Critical,
+        LoggingLevel::Alert => LogLevel::Alert,
+        LoggingLevel::Emergency => LogLevel::Emergency,
+    }
+}
+
+/// A level as it is sent.
+pub(crate) fn level_to_sdk(level: LogLevel) -> LoggingLevel {
+    match level {
+        LogLevel::Debug => LoggingLevel::Debug,
+        LogLevel::Info => LoggingLevel::Info,
+        LogLevel::Notice => LoggingLevel::Notice,
+        LogLevel::Warning => LoggingLevel::Warning,
+        LogLevel::Error => LoggingLevel::Error,
+        LogLevel::Critical => LoggingLevel::Critical,
+        LogLevel::Alert => LoggingLevel::Alert,
+        LogLevel::Emergency => LoggingLevel::Emergency,
+    }
+}
+
+/// A message that a server sent.
+pub(crate) fn message_from_sdk(message: LoggingMessageNotificationParam) -> McpLogMessage {
+    McpLogMessage {
+        level: level_from_sdk(message.level),
+        logger: message.logger,
+        data: message.data,
+    }
+}
+
+/// A message as it is sent.
+pub(crate) fn message_to_sdk(message: McpLogMessage) -> LoggingMessageNotificationParam {
+    let mut sent = LoggingMessageNotificationParam::new(level_to_sdk(message.level), message.data);
+    sent.logger = message.logger;
+    sent
+}
+
+/// A message as a notification.
+pub(crate) fn notification(message: McpLogMessage) -> ServerNotification {
+    ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message_to_sdk(
+        message,
+    )))
+}
+
+/// The level that a request asks for, since 2026-07-28.
+pub(crate) fn level_of_request(meta: &RequestMetaObject) -> Option<LogLevel> {
+    meta.log_level().map(level_from_sdk)
+}
+
+/// Asks for log messages while a request runs (MCP specification 2026-07-28).
+pub(crate) fn level_to_meta(level: LogLevel, meta: &mut RequestMetaObject) {
+    meta.set_log_level(level_to_sdk(level));
+}
+
+/// Asks for log messages from now on (MCP until 2025-11-25).
+pub(crate) fn level_request(level: LogLevel) -> SetLevelRequestParams {
+    SetLevelRequestParams::new(level_to_sdk(level))
+}

@@ -1,0 +1,37 @@
+//! Who is at the other end and which version it speaks: ours and the SDK's.
+
+use rmcp::model::{Implementation, ProtocolVersion};
+
+use crate::{McpImplementation, McpVersion};
+
+/// Who the other end says it is.
+pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImplementation {
+    McpImplementation {
+        name: implementation.name.clone(),
+        title: implementation.title.clone(),
+        version: implementation.version.clone(),
+    }
+}
+
+/// Who we say we are.
+pub(crate) fn implementation_to_sdk(implementation: &McpImplementation) -> Implementation {
+    let mut sent = Implementation::new(&implementation.name, &implementation.version);
+    sent.title.clone_from(&implementation.title);
+    sent
+}
+
+/// A version that both ends know.
+pub(crate) fn version_from_sdk(version: &ProtocolVersion) -> Option<McpVersion> {
+    McpVersion::ALL.into_iter().find(|known| known.as_str() == version.as_str())
+}
+
+/// A version as it is sent.
+pub(crate) fn version_to_sdk(version: McpVersion) -> ProtocolVersion {
+    match version {
+        McpVersion::V2024_11_05 => ProtocolVersion::V_2024_11_05,
+        McpVersion::V2025_03_26 => ProtocolVersion::V_2025_03_26,
+        McpVersion::V2025_06_18 => ProtocolVersion::V_2025_06_18,
+        McpVersion::V2025_11_25 => ProtocolVersion::V_2025_11_25,
+        McpVersion::V2026_07_28 => ProtocolVersion::V_2026_07_28,
+    }
+}

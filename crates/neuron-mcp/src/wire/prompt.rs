@@ -1,0 +1,71 @@
+//! Prompts: ours and the SDK's.
+
+use neuron_types::Role;
+use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
+
+use super::content;
+use crate::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult, McpVersion};
+
+/// A prompt that a server offers.
+pub(crate) fn from_sdk(prompt: Prompt) -> McpPrompt {
+    let arguments = prompt.arguments.unwrap_or_default().into_iter();
+    McpPrompt {
+        name: prompt.name,
+        title: prompt.title,
+        description: prompt.description,
+        arguments: arguments
+            .map(|argument| McpPromptArgument {
+                name: argument.name,
+                description: argument.description,
+                required: argument.required.unwrap_or_default(),
+            })
+            .collect(),
+    }
+}
+
+/// A prompt as it is offered.
+pub(crate) fn to_sdk(prompt: &McpPrompt) -> Prompt {
+    let arguments = prompt.arguments.iter().map(|argument| {
+        let mut sent = PromptArgument::new(&argument.name).with_required(argument.required);
+        sent.description.clone_from(&argument.description);
+        sent
+    });
+    let mut sent = Prompt::new(&prompt.name, prompt.description.clone(), Some(arguments.collect()));
+    sent.title.clone_from(&prompt.title);
+    sent
+}
+
+/// A prompt that a server filled in.
+pub(crate) fn result_from_sdk(result: GetPromptResult) -> McpPromptResult {
+    let messages = result.messages.into_iter().map(|message| McpPromptMessage {
+        role: role_from_sdk(&message.role),
+        content: content::from_sdk(message.content),
+    });
+    McpPromptResult { description: result.description, messages: messages.collect() }
+}
+
+/// A prompt that is filled in, as it is sent to a client of a version.
+pub(crate) fn result_to_sdk(result: &McpPromptResult, version: McpVersion) -> GetPromptResult {
+    let messages = result.messages.iter().map(|message| {
+        PromptMessage::new(role_to_sdk(message.role), content::to_sdk_in(&message.content, version))
+    });
+    let mut sent = GetPromptResult::new(messages.collect());
+    sent.description.clone_from(&result.description);
+    sent
+}
+
+/// Who says something.
+pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
+    match role {
+        rmcp::model::Role::Assistant => Role::Assistant,
+        rmcp::model::Role::User => Role::User,
+    }
+}
+
+/// Who says something: whatever is not the assistant's is the user's.
+pub(crate) fn role_to_sdk(role: Role) -> rmcp::model::Role {
+    match role {
+        Role::Assistant => rmcp::model::Role::Assistant,
+        _ => rmcp::model::Role::User,
+    }
+}

@@ -1,0 +1,25 @@
+//! Templates of resources: ours and the SDK's.
+
+use rmcp::model::ResourceTemplate;
+
+use crate::McpResourceTemplate;
+
+/// A template that a server offers.
+pub(crate) fn template_from_sdk(template: ResourceTemplate) -> McpResourceTemplate {
+    McpResourceTemplate {
+        uri_template: template.uri_template,
+        name: template.name,
+        title: template.title,
+        description: template.description,
+        mime_type: template.mime_type,
+    }
+}
+
+/// A template as it is offered.
+pub(crate) fn template_to_sdk(template: &McpResourceTemplate) -> ResourceTemplate {
+    let mut sent = ResourceTemplate::new(&template.uri_template, &template.name);
+    sent.title.clone_from(&template.title);
+    sent.description.clone_from(&template.description);
+    sent.mime_type.clone_from(&template.mime_type);
+    sent
+}

@@ -1,0 +1,21 @@
+//! Roots: ours and the SDK's.
+#![expect(deprecated, reason = "roots are left to older versions of the protocol")]
+
+use rmcp::model::{ListRootsResult, Root};
+
+use crate::McpRoot;
+
+/// The roots of a client.
+pub(crate) fn from_sdk(result: ListRootsResult) -> Vec<McpRoot> {
+    result.roots.into_iter().map(|root| McpRoot { uri: root.uri, name: root.name }).collect()
+}
+
+/// The roots as they are sent.
+pub(crate) fn to_sdk(roots: &[McpRoot]) -> ListRootsResult {
+    let roots = roots.iter().map(|root| {
+        let mut sent = Root::new(&root.uri);
+        sent.name.clone_from(&root.name);
+        sent
+    });
+    ListRootsResult::new(roots.collect())
+}

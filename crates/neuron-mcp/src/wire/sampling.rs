@@ -1,0 +1,183 @@
+//! Sampling: ours and the SDK's.
+#![expect(deprecated, reason = "sampling is left to older versions of the protocol")]
+
+use neuron_types::{ContentBlock, ImageSource, Message, StopReason, ToolChoice};
+use rmcp::model::{
+    self, CreateMessageRequestParams, CreateMessageResult, ModelHint, SamplingContent,
+    SamplingMessage, SamplingMessageContentBlock, ToolChoiceMode, ToolResultContent,
+    ToolUseContent,
+};
+use serde_json::Value;
+
+use super::{content, prompt, tool};
+use crate::{ModelPreferences, SamplingRequest, SamplingResponse, TraceContext};
+
+/// What a server asks, and what it says beside that.
+pub(crate) fn request_from_sdk(
+    sent: CreateMessageRequestParams,
+    trace_context: Option<TraceContext>,
+) -> SamplingRequest {
+    SamplingRequest {
+        messages: sent.messages.into_iter().map(message_from_sdk).collect(),
+        system_prompt: sent.system_prompt,
+        max_tokens: sent.max_tokens,
+        temperature: sent.temperature,
+        stop_sequences: sent.stop_sequences.unwrap_or_default(),
+        model_preferences: sent.model_preferences.map(preferences_from_sdk).unwrap_or_default(),
+        tools: sent.tools.unwrap_or_default().into_iter().map(tool::definition_from_sdk).collect(),
+        tool_choice: sent.tool_choice.and_then(|choice| choice.mode).map(|mode| match mode {
+            ToolChoiceMode::Required => ToolChoice::Required,
+            ToolChoiceMode::None => ToolChoice::None,
+            _ => ToolChoice::Auto,
+        }),
+        trace_context,
+    }
+}
+
+/// What is asked, as it is sent.
+pub(crate) fn request_to_sdk(request: &SamplingRequest) -> CreateMessageRequestParams {
+    let messages = request.messages.iter().map(message_to_sdk).collect();
+    let mut sent = CreateMessageRequestParams::new(messages, request.max_tokens);
+    sent.system_prompt.clone_from(&request.system_prompt);
+    sent.temperature = request.temperature;
+    sent.stop_sequences =
+        (!request.stop_sequences.is_empty()).then(|| request.stop_sequences.clone());
+    if request.model_preferences != ModelPreferences::default() {
+        sent.model_preferences = Some(preferences_to_sdk(&request.model_preferences));
+    }
+    if !request.tools.is_empty() {
+        sent.tools = Some(request.tools.iter().map(tool::definition_to_sdk).collect());
+    }
+    sent.tool_choice = request.tool_choice.as_ref().map(|choice| match choice {
+        ToolChoice::None => model::ToolChoice::none(),
+        ToolChoice::Auto => model::ToolChoice::auto(),
+        _ => model::ToolChoice::required(),
+    });
+    sent
+}
+
+fn preferences_from_sdk(sent: model::ModelPreferences) -> ModelPreferences {
+    ModelPreferences {
+        hints: sent.hints.unwrap_or_default().into_iter().filter_map(|hint| hint.name).collect(),
+        cost_priority: sent.cost_priority,
+        speed_priority: sent.speed_priority,
+        intelligence_priority: sent.intelligence_priority,
+    }
+}
+
+fn preferences_to_sdk(preferences: &ModelPreferences) -> model::ModelPreferences {
+    let mut sent = model::ModelPreferences::new();
+    if !preferences.hints.is_empty() {
+        sent.hints = Some(preferences.hints.iter().map(ModelHint::new).collect());
+    }
+    sent.cost_priority = preferences.cost_priority;
+    sent.speed_priority = preferences.speed_priority;
+    sent.intelligence_priority = preferences.intelligence_priority;
+    sent
+}
+
+/// What the model wrote, as a client told it.
+pub(crate) fn response_from_sdk(result: CreateMessageResult) -> SamplingResponse {
+    SamplingResponse {
+        message: message_from_sdk(result.message),
+        model: result.model,
+        stop_reason: result.stop_reason.map(|reason| match reason.as_str() {
+            "endTurn" => StopReason::EndTurn,
+            "stopSequence" => StopReason::StopSequence,
+            "maxTokens" => StopReason::MaxTokens,
+            "toolUse" => StopReason::ToolUse,
+            _ => StopReason::Other(reason),
+        }),
+    }
+}
+
+/// What the model wrote, as it is sent.
+pub(crate) fn response_to_sdk(response: &SamplingResponse) -> CreateMessageResult {
+    let message = message_to_sdk(&response.message);
+    let mut result = CreateMessageResult::new(message, response.model.clone());
+    result.stop_reason = response.stop_reason.as_ref().map(|reason| match reason {
+        StopReason::EndTurn => "endTurn".to_owned(),
+        StopReason::StopSequence => "stopSequence".to_owned(),
+        StopReason::MaxTokens => "maxTokens".to_owned(),
+        StopReason::ToolUse => "toolUse".to_owned(),
+        // As it is stored: snake case, or the provider's words.
+        other => serde_json::to_value(other)
+            .ok()
+            .and_then(|reason| reason.as_str().map(str::to_owned))
+            .unwrap_or_default(),
+    });
+    result
+}
+
+fn message_from_sdk(message: SamplingMessage) -> Message {
+    let blocks = match message.content {
+        SamplingContent::Single(block) => vec![block],
+        SamplingContent::Multiple(blocks) => blocks,
+    };
+    Message {
+        role: prompt::role_from_sdk(&message.role),
+        content: blocks.into_iter().map(block_from_sdk).collect(),
+    }
+}
+
+fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
+    match block {
+        SamplingMessageContentBlock::Text(text) => ContentBlock::Text(text.text),
+        SamplingMessageContentBlock::Image(image) => ContentBlock::Image {
+            source: ImageSource::Base64 { media_type: image.mime_type, data: image.data },
+        },
+        // No provider of ours takes sound: the model is told that there was some.
+        SamplingMessageContentBlock::Audio(audio) => {
+            ContentBlock::Text(format!("[audio, {}]", audio.mime_type))
+        }
+        SamplingMessageContentBlock::ToolUse(call) => {
+            ContentBlock::ToolUse { id: call.id, name: call.name, input: Value::Object(call.input) }
+        }
+        SamplingMessageContentBlock::ToolResult(result) => ContentBlock::ToolResult {
+            tool_use_id: result.tool_use_id,
+            content: result.content.into_iter().map(content::from_sdk).collect(),
+            is_error: result.is_error.unwrap_or_default(),
+        },
+        other => ContentBlock::Text(serde_json::to_string(&other).unwrap_or_default()),
+    }
+}
+
+/// Thinking and what only one vendor understands stay here.
+fn message_to_sdk(message: &Message) -> SamplingMessage {
+    let mut blocks: Vec<_> = message.content.iter().filter_map(block_to_sdk).collect();
+    let role = prompt::role_to_sdk(message.role);
+    match blocks.pop() {
+        // The older versions of the protocol know messages of one block only.
+        Some(block) if blocks.is_empty() => SamplingMessage::new(role, block),
+        last => {
+            blocks.extend(last);
+            SamplingMessage::new_multiple(role, blocks)
+        }
+    }
+}
+
+fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
+    Some(match block {
+        ContentBlock::Image { source: ImageSource::Base64 { media_type, data } } => {
+            SamplingMessageContentBlock::Image(model::ImageContent::new(data, media_type))
+        }
+        ContentBlock::ToolUse { id, name, input } => {
+            let input = input.as_object().cloned().unwrap_or_default();
+            SamplingMessageContentBlock::ToolUse(ToolUseContent::new(id, name, input))
+        }
+        ContentBlock::ToolResult { tool_use_id, content, is_error } => {
+            let content = content.iter().map(content::to_sdk).collect();
+            let mut result = ToolResultContent::new(tool_use_id, content);
+            result.is_error = Some(*is_error);
+            SamplingMessageContentBlock::ToolResult(result)
+        }
+        ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => return None,
+        block => {
+            let text = block.to_string();
+            if text.is_empty() {
+                return None;
+            }
+            SamplingMessageContentBlock::Text(model::TextContent::new(text))
+        }
+    })
+}

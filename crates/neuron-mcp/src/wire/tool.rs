@@ -1,0 +1,159 @@
+//! Tools and their results: ours and the SDK's.
+
+use std::sync::Arc;
+
+use neuron_types::{ToolAnnotations, ToolDefinition, ToolOutput};
+use rmcp::model::{self, CallToolResult, JsonObject, Tool};
+use serde_json::Value;
+
+use super::content;
+use crate::McpVersion;
+
+/// A tool that a server offers, with its schemas as the server wrote them.
+pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
+    let annotated_title =
+        tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
+    ToolDefinition {
+        name: tool.name.into_owned(),
+        title: tool.title.or(annotated_title),
+        description: tool.description.unwrap_or_default().into_owned(),
+        input_schema: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+        output_schema: tool.output_schema.map(|schema| Value::Object(Arc::unwrap_or_clone(schema))),
+        annotations: tool.annotations.map(|annotations| ToolAnnotations {
+            read_only_hint: annotations.read_only_hint,
+            destructive_hint: annotations.destructive_hint,
+            idempotent_hint: annotations.idempotent_hint,
+            open_world_hint: annotations.open_world_hint,
+        }),
+        cache_control: None,
+    }
+}
+
+/// A tool as it is offered. The protocol wants schemas of objects: one that is no object says nothing.
+pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
+    let mut tool = Tool::new(
+        definition.name.clone(),
+        definition.description.clone(),
+        object_schema(&definition.input_schema),
+    );
+    tool.title.clone_from(&definition.title);
+    tool.output_schema = definition
+        .output_schema
+        .as_ref()
+        .filter(|schema| schema.get("type").and_then(Value::as_str) == Some("object"))
+        .and_then(Value::as_object)
+        .map(|schema| Arc::new(schema.clone()));
+    tool.annotations = definition.annotations.map(|annotations| {
+        model::ToolAnnotations::from_raw(
+            None,
+            annotations.read_only_hint,
+            annotations.destructive_hint,
+            annotations.idempotent_hint,
+            annotations.open_world_hint,
+        )
+    });
+    tool
+}
+
+fn object_schema(schema: &Value) -> JsonObject {
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    schema.entry("type").or_insert_with(|| "object".into());
+    schema
+}
+
+/// A tool's result as a server sent it.
+pub(crate) fn output_from_sdk(result: CallToolResult) -> ToolOutput {
+    ToolOutput {
+        content: result.content.into_iter().map(content::from_sdk).collect(),
+        structured_content: result.structured_content,
+        is_error: result.is_error.unwrap_or_default(),
+    }
+}
+
+/// A tool's result as it is sent to a client of a version.
+pub(crate) fn output_to_sdk(output: &ToolOutput, version: McpVersion) -> CallToolResult {
+    let blocks = output.content.iter().map(|item| content::to_sdk_in(item, version)).collect();
+    let mut result = match output.is_error {
+        true => CallToolResult::error(blocks),
+        false => CallToolResult::success(blocks),
+    };
+    // Before 2026-07-28 it is an object: clients refuse anything else. The text has it too.
+    let is_readable = |content: &&Value| content.is_object() || !version.has_handshake();
+    result.structured_content = output.structured_content.as_ref().filter(is_readable).cloned();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(tool: Value) -> ToolDefinition {
+        definition_from_sdk(serde_json::from_value(tool).unwrap())
+    }
+
+    #[test]
+    fn a_definition_goes_there_and_back() {
+        let json = json!({
+            "name": "look",
+            "title": "Look",
+            "description": "Looks",
+            "inputSchema": { "type": "object", "$schema": "https://json-schema.org/draft/2020-12/schema" },
+            "outputSchema": { "type": "object" },
+            "annotations": {
+                "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+            },
+        });
+        let definition = read(json.clone());
+        assert_eq!(definition.title.as_deref(), Some("Look"));
+        assert_eq!(definition.annotations.unwrap().idempotent_hint, Some(true));
+        assert_eq!(serde_json::to_value(definition_to_sdk(&definition)).unwrap(), json);
+    }
+
+    #[test]
+    fn older_servers_have_the_title_in_the_annotations() {
+        let annotated = |title: Value| {
+            let mut tool =
+                json!({ "name": "t", "inputSchema": {}, "annotations": { "title": "Old" } });
+            tool["title"] = title;
+            read(tool).title
+        };
+        assert_eq!(annotated(json!(null)).as_deref(), Some("Old"));
+        assert_eq!(annotated(json!("New")).as_deref(), Some("New"));
+    }
+
+    #[test]
+    fn schemas_that_are_no_objects_are_sent_as_what_the_protocol_takes() {
+        let definition = |input_schema: Value, output_schema: Value| {
+            let output_schema = Some(output_schema);
+            ToolDefinition {
+                input_schema,
+                output_schema,
+                ..read(json!({ "name": "t", "inputSchema": {} }))
+            }
+        };
+        let sent = definition_to_sdk(&definition(json!(true), json!({ "type": "string" })));
+        assert_eq!(Value::Object((*sent.input_schema).clone()), json!({ "type": "object" }));
+        assert_eq!(sent.output_schema, None);
+    }
+
+    #[test]
+    fn results_go_there_and_back() {
+        for (json, is_error, structured) in [
+            (json!({ "content": [], "isError": true }), true, None),
+            (
+                json!({ "content": [{ "type": "text", "text": "1" }], "structuredContent": { "n": 1 }, "isError": false }),
+                false,
+                Some(json!({ "n": 1 })),
+            ),
+        ] {
+            let output = output_from_sdk(serde_json::from_value(json).unwrap());
+            assert_eq!((output.is_error, &output.structured_content), (is_error, &structured));
+            let sent = output_to_sdk(&output, McpVersion::V2025_11_25);
+            assert_eq!(output_from_sdk(sent), output);
+        }
+        let silent = output_from_sdk(serde_json::from_value(json!({ "content": [] })).unwrap());
+        assert_eq!(silent, ToolOutput::default());
+    }
+}

@@ -1,0 +1,82 @@
+//! Our server before the official suite, which is its client. It has what the suite asks for by name.
+
+mod inputs;
+mod prompts;
+mod resources;
+mod tools;
+
+use neuron_mcp::{HttpServerConfig, McpServer};
+use neuron_testing::mcp::Suite;
+use neuron_tool::ToolRegistry;
+
+use crate::report::{End, assert_conforms};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conforms_to_2025_11_25() {
+    conforms_to("2025-11-25").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn conforms_to_2026_07_28() {
+    conforms_to("2026-07-28").await;
+}
+
+/// The suite sees what is missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_without_anything_does_not_conform() {
+    let Some(suite) = Suite::or_skip() else {
+        return;
+    };
+    let server = McpServer::new(ToolRegistry::new());
+    let failure = judge(suite, server, "2025-11-25").await.unwrap_err().into_panic();
+    let message = failure.downcast_ref::<String>().unwrap();
+    assert!(message.starts_with("the server does not conform to 2025-11-25"), "{message}");
+    assert!(message.contains("FAILURE tools-call-image: "), "{message}");
+}
+
+async fn conforms_to(revision: &'static str) {
+    let Some(suite) = Suite::or_skip() else {
+        return;
+    };
+    if let Err(failure) = judge(suite, fixture(), revision).await {
+        std::panic::resume_unwind(failure.into_panic());
+    }
+}
+
+/// Lets the suite talk to a server. It fails as [`assert_conforms`] does.
+async fn judge(
+    suite: Suite,
+    server: McpServer,
+    revision: &'static str,
+) -> Result<(), tokio::task::JoinError> {
+    // Pages of this machine may come: the suite pretends to be one.
+    let config = HttpServerConfig::new("127.0.0.1:0".parse().unwrap())
+        .allowed_origins(["http://127.0.0.1:*"]);
+    let listening = server.bind_http(config).await.unwrap();
+    let (url, shutdown) = (listening.url(), listening.shutdown_token());
+    let serving = tokio::spawn(listening.serve());
+    let run = tokio::task::spawn_blocking(move || {
+        assert_conforms(&suite, End::Server, revision, |command| {
+            command.args(["--timeout", TIMEOUT, "--url", &url]);
+        });
+    });
+    let result = run.await;
+    shutdown.cancel();
+    serving.await.unwrap().unwrap();
+    result
+}
+
+/// How long a scenario may take, in milliseconds: the machine may be busy.
+const TIMEOUT: &str = "120000";
+
+fn fixture() -> McpServer {
+    let mut registry = ToolRegistry::new();
+    for tool in tools::all().into_iter().chain(inputs::all()) {
+        registry.register_dyn(tool);
+    }
+    McpServer::new(registry)
+        .with_name("conformance-fixture")
+        .with_version("1.0.0")
+        .with_resources(resources::all())
+        .with_prompts(prompts::all())
+}

@@ -1,0 +1,211 @@
+//! Tools that the suite calls: every kind of content, failures, progress, log messages.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_mcp::{LogLevel, McpPeer};
+use neuron_types::{
+    ContentItem, EmbeddedResource, ImageSource, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+/// A red pixel.
+pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==";
+
+/// A sound without samples.
+const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
+
+/// A call of a tool.
+pub(super) struct Call {
+    pub(super) input: Value,
+    pub(super) ctx: ToolContext,
+    pub(super) peer: McpPeer,
+}
+
+/// A tool made of a function.
+struct FnTool<F> {
+    definition: ToolDefinition,
+    run: F,
+}
+
+impl<F, Fut> ToolDyn for FnTool<F>
+where
+    F: Fn(Call) -> Fut + Send + Sync,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+{
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.definition.clone()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        let peer = ctx.extensions.get::<McpPeer>().cloned().unwrap();
+        Box::pin((self.run)(Call { input, ctx: ctx.clone(), peer }))
+    }
+}
+
+pub(super) fn tool<F, Fut>(name: &str, input_schema: Value, run: F) -> Arc<dyn ToolDyn>
+where
+    F: Fn(Call) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+{
+    let description = format!("What the suite knows as {name}.");
+    let name = name.to_owned();
+    let definition = ToolDefinition {
+        name,
+        title: None,
+        description,
+        input_schema,
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    };
+    Arc::new(FnTool { definition, run })
+}
+
+/// A tool without arguments.
+pub(super) fn plain<F, Fut>(name: &str, run: F) -> Arc<dyn ToolDyn>
+where
+    F: Fn(Call) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
+{
+    tool(name, json!({"type": "object", "properties": {}}), run)
+}
+
+/// A tool that always returns the same.
+fn fixed(name: &str, content: Vec<ContentItem>) -> Arc<dyn ToolDyn> {
+    plain(name, move |_| {
+        let content = content.clone();
+        async move { Ok(ToolOutput { content, ..Default::default() }) }
+    })
+}
+
+pub(super) fn image() -> ContentItem {
+    let source = ImageSource::Base64 { media_type: "image/png".into(), data: PNG.into() };
+    ContentItem::Image { source }
+}
+
+fn resource(uri: &str, mime_type: &str, text: &str) -> ContentItem {
+    ContentItem::Resource { resource: EmbeddedResource::text(uri, text).with_mime_type(mime_type) }
+}
+
+pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
+    let text = |text: &str| ContentItem::Text(text.to_owned());
+    vec![
+        fixed("test_simple_text", vec![text("This is a simple text response for testing.")]),
+        fixed("test_image_content", vec![image()]),
+        fixed(
+            "test_audio_content",
+            vec![ContentItem::Audio { media_type: "audio/wav".into(), data: WAV.into() }],
+        ),
+        fixed(
+            "test_embedded_resource",
+            vec![resource(
+                "test://embedded-resource",
+                "text/plain",
+                "This is an embedded resource content.",
+            )],
+        ),
+        fixed(
+            "test_multiple_content_types",
+            vec![
+                text("Multiple content types test:"),
+                image(),
+                resource(
+                    "test://mixed-content-resource",
+                    "application/json",
+                    r#"{"test":"data","value":123}"#,
+                ),
+            ],
+        ),
+        plain("test_error_handling", |_| async {
+            Err(ToolError::ModelRetry(
+                "This tool intentionally returns an error for testing".to_owned(),
+            ))
+        }),
+        plain("test_tool_with_logging", |call| logs(call, LogLevel::Info)),
+        plain("test_logging_tool", |call| logs(call, LogLevel::Error)),
+        plain("test_tool_with_progress", progresses),
+        plain("test_trigger_tool_change", |call| async move {
+            call.peer.notifier().tools_changed();
+            Ok(ToolOutput::text("told"))
+        }),
+        plain("test_trigger_prompt_change", |call| async move {
+            call.peer.notifier().prompts_changed();
+            Ok(ToolOutput::text("told"))
+        }),
+        tool("json_schema_2020_12_tool", json_schema_2020_12(), |_| async {
+            Ok(ToolOutput::text("well-formed"))
+        }),
+        tool("test_custom_headers", custom_headers(), |call| async move {
+            Ok(ToolOutput::text(call.input.to_string()))
+        }),
+    ]
+}
+
+/// The suite wants a pause between the messages.
+const PAUSE: Duration = Duration::from_millis(50);
+
+async fn logs(call: Call, level: LogLevel) -> Result<ToolOutput, ToolError> {
+    call.peer.log(level, Some("fixture"), "Tool execution started");
+    tokio::time::sleep(PAUSE).await;
+    call.peer.log(level, Some("fixture"), "Tool processing data");
+    tokio::time::sleep(PAUSE).await;
+    call.peer.log(level, Some("fixture"), "Tool execution completed");
+    Ok(ToolOutput::text("Three messages were logged."))
+}
+
+async fn progresses(call: Call) -> Result<ToolOutput, ToolError> {
+    for progress in [0.0, 50.0, 100.0] {
+        if let Some(reporter) = &call.ctx.progress_reporter {
+            reporter.report(progress, Some(100.0), None);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(ToolOutput::text("Done."))
+}
+
+fn json_schema_2020_12() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {"address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }},
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    })
+}
+
+/// Arguments that a client repeats in headers (SEP-2243).
+fn custom_headers() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "priority": {"type": "integer", "x-mcp-header": "Priority"},
+            "query": {"type": "string"},
+        },
+    })
+}

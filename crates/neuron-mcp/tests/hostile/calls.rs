@@ -1,0 +1,55 @@
+//! Answers, questions and lists that nobody expects.
+
+use neuron_mcp::McpError;
+
+use crate::server::{call, client, connect, program};
+
+#[tokio::test]
+async fn a_request_that_is_answered_twice_is_answered_once() {
+    let client = connect("serves").await;
+    for _ in 0..10 {
+        assert_eq!(call(&client, "twice").await.unwrap(), "once");
+        assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+    }
+}
+
+#[tokio::test]
+async fn questions_that_nobody_answers_are_refused_and_the_call_goes_on() {
+    let client = connect("serves").await;
+    let said = call(&client, "asks").await.unwrap();
+    let said: Vec<_> = said.split(' ').collect();
+    // Sampling, elicitation, roots, an unknown method, nonsense, a ping.
+    for refused in &said[..5] {
+        assert!(refused.starts_with("-32"), "{said:?}");
+    }
+    assert_eq!(said[3], "-32601", "{said:?}");
+    assert_eq!(said[5], "ok", "{said:?}");
+    assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn a_tool_that_vanishes_while_it_is_called_is_an_error_of_the_call() {
+    let client = connect("serves").await;
+    let mut events = client.events();
+    let error = call(&client, "vanishes").await.unwrap_err();
+    assert!(matches!(error, McpError::ToolCall(_)), "{error:?}");
+    assert!(error.to_string().contains("Unknown tool: vanishes"), "{error}");
+    assert_eq!(events.next().await, Some(neuron_mcp::McpEvent::ToolsChanged));
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_an_error() {
+    let client = client().connect_stdio(program("has endless lists")).await.unwrap();
+    let error = client.list_all_tools().await.unwrap_err();
+    assert!(error.to_string().ends_with("has no end"), "{error}");
+    assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn a_list_that_turns_in_a_circle_is_an_error() {
+    let client = client().connect_stdio(program("has circular lists")).await.unwrap();
+    let error = client.list_all_tools().await.unwrap_err();
+    assert!(error.to_string().contains("leads back"), "{error}");
+    assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+}

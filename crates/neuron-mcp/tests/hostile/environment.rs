@@ -1,0 +1,69 @@
+//! What a server sees of our environment.
+
+use std::collections::BTreeMap;
+
+use crate::alone::alone;
+use crate::server::{call, client, program};
+
+/// What the test's own process has, besides what everybody has.
+const OURS: &[(&str, &str)] = &[
+    ("ANTHROPIC_API_KEY", "sk-ant-secret"),
+    ("OPENAI_API_KEY", "sk-secret"),
+    ("AWS_SECRET_ACCESS_KEY", "secret"),
+    ("DATABASE_URL", "postgres://user:secret@host/"),
+    ("MY_SETTING", "harmless but ours"),
+    ("LC_TIME", "de_DE.UTF-8"),
+    ("LANG", "C.UTF-8"),
+];
+
+/// What a server may see without having been given it. The last ones are the shell's own, which starts it.
+const HARMLESS: &[&str] = &[
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "PWD", "OLDPWD",
+    "SHLVL", "_",
+];
+
+#[test]
+fn only_harmless_variables_and_those_that_are_given_reach_a_server() {
+    alone(
+        "environment::only_harmless_variables_and_those_that_are_given_reach_a_server",
+        OURS,
+        async {
+            let mut config = program("serves");
+            config.env.push(("GIVEN".to_owned(), "1".to_owned()));
+            config.env.push(("LANG".to_owned(), "given wins".to_owned()));
+            let client = client().connect_stdio(config).await.unwrap();
+            let seen = seen(&client).await;
+            for name in seen.keys() {
+                assert!(
+                    HARMLESS.contains(&name.as_str())
+                        || name.starts_with("LC_")
+                        || ["GIVEN", "HOSTILE_SERVER"].contains(&name.as_str()),
+                    "the server sees {name}"
+                );
+            }
+            assert!(!seen.values().any(|value| value.contains("secret")), "{seen:?}");
+            assert_eq!(seen["GIVEN"], "1");
+            assert_eq!(seen["LANG"], "given wins");
+            assert_eq!(seen["LC_TIME"], "de_DE.UTF-8");
+            assert_eq!(seen["PATH"], std::env::var("PATH").unwrap());
+        },
+    );
+}
+
+#[test]
+fn a_variable_that_is_named_reaches_a_server() {
+    alone("environment::a_variable_that_is_named_reaches_a_server", OURS, async {
+        let client = client()
+            .inherit_env(["MY_SETTING", "NOT_SET"])
+            .connect_stdio(program("serves"))
+            .await
+            .unwrap();
+        let seen = seen(&client).await;
+        assert_eq!(seen["MY_SETTING"], "harmless but ours");
+        assert!(!seen.contains_key("NOT_SET") && !seen.contains_key("OPENAI_API_KEY"), "{seen:?}");
+    });
+}
+
+async fn seen(client: &neuron_mcp::McpClient) -> BTreeMap<String, String> {
+    serde_json::from_str(&call(client, "environment").await.unwrap()).unwrap()
+}

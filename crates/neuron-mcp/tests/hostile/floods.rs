@@ -1,0 +1,70 @@
+//! Servers that send more than anybody wants, in many small pieces.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use neuron_mcp::McpEvent;
+use neuron_types::{ProgressReporter, ToolContext};
+use serde_json::json;
+
+use crate::alone::{alone, assert_peak_below};
+use crate::server::{FLOOD, call, client, connect, program};
+
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl ProgressReporter for Count {
+    fn report(&self, _progress: f64, _total: Option<f64>, _message: Option<&str>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_flood_of_notifications_does_not_stop_a_call_and_needs_no_memory() {
+    alone(
+        "floods::a_flood_of_notifications_does_not_stop_a_call_and_needs_no_memory",
+        &[],
+        async {
+            let client = client().connect_stdio(program("serves")).await.unwrap();
+            let mut events = client.events();
+            let count = Arc::new(Count::default());
+            let ctx = ToolContext {
+                progress_reporter: Some(Arc::clone(&count) as Arc<dyn ProgressReporter>),
+                ..ToolContext::default()
+            };
+            // The server answers the second call in the middle of the flood.
+            let (flooded, between) = tokio::join!(
+                client.call_tool_in("flood", json!({}), &ctx),
+                call(&client, "between")
+            );
+            flooded.unwrap();
+            assert_eq!(between.unwrap(), "between");
+            assert_eq!(count.0.load(Ordering::Relaxed), u64::from(FLOOD) / 4);
+            // Nobody read the events: the reader is told that it missed most of them.
+            assert!(
+                matches!(events.next().await, Some(McpEvent::Lagged { missed }) if missed > u64::from(FLOOD) / 3)
+            );
+            assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+            assert_peak_below(50);
+        },
+    );
+}
+
+#[tokio::test]
+async fn a_log_on_the_wrong_pipe_does_not_stop_a_call() {
+    let client = connect("serves").await;
+    assert_eq!(call(&client, "text flood").await.unwrap(), "fine");
+}
+
+#[test]
+fn a_hundred_megabytes_on_standard_error_do_not_stop_a_call_and_need_no_memory() {
+    alone(
+        "floods::a_hundred_megabytes_on_standard_error_do_not_stop_a_call_and_need_no_memory",
+        &[],
+        async {
+            let client = connect("serves").await;
+            assert_eq!(call(&client, "loud").await.unwrap(), "fine");
+            assert_peak_below(100);
+        },
+    );
+}

@@ -1,0 +1,53 @@
+//! Lines that are no messages, and messages that are no answers.
+
+use std::time::Duration;
+
+use neuron_mcp::McpClient;
+
+use crate::server::{call, call_after_the_end, client, connect, program};
+
+/// Fails the call with these words, and the next one is answered.
+async fn check(client: &McpClient, tool: &str, words: &str) {
+    let error = call(client, tool).await.unwrap_err();
+    assert!(error.to_string().contains(words), "{tool}: {error}");
+    assert_eq!(call(client, "fine").await.unwrap(), "fine", "after {tool}");
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_passed_over() {
+    let client = connect("serves").await;
+    assert_eq!(call(&client, "frames").await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_a_clear_error() {
+    let client = connect("serves").await;
+    check(&client, "nested", "the server's answer cannot be read").await;
+    check(&client, "closed nesting", "the server's answer cannot be read").await;
+    check(&client, "not UTF-8", "the server's answer cannot be read").await;
+}
+
+#[tokio::test]
+async fn an_answer_without_a_result_of_its_kind_is_an_error() {
+    let client = connect("serves").await;
+    assert!(call(&client, "no result").await.is_err());
+    assert_eq!(call(&client, "fine").await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_by_the_end_is_a_clear_error() {
+    let client = connect("serves").await;
+    let error = call(&client, "cut").await.unwrap_err().to_string();
+    assert!(error.contains("the server's answer cannot be read: EOF while parsing"), "{error}");
+    assert_eq!(call_after_the_end(&client, "fine").await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn an_answer_to_something_else_answers_nothing() {
+    let client = client()
+        .request_timeout(Duration::from_secs(2))
+        .connect_stdio(program("serves"))
+        .await
+        .unwrap();
+    check(&client, "another id", "did not answer tools/call within 2s").await;
+}

@@ -1,0 +1,42 @@
+//! `McpClient` against a server that the test itself is.
+
+mod asked;
+mod connecting;
+mod http;
+mod limits;
+mod listening;
+mod lists;
+mod methods;
+mod rounds;
+
+use neuron_mcp::{McpClient, McpClientBuilder};
+use serde_json::{Value, json};
+
+use crate::script::Script;
+
+/// A client of 2025-11-25 and its server, which has tools.
+pub(crate) async fn connected(builder: McpClientBuilder) -> (McpClient, Script) {
+    connected_to(builder, json!({ "tools": {} })).await
+}
+
+/// The same, with other capabilities.
+pub(crate) async fn connected_to(
+    builder: McpClientBuilder,
+    capabilities: Value,
+) -> (McpClient, Script) {
+    let (mut server, reader, writer) = Script::new();
+    let greeting = server.shake_hands("2025-11-25", capabilities);
+    let (client, _) = tokio::join!(builder.connect_io(reader, writer), greeting);
+    (client.unwrap(), server)
+}
+
+/// A client of 2026-07-28 and its server.
+pub(crate) async fn connected_to_modern(
+    builder: McpClientBuilder,
+    capabilities: Value,
+) -> (McpClient, Script) {
+    let (mut server, reader, writer) = Script::new();
+    let greeting = server.tell_versions(capabilities);
+    let (client, _) = tokio::join!(builder.connect_io(reader, writer), greeting);
+    (client.unwrap(), server)
+}

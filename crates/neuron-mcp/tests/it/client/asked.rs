@@ -1,0 +1,253 @@
+//! What a server asks by requests of its own, and what it tells.
+
+use std::sync::Arc;
+
+use neuron_mcp::{
+    ElicitationHandler, ElicitationRequest, ElicitationResponse, LogLevel, McpClient, McpError,
+    McpEvent, McpLogMessage, SamplingHandler, SamplingRequest, SamplingResponse,
+};
+use neuron_types::Message;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, mpsc};
+
+use super::connected;
+use crate::script::{Script, said, text};
+
+struct Echo;
+
+impl SamplingHandler for Echo {
+    async fn sample(&self, request: SamplingRequest) -> Result<SamplingResponse, McpError> {
+        let text = request.messages[0].text();
+        Ok(SamplingResponse {
+            message: Message::assistant(format!("you said: {text}")),
+            model: "echo".to_owned(),
+            stop_reason: None,
+        })
+    }
+}
+
+fn sampling(text: &str) -> Value {
+    let message = json!({ "role": "user", "content": { "type": "text", "text": text } });
+    json!({ "messages": [message], "maxTokens": 10 })
+}
+
+fn form() -> Value {
+    json!({ "message": "Who?", "requestedSchema": { "type": "object", "properties": {} } })
+}
+
+#[tokio::test]
+async fn a_server_may_use_the_model() {
+    let (_client, mut server) = connected(McpClient::builder().sampling(Echo)).await;
+    server.ask("q1", "sampling/createMessage", sampling("hi")).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!(answer["id"], "q1");
+    assert_eq!(answer["result"]["model"], "echo", "{answer}");
+    assert_eq!(answer["result"]["content"]["text"], "you said: hi");
+}
+
+#[tokio::test]
+async fn what_is_not_offered_is_refused() {
+    let (_client, mut server) = connected(McpClient::builder()).await;
+    for (method, params) in [
+        ("sampling/createMessage", sampling("hi")),
+        ("elicitation/create", form()),
+        ("roots/list", json!({})),
+        ("made/up", json!({})),
+    ] {
+        server.ask("q1", method, params).await;
+        let answer = server.next().await.unwrap();
+        assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");
+    }
+}
+
+/// Does what the question says.
+struct Person;
+
+impl ElicitationHandler for Person {
+    async fn elicit(&self, request: ElicitationRequest) -> Result<ElicitationResponse, McpError> {
+        let ElicitationRequest::Form { message, .. } = request else { panic!("no form") };
+        match message.as_str() {
+            "panic" => panic!("a fault of the user"),
+            "fail" => Err(McpError::Other("the window is closed".into())),
+            "decline" => Ok(ElicitationResponse::Decline),
+            "cancel" => Ok(ElicitationResponse::Cancel),
+            _ => Ok(ElicitationResponse::Accept(json!({ "name": "Ann" }))),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_person_may_accept_decline_or_do_neither() {
+    let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
+    for (message, action) in [("accept", "accept"), ("decline", "decline"), ("cancel", "cancel")] {
+        let mut params = form();
+        params["message"] = message.into();
+        server.ask("q1", "elicitation/create", params).await;
+        let answer = server.next().await.unwrap();
+        assert_eq!(answer["result"]["action"], action, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_handler_that_fails_or_panics_is_an_error_and_ends_nothing() {
+    let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
+    for (message, told) in [("panic", "panicked"), ("fail", "the window is closed")] {
+        let mut params = form();
+        params["message"] = message.into();
+        server.ask("q1", "elicitation/create", params).await;
+        let answer = server.next().await.unwrap();
+        assert!(answer["error"]["message"].as_str().unwrap().contains(told), "{answer}");
+    }
+    server.ask("q2", "ping", json!({})).await;
+    assert_eq!(server.next().await.unwrap()["result"], json!({}));
+}
+
+#[tokio::test]
+async fn a_page_is_refused_where_only_forms_are_shown() {
+    let (_client, mut server) = connected(McpClient::builder().elicitation(Person)).await;
+    let params = json!({ "mode": "url", "message": "Pay", "url": "https://a.example", "elicitationId": "1" });
+    server.ask("q1", "elicitation/create", params).await;
+    assert_eq!(server.next().await.unwrap()["error"]["code"], -32602);
+}
+
+/// Never answers; tells when it begins and when it is dropped.
+struct Patient {
+    begun: Arc<Notify>,
+    dropped: Arc<Notify>,
+}
+
+struct Bell(Arc<Notify>);
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        self.0.notify_one();
+    }
+}
+
+impl SamplingHandler for Patient {
+    async fn sample(&self, _: SamplingRequest) -> Result<SamplingResponse, McpError> {
+        let _bell = Bell(Arc::clone(&self.dropped));
+        self.begun.notify_one();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_handler_does_not_hold_up_others_and_goes_with_its_question() {
+    let (begun, dropped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let handler = Patient { begun: Arc::clone(&begun), dropped: Arc::clone(&dropped) };
+    let (client, mut server) = connected(McpClient::builder().sampling(handler)).await;
+    server.ask("q1", "sampling/createMessage", sampling("hi")).await;
+    begun.notified().await;
+    let serving = async {
+        let call = server.expect("tools/call").await;
+        server.reply(&call, said("hello")).await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
+    output.unwrap();
+    server.notify("notifications/cancelled", json!({ "requestId": "q1" })).await;
+    dropped.notified().await;
+    // Nor does it outlive the connection.
+    server.ask("q2", "sampling/createMessage", sampling("hi")).await;
+    begun.notified().await;
+    drop(server);
+    dropped.notified().await;
+}
+
+#[tokio::test]
+async fn too_many_questions_at_once_are_refused() {
+    let handler = Patient { begun: Arc::default(), dropped: Arc::default() };
+    let (_client, mut server) = connected(McpClient::builder().sampling(handler)).await;
+    for number in 0..33 {
+        server.ask(&format!("q{number}"), "sampling/createMessage", sampling("hi")).await;
+    }
+    let answer = server.next().await.unwrap();
+    assert!(answer["error"]["message"].as_str().unwrap().contains("too many"), "{answer}");
+}
+
+/// Hands on which pages are done.
+struct Pages(mpsc::UnboundedSender<String>);
+
+impl ElicitationHandler for Pages {
+    async fn elicit(&self, _: ElicitationRequest) -> Result<ElicitationResponse, McpError> {
+        Ok(ElicitationResponse::Accept(Value::Null))
+    }
+
+    fn supports_urls(&self) -> bool {
+        true
+    }
+
+    fn completed(&self, id: &str) {
+        self.0.send(id.to_owned()).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_visited_and_done() {
+    let (sender, mut done) = mpsc::unbounded_channel();
+    let (_client, mut server) = connected(McpClient::builder().elicitation(Pages(sender))).await;
+    let params = json!({ "mode": "url", "message": "Pay", "url": "https://a.example", "elicitationId": "7" });
+    server.ask("q1", "elicitation/create", params).await;
+    assert_eq!(server.next().await.unwrap()["result"], json!({ "action": "accept" }));
+    server.notify("notifications/elicitation/complete", json!({ "elicitationId": "7" })).await;
+    assert_eq!(done.recv().await.as_deref(), Some("7"));
+}
+
+async fn log(server: &mut Script, data: Value) {
+    let params = json!({ "level": "warning", "logger": "db", "data": data });
+    server.notify("notifications/message", params).await;
+}
+
+#[tokio::test]
+async fn what_a_server_tells_are_events() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let mut events = client.events();
+    server.notify("notifications/tools/list_changed", json!({})).await;
+    server.notify("notifications/resources/list_changed", json!({})).await;
+    server.notify("notifications/prompts/list_changed", json!({})).await;
+    server.notify("notifications/resources/updated", json!({ "uri": "file:///a" })).await;
+    log(&mut server, json!({ "full": true })).await;
+    assert_eq!(events.next().await, Some(McpEvent::ToolsChanged));
+    assert_eq!(events.next().await, Some(McpEvent::ResourcesChanged));
+    assert_eq!(events.next().await, Some(McpEvent::PromptsChanged));
+    assert_eq!(events.next().await, Some(McpEvent::ResourceUpdated { uri: "file:///a".into() }));
+    let message = McpLogMessage {
+        level: LogLevel::Warning,
+        logger: Some("db".to_owned()),
+        data: json!({ "full": true }),
+    };
+    assert_eq!(events.next().await, Some(McpEvent::Log(message)));
+}
+
+#[tokio::test]
+async fn of_a_flood_a_slow_reader_gets_the_end() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let mut events = client.events();
+    let flooding = async {
+        for number in 0..5000 {
+            log(&mut server, json!(number)).await;
+        }
+        let call = server.expect("tools/call").await;
+        server.reply(&call, said("still here")).await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("greet", Value::Null), flooding);
+    assert_eq!(text(&output.unwrap()), "still here");
+    let Some(McpEvent::Lagged { missed }) = events.next().await else { panic!("all is there") };
+    assert_eq!(missed, 5000 - 256);
+    let Some(McpEvent::Log(message)) = events.next().await else { panic!("no message") };
+    assert_eq!(message.data, json!(5000 - 256));
+}
+
+#[tokio::test]
+async fn a_huge_message_is_cut() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let mut events = client.events();
+    let huge = "ä".repeat(1_000_000);
+    log(&mut server, json!(huge)).await;
+    log(&mut server, json!({ "text": huge })).await;
+    for _ in 0..2 {
+        let Some(McpEvent::Log(message)) = events.next().await else { panic!("no message") };
+        let Value::String(text) = message.data else { panic!("no text") };
+        assert!(text.len() <= 64 * 1024 && text.len() > 64 * 1024 - 2, "{}", text.len());
+    }
+}

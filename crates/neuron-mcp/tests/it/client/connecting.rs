@@ -1,0 +1,273 @@
+//! Finding a version, and what can go wrong with that.
+
+use std::time::Duration;
+
+use neuron_mcp::{
+    ElicitationHandler, ElicitationRequest, ElicitationResponse, HttpConfig, McpClient, McpError,
+    McpImplementation, McpRoot, McpVersion, SamplingHandler, SamplingRequest, SamplingResponse,
+    StdioConfig,
+};
+use serde_json::{Value, json};
+
+use super::{connected, connected_to_modern};
+use crate::script::{Script, said, text};
+
+#[tokio::test]
+async fn an_older_server_gets_a_handshake() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    assert_eq!(client.version(), McpVersion::V2025_11_25);
+    assert_eq!(client.server_info().title.as_deref(), Some("A script"));
+    assert_eq!(client.instructions().as_deref(), Some("Be kind."));
+    assert!(!client.is_closed());
+    let calling = client.call_tool_json("greet", json!({ "whom": "you" }));
+    let serving = async {
+        let call = server.expect("tools/call").await;
+        assert_eq!(call["params"]["name"], "greet");
+        assert_eq!(call["params"]["arguments"], json!({ "whom": "you" }));
+        server.reply(&call, said("hello")).await;
+    };
+    let (output, ()) = tokio::join!(calling, serving);
+    assert_eq!(text(&output.unwrap()), "hello");
+}
+
+#[tokio::test]
+async fn a_new_server_is_told_everything_with_each_request() {
+    let implementation = McpImplementation {
+        name: "tester".to_owned(),
+        version: "7".to_owned(),
+        ..Default::default()
+    };
+    let builder = McpClient::builder().implementation(implementation);
+    let (client, mut server) = connected_to_modern(builder, json!({ "tools": {} })).await;
+    assert_eq!(client.version(), McpVersion::V2026_07_28);
+    assert_eq!(client.server_info().name, "script");
+    let serving = async {
+        let call = server.expect("tools/call").await;
+        let meta = &call["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{call}");
+        assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "tester", "{call}");
+        server.reply(&call, said("hello")).await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
+    assert_eq!(text(&output.unwrap()), "hello");
+}
+
+#[tokio::test]
+async fn only_wanted_versions_are_spoken() {
+    let (mut server, reader, writer) = Script::new();
+    let builder = McpClient::builder().versions([McpVersion::V2024_11_05, McpVersion::V2025_06_18]);
+    let serving = async {
+        let hello = server.expect("initialize").await;
+        assert_eq!(hello["params"]["protocolVersion"], "2025-06-18");
+        server.welcome(&hello, "2024-11-05", json!({})).await;
+    };
+    let (client, ()) = tokio::join!(builder.connect_io(reader, writer), serving);
+    assert_eq!(client.unwrap().version(), McpVersion::V2024_11_05);
+}
+
+#[tokio::test]
+async fn a_server_with_another_version_is_refused() {
+    for version in ["2025-03-26", "1999-12-31"] {
+        let (mut server, reader, writer) = Script::new();
+        let builder = McpClient::builder().versions([McpVersion::V2025_11_25]);
+        let serving = server.shake_hands(version, json!({}));
+        let (client, _) = tokio::join!(builder.connect_io(reader, writer), serving);
+        let error = client.unwrap_err();
+        assert!(
+            matches!(&error, McpError::Initialization(text) if text.contains(version)),
+            "{error}"
+        );
+        assert!(server.next().await.is_none(), "the client is gone");
+    }
+}
+
+#[tokio::test]
+async fn no_version_at_all_is_an_error() {
+    let (_server, reader, writer) = Script::new();
+    let error = McpClient::builder().versions([]).connect_io(reader, writer).await.unwrap_err();
+    assert!(matches!(error, McpError::Initialization(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_the_handshake_says_why() {
+    let (mut server, reader, writer) = Script::new();
+    let serving = async {
+        let hello = server.expect("server/discover").await;
+        server.refuse(&hello, -32601, "what is that?").await;
+        let hello = server.expect("initialize").await;
+        server.refuse(&hello, -32000, "we are full").await;
+    };
+    let (client, ()) = tokio::join!(McpClient::builder().connect_io(reader, writer), serving);
+    let error = client.unwrap_err();
+    assert!(
+        matches!(&error, McpError::Initialization(text) if text.contains("we are full")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_gone_at_once_is_no_connection() {
+    let (server, reader, writer) = Script::new();
+    drop(server);
+    let error = McpClient::builder().connect_io(reader, writer).await.unwrap_err();
+    assert!(matches!(error, McpError::Connection(_)), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_what_it_does_not_know_gets_a_handshake_later() {
+    let (mut server, reader, writer) = Script::new();
+    let serving = async {
+        let ignored = server.expect("server/discover").await;
+        let hello = server.expect("initialize").await;
+        // It was only slow: its answer comes when nobody wants it any more.
+        server.refuse(&ignored, -32601, "what is that?").await;
+        server.welcome(&hello, "2025-11-25", json!({})).await;
+    };
+    let (client, ()) = tokio::join!(McpClient::builder().connect_io(reader, writer), serving);
+    assert_eq!(client.unwrap().version(), McpVersion::V2025_11_25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up() {
+    let (_server, reader, writer) = Script::new();
+    let started = tokio::time::Instant::now();
+    let builder = McpClient::builder().connect_timeout(Duration::from_secs(9));
+    let error = builder.connect_io(reader, writer).await.unwrap_err();
+    assert!(matches!(&error, McpError::Connection(text) if text.contains("9s")), "{error}");
+    assert_eq!(started.elapsed().as_secs(), 9);
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let config = StdioConfig { command: "no-such-program-anywhere".into(), ..Default::default() };
+    let error = McpClient::connect_stdio(config).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, McpError::Connection(_)), "{error}");
+    assert!(text.contains("no-such-program-anywhere"), "{text}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_an_error() {
+    for url in ["", "localhost", "file:///etc/passwd"] {
+        let config = HttpConfig { url: url.into(), ..Default::default() };
+        let error = McpClient::connect_http(config).await.unwrap_err();
+        assert!(matches!(error, McpError::Connection(_)), "{url}: {error}");
+    }
+}
+
+struct Model;
+
+impl SamplingHandler for Model {
+    async fn sample(&self, _: SamplingRequest) -> Result<SamplingResponse, McpError> {
+        Err(McpError::Other("no".into()))
+    }
+}
+
+struct Person {
+    forms: bool,
+    urls: bool,
+}
+
+impl ElicitationHandler for Person {
+    async fn elicit(&self, _: ElicitationRequest) -> Result<ElicitationResponse, McpError> {
+        Ok(ElicitationResponse::Decline)
+    }
+
+    fn supports_forms(&self) -> bool {
+        self.forms
+    }
+
+    fn supports_urls(&self) -> bool {
+        self.urls
+    }
+}
+
+#[tokio::test]
+async fn what_has_a_handler_is_offered_and_nothing_else() {
+    let person = |forms, urls| McpClient::builder().elicitation(Person { forms, urls });
+    let offers = [
+        (McpClient::builder(), json!({})),
+        (McpClient::builder().sampling(Model), json!({ "sampling": { "tools": {} } })),
+        (person(true, false), json!({ "elicitation": { "form": {} } })),
+        (person(false, true), json!({ "elicitation": { "url": {} } })),
+        (person(false, false), json!({})),
+        (
+            McpClient::builder().roots(vec![McpRoot::new("file:///work")]),
+            json!({ "roots": { "listChanged": true } }),
+        ),
+    ];
+    for (builder, expected) in offers {
+        let (mut server, reader, writer) = Script::new();
+        let greeting = server.shake_hands("2025-11-25", json!({}));
+        let (client, hello) = tokio::join!(builder.connect_io(reader, writer), greeting);
+        assert_eq!(hello["params"]["capabilities"], expected);
+        drop(client);
+    }
+}
+
+#[tokio::test]
+async fn a_closed_client_is_closed_for_good() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let mut events = client.events();
+    client.close().await;
+    assert!(client.is_closed());
+    assert!(server.next().await.is_none(), "the streams are closed");
+    assert_eq!(events.next().await, None);
+    assert_eq!(client.events().next().await, None);
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(&error, McpError::Transport(text) if text.contains("closed")), "{error}");
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_dropped_client_lets_go() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    drop(client);
+    assert!(server.next().await.is_none());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_that_ends_at_once_says_why() {
+    let script = "echo 'no licence' >&2; exit 3";
+    let config = StdioConfig {
+        command: "sh".into(),
+        args: vec!["-c".into(), script.into()],
+        ..Default::default()
+    };
+    let text = McpClient::connect_stdio(config).await.unwrap_err().to_string();
+    assert!(text.contains("sh:") && text.contains("no licence"), "{text}");
+}
+
+/// What a program reads and writes, as a shell would: it answers what it is asked in this order.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_program_is_spoken_to() {
+    let refused = r#"{"jsonrpc":"2.0","id":0,"error":{"code":-32601,"message":"?"}}"#;
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "result": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "serverInfo": { "name": "sh", "version": "1" },
+    } });
+    let script = format!("read a; echo '{refused}'; read b; echo '{hello}'; read c; read d");
+    let config =
+        StdioConfig { command: "sh".into(), args: vec!["-c".into(), script], ..Default::default() };
+    let client = McpClient::connect_stdio(config).await.unwrap();
+    assert_eq!(client.server_info().name, "sh");
+    // It ends when it is asked anything else.
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(&error, McpError::Transport(_)), "{error}");
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_a_log_level_can_be_used() {
+    let (mut server, reader, writer) = Script::new();
+    let builder = McpClient::builder().log_level(neuron_mcp::LogLevel::Debug);
+    let serving = async {
+        server.shake_hands("2025-11-25", json!({ "logging": {} })).await;
+        server.expect("logging/setLevel").await;
+    };
+    let (client, ()) = tokio::join!(builder.connect_io(reader, writer), serving);
+    assert!(!client.unwrap().is_closed());
+}

@@ -1,0 +1,305 @@
+//! Streamable HTTP: headers, refusals, sessions, redirects.
+
+mod sessions;
+mod slow;
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use neuron_mcp::{HttpConfig, McpClient, McpError, McpVersion};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use crate::script::{said, text};
+
+/// What the server is asked: over which method, where, with which headers, what.
+struct Asked {
+    method: Method,
+    path: String,
+    headers: HeaderMap,
+    message: Value,
+}
+
+impl Asked {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    fn is(&self, method: &str) -> bool {
+        self.message["method"] == method
+    }
+
+    fn result(&self, result: Value) -> Response<Full<Bytes>> {
+        json(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }))
+    }
+
+    /// An older server with one tool.
+    fn served(&self) -> Response<Full<Bytes>> {
+        match self.message["method"].as_str() {
+            _ if self.method != Method::POST => status(405),
+            Some("initialize") => self.result(json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": { "tools": {} },
+                "serverInfo": { "name": "http", "version": "1" },
+            })),
+            Some("tools/call") => self.result(said("hello")),
+            Some(method) if method.starts_with("notifications/") => status(202),
+            _ => status(400),
+        }
+    }
+}
+
+fn status(status: u16) -> Response<Full<Bytes>> {
+    Response::builder().status(status).body(Full::default()).unwrap()
+}
+
+fn with(status: u16, header: &str, value: &str) -> Response<Full<Bytes>> {
+    Response::builder().status(status).header(header, value).body(Full::default()).unwrap()
+}
+
+fn json(message: &Value) -> Response<Full<Bytes>> {
+    let body = Full::from(message.to_string());
+    Response::builder().header("content-type", "application/json").body(body).unwrap()
+}
+
+/// Serves until it is dropped.
+struct Server {
+    url: String,
+    _tasks: JoinSet<()>,
+}
+
+async fn serve(answer: impl Fn(Asked) -> Response<Full<Bytes>> + Send + Sync + 'static) -> Server {
+    serve_slowly(move |asked| std::future::ready(answer(asked))).await
+}
+
+/// Serves by answers that may take their time.
+async fn serve_slowly<F>(answer: impl Fn(Asked) -> F + Send + Sync + 'static) -> Server
+where
+    F: Future<Output = Response<Full<Bytes>>> + Send,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = Arc::clone(&answer);
+            let service = service_fn(move |request: http::Request<hyper::body::Incoming>| {
+                let answer = Arc::clone(&answer);
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let body = body.collect().await.unwrap().to_bytes();
+                    let asked = Asked {
+                        method: parts.method,
+                        path: parts.uri.path().to_owned(),
+                        headers: parts.headers,
+                        message: serde_json::from_slice(&body).unwrap_or_default(),
+                    };
+                    Ok::<_, Infallible>(answer(asked).await)
+                }
+            });
+            connections.spawn(async move {
+                let connection = hyper::server::conn::http1::Builder::new();
+                let _ = connection.serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    Server { url, _tasks: tasks }
+}
+
+fn config(url: &str) -> HttpConfig {
+    HttpConfig { url: url.to_owned(), ..Default::default() }
+}
+
+async fn greet(client: &McpClient) -> Result<String, McpError> {
+    client.call_tool_json("greet", Value::Null).await.map(|output| text(&output))
+}
+
+#[tokio::test]
+async fn every_request_has_the_headers() {
+    for (auth_header, expected) in [
+        ("Bearer my-token", "Bearer my-token"),
+        ("Basic YTpi", "Basic YTpi"),
+        ("my-token", "Bearer my-token"),
+    ] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let server = serve({
+            let seen = Arc::clone(&seen);
+            move |asked| {
+                let header = |name| asked.header(name).map(str::to_owned);
+                seen.lock().unwrap().push((header("authorization"), header("x-team")));
+                asked.served()
+            }
+        })
+        .await;
+        let client = McpClient::connect_http(HttpConfig {
+            url: server.url.clone(),
+            auth_header: Some(auth_header.to_owned()),
+            headers: vec![("X-Team".to_owned(), "a".to_owned())],
+        })
+        .await
+        .unwrap();
+        assert_eq!(client.version(), McpVersion::V2025_11_25);
+        assert_eq!(greet(&client).await.unwrap(), "hello");
+        client.close().await;
+        let seen = seen.lock().unwrap();
+        assert!(seen.len() >= 4, "{seen:?}");
+        for (authorization, team) in &*seen {
+            assert_eq!(authorization.as_deref(), Some(expected));
+            assert_eq!(team.as_deref(), Some("a"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_let_us_in_says_so() {
+    for (answer, told) in [
+        (with(401, "www-authenticate", "Bearer"), "401"),
+        (status(401), "401"),
+        (with(403, "www-authenticate", "Bearer error=\"insufficient_scope\", scope=\"a\""), "`a`"),
+        (status(403), "403"),
+    ] {
+        let server = serve(move |_| answer.clone()).await;
+        let error = McpClient::connect_http(config(&server.url)).await.unwrap_err();
+        assert!(matches!(&error, McpError::Connection(text) if text.contains(told)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_forbidden_says_so_and_ends_nothing() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => status(403),
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(&error, McpError::Transport(text) if text.contains("403")), "{error}");
+    assert_eq!(greet(&client).await.unwrap(), "hello");
+}
+
+#[tokio::test]
+async fn a_redirect_is_followed_on_the_same_server_only() {
+    let server = serve(|asked| match asked.path.as_str() {
+        "/mcp" => with(307, "location", "/mcp/"),
+        _ => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    assert_eq!(greet(&client).await.unwrap(), "hello");
+
+    let elsewhere = format!("{}/", server.url);
+    let other = serve(move |_| with(307, "location", &elsewhere)).await;
+    let error = McpClient::connect_http(config(&other.url)).await.unwrap_err();
+    assert!(error.to_string().contains("307"), "{error}");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_is_not_called_a_request_that_cannot_be_sent() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => with(200, "content-type", "application/json"),
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let error = client.list_tools(None).await.unwrap_err();
+    let McpError::Transport(text) = error else { panic!("{error}") };
+    assert!(text.starts_with("tools/list failed: ") && text.contains("could not parse"), "{text}");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_an_error() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => json(&json!("x".repeat(17 * 1024 * 1024))),
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(&error, McpError::Transport(text) if text.contains("size")), "{error}");
+    assert_eq!(greet(&client).await.unwrap(), "hello");
+}
+
+/// An answer as a stream of events.
+fn events(body: String) -> Response<Full<Bytes>> {
+    let response = Response::builder().header("content-type", "text/event-stream");
+    response.body(Full::from(body)).unwrap()
+}
+
+#[tokio::test]
+async fn an_event_that_is_too_long_is_an_error() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => events(format!("data: \"{}\"\n\n", "x".repeat(100_000))),
+        false => asked.served(),
+    })
+    .await;
+    let builder = McpClient::builder().max_message_bytes(50_000);
+    let client = builder.connect_http(config(&server.url)).await.unwrap();
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(error, McpError::Transport(_)), "{error}");
+    assert_eq!(greet(&client).await.unwrap(), "hello");
+}
+
+#[tokio::test]
+async fn a_stream_without_an_answer_is_an_error() {
+    let server = serve(|asked| match asked.is("tools/list") {
+        true => events(": nothing\n\n".to_owned()),
+        false => asked.served(),
+    })
+    .await;
+    let client = McpClient::connect_http(config(&server.url)).await.unwrap();
+    let error = client.list_tools(None).await.unwrap_err();
+    assert!(matches!(error, McpError::Transport(_)), "{error}");
+    assert_eq!(greet(&client).await.unwrap(), "hello");
+}
+
+#[tokio::test]
+async fn a_page_that_is_no_server_is_no_connection() {
+    let server = serve(|_| with(200, "content-type", "text/html")).await;
+    let error = McpClient::connect_http(config(&server.url)).await.unwrap_err();
+    assert!(matches!(&error, McpError::Connection(text) if text.contains("text/html")), "{error}");
+}
+
+fn unreachable(headers: &[(&str, &str)], auth_header: Option<&str>) -> HttpConfig {
+    HttpConfig {
+        url: "http://127.0.0.1:1/mcp?key=hunter2".to_owned(),
+        auth_header: auth_header.map(str::to_owned),
+        headers: headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+    }
+}
+
+#[tokio::test]
+async fn a_bad_header_is_named_without_its_value() {
+    for (headers, auth_header, named) in [
+        (&[("bad name", "hunter2")][..], None, "bad name"),
+        (&[("x-key", "hunter2\n")], None, "x-key"),
+        (&[("Accept", "hunter2")], None, "Accept"),
+        (&[("Mcp-Session-Id", "hunter2")], None, "Mcp-Session-Id"),
+        (&[("Mcp-Name", "hunter2")], None, "Mcp-Name"),
+        (&[("x-key", "hunter2"), ("X-Key", "hunter2")], None, "X-Key"),
+        (&[], Some("Bearer hunter2\u{7f}"), "Authorization"),
+        (&[("authorization", "hunter2")], Some("Bearer hunter2"), "auth_header"),
+    ] {
+        let config = unreachable(headers, auth_header);
+        let error = McpClient::connect_http(config).await.unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, McpError::Connection(_)), "{text}");
+        assert!(text.contains(named) && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_named_without_its_query() {
+    let error = McpClient::connect_http(unreachable(&[], None)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, McpError::Connection(_)), "{text}");
+    assert!(text.contains("http://127.0.0.1:1/mcp") && !text.contains("hunter2"), "{text}");
+}

@@ -1,0 +1,162 @@
+//! Lists: pages, and lists without end.
+
+use std::time::Duration;
+
+use neuron_mcp::{McpClient, McpError, McpTimeout};
+use serde_json::{Value, json};
+
+use super::{connected, connected_to};
+use crate::script::Script;
+
+/// Serves a list in pages of one item; `next` says which cursor follows which.
+async fn serve_pages(
+    server: &mut Script,
+    method: &str,
+    pages: usize,
+    page: impl Fn(usize) -> (Value, Option<String>),
+) -> Vec<Value> {
+    let mut cursors = Vec::new();
+    for number in 0..pages {
+        let request = server.expect(method).await;
+        cursors.push(request["params"]["cursor"].clone());
+        let (mut result, next) = page(number);
+        if let Some(next) = next {
+            result["nextCursor"] = next.into();
+        }
+        server.reply(&request, result).await;
+    }
+    cursors
+}
+
+fn tool(number: usize) -> Value {
+    json!({ "tools": [{ "name": format!("tool-{number}"), "inputSchema": { "type": "object" } }] })
+}
+
+#[tokio::test]
+async fn one_page_has_the_cursor_of_the_next() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 1, |_| (tool(0), Some("b".to_owned())));
+    let (page, cursors) = tokio::join!(client.list_tools(Some("a")), serving);
+    let page = page.unwrap();
+    assert_eq!(page.items[0].name, "tool-0");
+    assert_eq!(page.next_cursor.as_deref(), Some("b"));
+    assert_eq!(cursors, ["a"]);
+}
+
+#[tokio::test]
+async fn all_pages_are_fetched() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let next = |number: usize| (number < 29).then(|| format!("page-{}", number + 1));
+
+    let serving = serve_pages(&mut server, "tools/list", 30, |number| (tool(number), next(number)));
+    let (tools, cursors) = tokio::join!(client.list_all_tools(), serving);
+    assert_eq!(tools.unwrap().len(), 30);
+    assert_eq!((&cursors[0], &cursors[29]), (&Value::Null, &json!("page-29")));
+
+    let serving = serve_pages(&mut server, "resources/list", 30, |number| {
+        let uri = format!("file:///{number}");
+        (json!({ "resources": [{ "uri": uri, "name": "r" }] }), next(number))
+    });
+    let (resources, _) = tokio::join!(client.list_all_resources(), serving);
+    assert_eq!(resources.unwrap()[29].uri, "file:///29");
+
+    let serving = serve_pages(&mut server, "resources/templates/list", 30, |number| {
+        let uri = format!("file:///{number}/{{path}}");
+        (json!({ "resourceTemplates": [{ "uriTemplate": uri, "name": "t" }] }), next(number))
+    });
+    let (templates, _) = tokio::join!(client.list_all_resource_templates(), serving);
+    assert_eq!(templates.unwrap()[29].uri_template, "file:///29/{path}");
+
+    let serving = serve_pages(&mut server, "prompts/list", 30, |number| {
+        (json!({ "prompts": [{ "name": format!("p{number}") }] }), next(number))
+    });
+    let (prompts, _) = tokio::join!(client.list_all_prompts(), serving);
+    assert_eq!(prompts.unwrap()[29].name, "p29");
+}
+
+#[tokio::test]
+async fn an_empty_list_is_empty() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 1, |_| (json!({ "tools": [] }), None));
+    let (tools, _) = tokio::join!(client.list_all_tools(), serving);
+    assert!(tools.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_that_goes_in_circles_is_an_error() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 3, |number| {
+        (tool(number), Some(["a", "b", "a"][number].to_owned()))
+    });
+    let (tools, _) = tokio::join!(client.list_all_tools(), serving);
+    assert!(matches!(tools.unwrap_err(), McpError::Other(_)));
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_an_error() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = serve_pages(&mut server, "tools/list", 2_000, |number| {
+        (json!({ "tools": [] }), Some(number.to_string()))
+    });
+    let (tools, _) = tokio::join!(client.list_all_tools(), serving);
+    assert!(matches!(tools.unwrap_err(), McpError::Other(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_pages_together_have_the_time_of_one_request() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = async {
+        for number in 0.. {
+            let request = server.next().await.unwrap();
+            if request["method"] == "notifications/cancelled" {
+                return number;
+            }
+            tokio::time::sleep(Duration::from_secs(59)).await;
+            let mut result = tool(number);
+            result["nextCursor"] = number.to_string().into();
+            server.reply(&request, result).await;
+        }
+        unreachable!()
+    };
+    let (tools, pages) = tokio::join!(client.list_all_tools(), serving);
+    let McpError::Other(error) = tools.unwrap_err() else { panic!("another error") };
+    let error: &McpTimeout = error.downcast_ref().unwrap();
+    assert_eq!((error.method.as_str(), error.limit.as_secs()), ("tools/list", 600));
+    assert_eq!(pages, 11, "ten pages of 59 seconds, and one that was not waited for");
+}
+
+#[tokio::test]
+async fn all_pages_together_have_a_limit_of_size() {
+    const MESSAGE: usize = 10_000;
+    const PAGES: usize = 5;
+    for ends in [true, false] {
+        let builder = McpClient::builder().max_message_bytes(MESSAGE);
+        let (client, mut server) = connected(builder).await;
+        let serving = serve_pages(&mut server, "prompts/list", PAGES, |number| {
+            let prompt = json!({ "name": "p", "description": "x".repeat(MESSAGE * 9 / 10) });
+            let next = !(ends && number + 1 == PAGES);
+            (json!({ "prompts": [prompt] }), next.then(|| number.to_string()))
+        });
+        match tokio::join!(client.list_all_prompts(), serving).0 {
+            Ok(prompts) => assert!(ends && prompts.len() == PAGES),
+            Err(error) => assert!(!ends && matches!(error, McpError::Other(_)), "{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_does_not_offer_it_has_none_of() {
+    let (client, mut server) = connected_to(McpClient::builder(), json!({ "tools": {} })).await;
+    let serving = async {
+        let request = server.expect("prompts/list").await;
+        server.refuse(&request, -32601, "no prompts").await;
+        let request = server.expect("tools/list").await;
+        server.refuse(&request, -32601, "no tools today").await;
+    };
+    let asking = async {
+        assert!(client.list_all_prompts().await.unwrap().is_empty());
+        // It said that it has tools.
+        client.list_all_tools().await.unwrap_err();
+    };
+    tokio::join!(asking, serving);
+}

@@ -1,0 +1,359 @@
+//! What a client can ask, and the errors it gets.
+
+use std::collections::HashMap;
+
+use neuron_mcp::{
+    CompletionQuery, CompletionTarget, LogLevel, McpClient, McpError, McpRequestError, McpRoot,
+};
+use neuron_types::ToolContext;
+use serde_json::{Value, json};
+
+use super::{connected, connected_to, connected_to_modern};
+use crate::script::{Script, said, text};
+
+/// Answers one request, which must have this method, and returns it.
+async fn serve(server: &mut Script, method: &str, result: Value) -> Value {
+    let request = server.expect(method).await;
+    server.reply(&request, result).await;
+    request
+}
+
+#[tokio::test]
+async fn resources_are_read() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let result = json!({ "contents": [
+        { "uri": "file:///a", "mimeType": "text/plain", "text": "A" },
+        { "uri": "file:///b", "blob": "Qg==" },
+    ] });
+    let (read, request) = tokio::join!(
+        client.read_resource("file:///a"),
+        serve(&mut server, "resources/read", result)
+    );
+    assert_eq!(request["params"]["uri"], "file:///a");
+    let contents = read.unwrap();
+    assert_eq!(contents[0].text.as_deref(), Some("A"));
+    assert_eq!(contents[1].blob.as_deref(), Some("Qg=="));
+}
+
+#[tokio::test]
+async fn prompts_are_filled_in() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let result = json!({ "messages": [
+        { "role": "assistant", "content": { "type": "text", "text": "Hello" } },
+    ] });
+    let arguments = HashMap::from([("name".to_owned(), "Ann".to_owned())]);
+    let (got, request) = tokio::join!(
+        client.get_prompt("greet", arguments),
+        serve(&mut server, "prompts/get", result)
+    );
+    assert_eq!(request["params"]["name"], "greet");
+    assert_eq!(request["params"]["arguments"], json!({ "name": "Ann" }));
+    assert_eq!(got.unwrap().messages.len(), 1);
+}
+
+#[tokio::test]
+async fn arguments_are_completed() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let query = CompletionQuery {
+        target: CompletionTarget::Prompt("greet".into()),
+        argument: "name".into(),
+        value: "A".into(),
+        context: vec![],
+    };
+    let result = json!({ "completion": { "values": ["Ann", "Abe"], "hasMore": false } });
+    let (completion, request) =
+        tokio::join!(client.complete(query), serve(&mut server, "completion/complete", result));
+    assert_eq!(request["params"]["argument"], json!({ "name": "name", "value": "A" }));
+    assert_eq!(completion.unwrap().values, ["Ann", "Abe"]);
+}
+
+#[tokio::test]
+async fn a_sign_of_life_is_asked_for_in_every_version() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let (alive, _) = tokio::join!(client.ping(), serve(&mut server, "ping", json!({})));
+    alive.unwrap();
+    let (client, mut server) = connected_to_modern(McpClient::builder(), json!({})).await;
+    let (alive, _) = tokio::join!(client.ping(), server.tell_versions(json!({})));
+    alive.unwrap();
+}
+
+#[tokio::test]
+async fn log_levels_and_subscriptions_are_requests_in_older_versions() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let (done, request) = tokio::join!(
+        client.set_log_level(LogLevel::Warning),
+        serve(&mut server, "logging/setLevel", json!({}))
+    );
+    done.unwrap();
+    assert_eq!(request["params"]["level"], "warning");
+    let (done, request) = tokio::join!(
+        client.subscribe("file:///a"),
+        serve(&mut server, "resources/subscribe", json!({}))
+    );
+    done.unwrap();
+    assert_eq!(request["params"]["uri"], "file:///a");
+    // Nothing is asked twice.
+    client.subscribe("file:///a").await.unwrap();
+    let (done, _) = tokio::join!(
+        client.unsubscribe("file:///a"),
+        serve(&mut server, "resources/unsubscribe", json!({}))
+    );
+    done.unwrap();
+    client.unsubscribe("file:///a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_refused_subscription_is_none() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    for _ in 0..2 {
+        let serving = async {
+            let request = server.expect("resources/subscribe").await;
+            server.refuse(&request, -32601, "no subscriptions").await;
+        };
+        let (done, ()) = tokio::join!(client.subscribe("file:///a"), serving);
+        done.unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_dropped_is_asked_for_again() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    tokio::select! {
+        biased;
+        done = client.subscribe("file:///a") => panic!("{done:?}"),
+        _ = server.expect("resources/subscribe") => {}
+    }
+    let serving = async {
+        // The one that was dropped is cancelled beside it.
+        for _ in 0..2 {
+            let message = server.next().await.unwrap();
+            match message["method"].as_str() {
+                Some("resources/subscribe") => server.reply(&message, json!({})).await,
+                method => assert_eq!(method, Some("notifications/cancelled")),
+            }
+        }
+    };
+    let (done, ()) = tokio::join!(client.subscribe("file:///a"), serving);
+    done.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_subscription_does_not_rely_on_one_that_may_fail() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = async {
+        for _ in 0..2 {
+            let request = server.expect("resources/subscribe").await;
+            server.refuse(&request, -32602, "no such resource").await;
+        }
+    };
+    let (first, second, ()) =
+        tokio::join!(client.subscribe("file:///a"), client.subscribe("file:///a"), serving);
+    first.unwrap_err();
+    second.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_subscription_lasts_until_the_server_answers() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let (done, _) = tokio::join!(
+        client.subscribe("file:///a"),
+        serve(&mut server, "resources/subscribe", json!({}))
+    );
+    done.unwrap();
+    let (late, _) =
+        tokio::join!(client.unsubscribe("file:///a"), server.expect("resources/unsubscribe"));
+    late.unwrap_err();
+    server.expect("notifications/cancelled").await;
+    let refusing = async {
+        let request = server.expect("resources/unsubscribe").await;
+        server.refuse(&request, -32602, "there is none").await;
+    };
+    let (refused, ()) = tokio::join!(client.unsubscribe("file:///a"), refusing);
+    refused.unwrap_err();
+    client.unsubscribe("file:///a").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_log_level_of_the_builder_is_set_while_connecting() {
+    let (mut server, reader, writer) = Script::new();
+    let builder = McpClient::builder().log_level(LogLevel::Debug);
+    let serving = async {
+        server.shake_hands("2025-11-25", json!({ "logging": {} })).await;
+        serve(&mut server, "logging/setLevel", json!({})).await
+    };
+    let (client, request) = tokio::join!(builder.connect_io(reader, writer), serving);
+    client.unwrap();
+    assert_eq!(request["params"]["level"], "debug");
+}
+
+#[tokio::test]
+async fn since_2026_each_request_says_the_log_level() {
+    let builder = McpClient::builder().log_level(LogLevel::Debug);
+    let (client, mut server) = connected_to_modern(builder, json!({ "logging": {} })).await;
+    for level in ["debug", "error"] {
+        let (output, call) = tokio::join!(
+            client.call_tool_json("greet", Value::Null),
+            serve(&mut server, "tools/call", said("hello"))
+        );
+        output.unwrap();
+        assert_eq!(call["params"]["_meta"]["io.modelcontextprotocol/logLevel"], level, "{call}");
+        client.set_log_level(LogLevel::Error).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn roots_are_replaced_and_the_server_is_told() {
+    let builder = McpClient::builder().roots(vec![]);
+    let (client, mut server) = connected(builder).await;
+    client.set_roots(vec![McpRoot::new("file:///work").with_name("Work")]).await.unwrap();
+    server.expect("notifications/roots/list_changed").await;
+    server.ask("q1", "roots/list", json!({})).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!(answer["result"]["roots"], json!([{ "uri": "file:///work", "name": "Work" }]));
+}
+
+#[tokio::test]
+async fn roots_that_were_not_declared_cannot_be_set() {
+    let (client, _server) = connected(McpClient::builder()).await;
+    let error = client.set_roots(vec![]).await.unwrap_err();
+    assert!(error.to_string().contains("builder"), "{error}");
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_is_a_result() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let result = json!({ "content": [{ "type": "text", "text": "too hot" }], "isError": true });
+    let (output, _) = tokio::join!(
+        client.call_tool("oven", serde_json::Map::new()),
+        serve(&mut server, "tools/call", result)
+    );
+    let output = output.unwrap();
+    assert!(output.is_error);
+    assert_eq!(text(&output), "too hot");
+}
+
+#[tokio::test]
+async fn a_refused_call_is_an_error() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = async {
+        let request = server.expect("tools/call").await;
+        server.refuse(&request, -32602, "no such tool").await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("nothing", Value::Null), serving);
+    let error = output.unwrap_err();
+    assert!(matches!(&error, McpError::ToolCall(text) if text.contains("no such tool")), "{error}");
+}
+
+#[tokio::test]
+async fn another_refused_request_keeps_code_and_data() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let serving = async {
+        let request = server.expect("resources/read").await;
+        let error = json!({ "code": -32002, "message": "gone", "data": { "uri": "file:///a" } });
+        server.send(json!({ "jsonrpc": "2.0", "id": request["id"], "error": error })).await;
+    };
+    let (read, ()) = tokio::join!(client.read_resource("file:///a"), serving);
+    let McpError::Other(error) = read.unwrap_err() else { panic!("another error") };
+    let error = error.downcast_ref::<McpRequestError>().unwrap();
+    assert_eq!((error.method.as_str(), error.code), ("resources/read", -32002));
+    assert_eq!(error.data, Some(json!({ "uri": "file:///a" })));
+}
+
+#[tokio::test]
+async fn an_answer_to_another_question_is_an_error() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let result = json!({ "roots": [], "tools": 7 });
+    let (list, _) = tokio::join!(client.list_tools(None), serve(&mut server, "tools/list", result));
+    assert!(matches!(list.unwrap_err(), McpError::Transport(_)));
+}
+
+#[tokio::test]
+async fn arguments_must_be_an_object() {
+    let (client, _server) = connected(McpClient::builder()).await;
+    let error = client.call_tool_json("greet", json!([1])).await.unwrap_err();
+    assert!(matches!(error, McpError::ToolCall(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_trace_context_is_handed_on() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let mut ctx = ToolContext::default();
+    let mut trace = neuron_mcp::TraceContext::new("00-1-2-01");
+    trace.baggage = Some("user=1".to_owned());
+    ctx.extensions.insert(trace);
+    let (output, call) = tokio::join!(
+        client.call_tool_in("greet", Value::Null, &ctx),
+        serve(&mut server, "tools/call", said("hello"))
+    );
+    output.unwrap();
+    let meta = &call["params"]["_meta"];
+    assert_eq!(meta["traceparent"], "00-1-2-01", "{call}");
+    assert_eq!(meta["baggage"], "user=1");
+    assert_eq!(meta.get("tracestate"), None);
+}
+
+#[tokio::test]
+async fn broken_frames_are_passed_over() {
+    let (client, mut server) = connected_to(McpClient::builder(), json!({ "tools": {} })).await;
+    let serving = async {
+        let call = server.expect("tools/call").await;
+        for broken in ["", "not json", "{}", "[1, 2", r#"{"jsonrpc":"2.0"}"#] {
+            server.send_text(broken).await;
+        }
+        server.notify("notifications/made/up", json!({ "x": 1 })).await;
+        // An answer to what was never asked.
+        server.send(json!({ "jsonrpc": "2.0", "id": 999, "result": {} })).await;
+        server.reply(&call, said("hello")).await;
+        // What the client says of them is of no matter here.
+        server
+    };
+    let (output, _server) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
+    assert_eq!(text(&output.unwrap()), "hello");
+}
+
+#[tokio::test]
+async fn many_requests_run_at_the_same_time() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let calling = futures_util::future::join_all(
+        (0..50).map(|number| client.call_tool_json("echo", json!({ "number": number }))),
+    );
+    let serving = async {
+        let mut calls = Vec::new();
+        for _ in 0..50 {
+            calls.push(server.expect("tools/call").await);
+        }
+        for call in calls.iter().rev() {
+            let number = call["params"]["arguments"]["number"].to_string();
+            server.reply(call, said(&number)).await;
+        }
+    };
+    let (outputs, ()) = tokio::join!(calling, serving);
+    for (number, output) in outputs.into_iter().enumerate() {
+        assert_eq!(text(&output.unwrap()), number.to_string());
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_misses_headers_is_asked_again_with_them() {
+    let (client, mut server) = connected_to_modern(McpClient::builder(), json!({})).await;
+    let serving = async {
+        let call = server.expect("tools/call").await;
+        server.refuse(&call, -32020, "Mcp-Param-Region is missing").await;
+        serve(&mut server, "tools/list", json!({ "tools": [], "nextCursor": "b" })).await;
+        serve(&mut server, "tools/list", json!({ "tools": [] })).await;
+        let call = server.expect("tools/call").await;
+        server.refuse(&call, -32020, "Mcp-Param-Region is missing").await;
+    };
+    let (output, ()) = tokio::join!(client.call_tool_json("greet", Value::Null), serving);
+    assert!(output.unwrap_err().to_string().contains("Mcp-Param-Region"));
+}
+
+#[tokio::test]
+async fn a_call_that_was_cancelled_before_is_not_sent() {
+    let (client, mut server) = connected(McpClient::builder()).await;
+    let ctx = ToolContext::default();
+    ctx.cancellation_token.cancel();
+    client.call_tool_in("greet", Value::Null, &ctx).await.unwrap_err();
+    let (alive, _) = tokio::join!(client.ping(), serve(&mut server, "ping", json!({})));
+    alive.unwrap();
+}

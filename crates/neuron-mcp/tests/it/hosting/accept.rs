@@ -1,0 +1,46 @@
+//! A system that has no room for another connection does not end a server.
+
+use std::fs::File;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::raw::{Connection, modern_call, within};
+use super::server::start;
+
+/// What tells the process that has few descriptors.
+const FEW: &str = "NEURON_MCP_TEST_FEW_FILES";
+
+/// Runs the test below in a process that may open few files.
+#[test]
+fn a_server_without_descriptors_goes_on_when_there_are_some() {
+    let test = "hosting::accept::in_a_process_with_few_files";
+    let status = Command::new("sh")
+        .args(["-c", r#"ulimit -n 40 && exec "$0" "$@""#])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--test-threads=1"])
+        .env(FEW, "1")
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[tokio::test]
+async fn in_a_process_with_few_files() {
+    if std::env::var_os(FEW).is_none() {
+        return;
+    }
+    let server = start(|config| config).await;
+    let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
+    assert!(files.len() > 5, "{}", files.len());
+    // One for the client, and none for the server.
+    files.pop();
+    let mut connection = Connection::open(server.addr).await;
+    connection.write(modern_call("echo", &json!({ "text": "on" })).to_bytes()).await;
+    let mut response = Box::pin(connection.read_to_end());
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut response).await;
+    assert!(early.is_err(), "{early:?}");
+
+    drop(files);
+    assert_eq!(within(response).await.unwrap().tool_text(), "on");
+}

@@ -1,0 +1,177 @@
+//! How much a client may send, how long it may take, and how many there may be.
+
+use std::time::Duration;
+
+use neuron_mcp::{HttpConfig, McpClient, McpVersion};
+use serde_json::json;
+
+use super::raw::{Connection, Request, begin, call, initialize, modern_call, send, within};
+use super::server::start;
+
+/// Much longer than it takes to send a small request, on a loaded machine too.
+const READING: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn a_body_that_is_too_long_is_refused() {
+    let server = start(|config| config.max_body_bytes(1000)).await;
+    let call = |length| modern_call("echo", &json!({ "text": "x".repeat(length) }));
+    assert_eq!(call(200).send(server.addr).await.status, 200);
+    let response = call(1000).send(server.addr).await;
+    assert_eq!(response.status, 413);
+    assert_eq!(response.body, "Payload Too Large: a body may have 1000 bytes");
+    // Nothing of it is waited for.
+    let announced = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1001\r\n\r\n";
+    assert_eq!(send(server.addr, announced).await.status, 413);
+}
+
+#[tokio::test]
+async fn a_body_in_chunks_is_counted_too() {
+    let server = start(|config| config.max_body_bytes(1000)).await;
+    let request = initialize().header("transfer-encoding", "chunked").to_bytes();
+    let text = String::from_utf8(request).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let head = head.rsplit_once("\r\n").unwrap().0;
+
+    let small = format!("{head}\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    assert_eq!(send(server.addr, small).await.status, 200);
+
+    let chunk = format!("1f4\r\n{}\r\n", " ".repeat(500));
+    let mut connection = Connection::open(server.addr).await;
+    connection.write(format!("{head}\r\n\r\n{chunk}{chunk}{chunk}")).await;
+    assert_eq!(connection.read_to_end().await.unwrap().status, 413);
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_long_is_refused() {
+    let server = start(|config| config.max_head_bytes(8 * 1024)).await;
+    let with = |length| initialize().header("x-long", &"x".repeat(length));
+    assert_eq!(with(7000).send(server.addr).await.status, 200);
+    assert_eq!(with(9000).send(server.addr).await.status, 431);
+    let many =
+        (0..200).fold(initialize(), |request, number| request.header(&format!("x{number}"), ""));
+    assert_eq!(many.send(server.addr).await.status, 431);
+}
+
+#[tokio::test]
+async fn who_sends_a_head_slowly_is_dropped() {
+    let server = start(|config| config.read_timeout(READING)).await;
+    for begin in ["", "POST /mcp HT", "POST /mcp HTTP/1.1\r\nhost: local"] {
+        let mut connection = Connection::open(server.addr).await;
+        connection.write(begin).await;
+        let response = connection.read_to_end().await;
+        assert!(response.is_none_or(|response| response.status == 408), "{begin}");
+    }
+    // One byte now and then is slow, too: the whole head has that time.
+    let mut connection = tokio::net::TcpStream::connect(server.addr).await.unwrap();
+    let dropped = async {
+        use tokio::io::AsyncWriteExt;
+        while connection.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    within(dropped).await;
+}
+
+#[tokio::test]
+async fn who_sends_a_body_slowly_is_dropped() {
+    let server = start(|config| config.read_timeout(READING)).await;
+    let request = initialize().to_bytes();
+    let mut connection = Connection::open(server.addr).await;
+    connection.write(&request[..request.len() - 5]).await;
+    let response = connection.read_to_end().await.unwrap();
+    assert_eq!(response.status, 408);
+    assert_eq!(response.body, "Request Timeout: the body did not come in time");
+}
+
+#[tokio::test]
+async fn a_connection_that_carries_a_call_has_no_time_limit() {
+    let server = start(|config| config.read_timeout(READING)).await;
+    let mut connection = Connection::open(server.addr).await;
+    connection.write(modern_call("wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    // Others that say nothing are dropped meanwhile.
+    let mut others = [Connection::open(server.addr).await, Connection::open(server.addr).await];
+    for other in &mut others {
+        assert!(other.read_to_end().await.is_none());
+    }
+    server.waiting.release.notify_one();
+    assert_eq!(connection.read_to_end().await.unwrap().tool_text(), "waited");
+}
+
+#[tokio::test]
+async fn who_does_not_read_is_dropped() {
+    let limit = Duration::from_millis(500);
+    let server = start(|config| config.max_connections(1).write_timeout(limit)).await;
+    let mut deaf = Connection::open(server.addr).await;
+    // More than the system keeps of it.
+    let call = modern_call("much", &json!({ "bytes": 64 * 1024 * 1024 }));
+    deaf.write(call.to_bytes()).await;
+    // There is room for another only once it is gone.
+    let next = modern_call("echo", &json!({ "text": "next" })).send(server.addr).await;
+    assert_eq!(next.tool_text(), "next");
+    assert!(deaf.read_to_end().await.is_none_or(|read| read.body.len() < 64 * 1024 * 1024));
+}
+
+#[tokio::test]
+async fn more_connections_than_there_may_be_wait() {
+    let server = start(|config| config.max_connections(1)).await;
+    let mut first = Connection::open(server.addr).await;
+    first.write(modern_call("wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+
+    let mut second = Connection::open(server.addr).await;
+    second.write(modern_call("echo", &json!({ "text": "second" })).to_bytes()).await;
+    let early = tokio::time::timeout(Duration::from_millis(200), second.read_until("second")).await;
+    assert!(early.is_err(), "the second was served beside the first");
+
+    server.waiting.release.notify_one();
+    assert_eq!(first.read_to_end().await.unwrap().tool_text(), "waited");
+    assert_eq!(second.read_to_end().await.unwrap().tool_text(), "second");
+}
+
+#[tokio::test]
+async fn more_sessions_than_there_may_be_are_refused() {
+    let server = start(|config| config.max_sessions(2)).await;
+    let first = begin(server.addr, |request| request).await;
+    let second = begin(server.addr, |request| request).await;
+    let response = initialize().send(server.addr).await;
+    assert_eq!(response.status, 503);
+    assert!(response.header("retry-after").is_some());
+    // Those that there are go on, and clients without sessions are not concerned.
+    for id in [&first, &second] {
+        let response = call(id, "echo", &json!({ "text": "on" })).send(server.addr).await;
+        assert_eq!(response.tool_text(), "on");
+    }
+    let response = modern_call("echo", &json!({ "text": "new" })).send(server.addr).await;
+    assert_eq!(response.tool_text(), "new");
+
+    assert_eq!(Request::new("DELETE").session(&first).send(server.addr).await.status, 202);
+    begin(server.addr, |request| request).await;
+}
+
+#[tokio::test]
+async fn times_may_be_without_end() {
+    let server = start(|config| {
+        config
+            .read_timeout(Duration::MAX)
+            .write_timeout(Duration::MAX)
+            .session_idle_timeout(Duration::MAX)
+            .shutdown_grace(Duration::MAX)
+    });
+    let mut server = server.await;
+    for version in [McpVersion::V2025_11_25, McpVersion::V2026_07_28] {
+        let client = McpClient::builder()
+            .versions([version])
+            .request_timeout(Duration::MAX)
+            .max_request_time(Duration::MAX)
+            .connect_timeout(Duration::MAX);
+        let client =
+            client.connect_http(HttpConfig { url: server.url.clone(), ..HttpConfig::default() });
+        let client = within(client).await.unwrap();
+        let output = within(client.call_tool_json("echo", json!({ "text": "on" }))).await.unwrap();
+        assert_eq!(output.content[0].to_string(), "on");
+        client.close().await;
+    }
+    server.shutdown.cancel();
+    server.ended().await.unwrap();
+}

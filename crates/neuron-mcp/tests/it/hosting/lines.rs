@@ -1,0 +1,234 @@
+//! A server over a pair of streams.
+
+use std::time::Duration;
+
+use neuron_mcp::{McpError, McpServer};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::raw::{call_message, initialize_message, within};
+use super::server::{Waiting, mcp_server};
+
+/// A client, line by line, and the server that serves it.
+struct Client {
+    input: BufReader<ReadHalf<DuplexStream>>,
+    output: Option<WriteHalf<DuplexStream>>,
+    serving: JoinSet<Result<(), McpError>>,
+}
+
+impl Client {
+    fn of(server: McpServer) -> Self {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(theirs);
+        let mut serving = JoinSet::new();
+        serving.spawn(async move { server.serve_io(input, output).await });
+        let (input, output) = tokio::io::split(ours);
+        Self { input: BufReader::new(input), output: Some(output), serving }
+    }
+
+    async fn begin(server: McpServer) -> Self {
+        let mut client = Self::of(server);
+        client.send(&initialize_message()).await;
+        assert_eq!(client.next().await["result"]["serverInfo"]["name"], "hosted");
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        client
+    }
+
+    async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.output.as_mut().unwrap().write_all(bytes.as_ref()).await.unwrap();
+    }
+
+    async fn send(&mut self, message: &Value) {
+        self.write(format!("{message}\n")).await;
+    }
+
+    async fn next(&mut self) -> Value {
+        let mut line = String::new();
+        assert_ne!(within(self.input.read_line(&mut line)).await.unwrap(), 0, "the server closed");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    async fn echo(&mut self, text: &str) {
+        self.send(&call_message("echo", &json!({ "text": text }))).await;
+        assert_eq!(self.next().await["result"]["content"][0]["text"], text);
+    }
+
+    async fn ended(&mut self) -> Result<(), McpError> {
+        within(self.serving.join_next()).await.unwrap().unwrap()
+    }
+}
+
+fn server() -> McpServer {
+    mcp_server(&Waiting::default())
+}
+
+#[tokio::test]
+async fn tools_are_called_until_the_client_is_gone() {
+    let mut client = Client::begin(server()).await;
+    client.echo("one").await;
+    client.echo("two").await;
+    client.output.take().unwrap().shutdown().await.unwrap();
+    client.ended().await.unwrap();
+    let mut rest = String::new();
+    assert_eq!(client.input.read_line(&mut rest).await.unwrap(), 0, "{rest}");
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_is_no_error() {
+    let mut client = Client::of(server());
+    client.output.take().unwrap().shutdown().await.unwrap();
+    client.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_begins_with_something_else_is_an_error() {
+    let mut client = Client::of(server());
+    client.send(&json!({ "jsonrpc": "2.0", "id": 1, "result": {} })).await;
+    assert!(matches!(client.ended().await, Err(McpError::Initialization(_))));
+}
+
+#[tokio::test]
+async fn requests_written_at_once_are_answered_though_the_input_ends() {
+    let mut client = Client::of(server());
+    let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let call = call_message("echo", &json!({ "text": "last" }));
+    // The last line without its end.
+    client.write(format!("{}\n{initialized}\r\n\n{call}", initialize_message())).await;
+    client.output.take().unwrap().shutdown().await.unwrap();
+    assert_eq!(client.next().await["id"], 0);
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "last");
+    client.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn messages_may_come_byte_by_byte() {
+    let mut client = Client::begin(server()).await;
+    let call = call_message("echo", &json!({ "text": "ü" }));
+    for byte in format!("{call}\n").into_bytes() {
+        client.write([byte]).await;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "ü");
+}
+
+#[tokio::test]
+async fn a_line_that_is_too_long_is_refused_and_the_next_one_counts() {
+    let mut client = Client::begin(server()).await;
+    let long = call_message("echo", &json!({ "text": "x".repeat(17 * 1024 * 1024) }));
+    client.send(&long).await;
+    let error = client.next().await;
+    assert_eq!(error["error"]["code"], -32600, "{error}");
+    assert_eq!(error["error"]["message"], "a message may have 16777216 bytes");
+    client.echo("next").await;
+}
+
+#[tokio::test]
+async fn a_long_line_within_the_limit_is_read() {
+    let mut client = Client::begin(server()).await;
+    let text = "y".repeat(1024 * 1024);
+    let call = call_message("echo", &json!({ "text": text }));
+    let (mut input, mut output) = (client.input, client.output.take().unwrap());
+    let write = async { output.write_all(format!("{call}\n").as_bytes()).await.unwrap() };
+    let mut line = String::new();
+    let read = async { input.read_line(&mut line).await.unwrap() };
+    within(futures_util::future::join(write, read)).await;
+    assert!(line.contains(&text));
+}
+
+#[tokio::test]
+async fn what_is_no_message_does_not_end_the_connection() {
+    let mut client = Client::begin(server()).await;
+    // Skipped: no JSON, nothing, a notification that nobody knows.
+    client.write("Starting up...\n\n   \n{\"jsonrpc\":\n").await;
+    client.write(b"\xff\xfe\n").await;
+    client.send(&json!({ "jsonrpc": "2.0", "method": "$/other", "params": 7 })).await;
+    client.echo("still").await;
+    // JSON that is no message gets an error, with its id if it has one.
+    client.send(&json!({ "id": 5, "method": 7 })).await;
+    let error = client.next().await;
+    assert_eq!((&error["id"], &error["error"]["code"]), (&json!(5), &json!(-32600)));
+    client.send(&json!([])).await;
+    assert_eq!(client.next().await["error"]["code"], -32600);
+    client.echo("still").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_run_at_the_end_of_the_input_are_cancelled() {
+    let waiting = Waiting::default();
+    let mut client = Client::begin(mcp_server(&waiting)).await;
+    client.send(&call_message("wait", &json!({}))).await;
+    waiting.began.notified().await;
+    client.output.take().unwrap().shutdown().await.unwrap();
+    waiting.ended.notified().await;
+    client.ended().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_may_finish_after_the_end_of_the_input() {
+    let waiting = Waiting::default();
+    let mut client = Client::begin(mcp_server(&waiting)).await;
+    client.send(&call_message("wait", &json!({}))).await;
+    waiting.began.notified().await;
+    client.output.take().unwrap().shutdown().await.unwrap();
+    waiting.release.notify_one();
+    assert_eq!(client.next().await["result"]["content"][0]["text"], "waited");
+    client.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_ends_the_server() {
+    let waiting = Waiting::default();
+    let shutdown = CancellationToken::new();
+    let mut client = Client::begin(mcp_server(&waiting).with_shutdown(shutdown.clone())).await;
+    client.send(&call_message("wait", &json!({}))).await;
+    waiting.began.notified().await;
+    shutdown.cancel();
+    within(waiting.ended.notified()).await;
+    assert!(client.next().await["error"].is_object());
+    client.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_token_that_is_cancelled_already_ends_it_at_once() {
+    let shutdown = CancellationToken::new();
+    shutdown.cancel();
+    let mut client = Client::of(server().with_shutdown(shutdown));
+    client.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_ends() {
+    let waiting = Waiting::default();
+    let mut client = Client::begin(mcp_server(&waiting)).await;
+    client.send(&call_message("wait", &json!({}))).await;
+    waiting.began.notified().await;
+    client.serving.shutdown().await;
+    within(waiting.ended.notified()).await;
+    // The call ends with an error, and then the stream does.
+    let mut rest = String::new();
+    within(client.input.read_to_string(&mut rest)).await.unwrap();
+    assert!(!rest.contains("waited"), "{rest}");
+}
+
+#[tokio::test]
+async fn a_client_that_stops_reading_does_not_keep_the_server() {
+    let mut client = Client::begin(server()).await;
+    for _ in 0..10 {
+        let call = call_message("echo", &json!({ "text": "z".repeat(20 * 1024) }));
+        client.send(&call).await;
+    }
+    // A stream is closed when both halves are gone.
+    drop((client.input, client.output));
+    within(client.serving.join_next()).await.unwrap().unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_waits_for_its_client_waits_for_ever() {
+    let mut client = Client::begin(server()).await;
+    tokio::time::sleep(Duration::from_secs(24 * 3600)).await;
+    client.echo("still there").await;
+}

@@ -1,0 +1,111 @@
+//! A server as a service within another.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use neuron_mcp::{HttpIdentity, HttpServerConfig, McpHttpBody, McpHttpService};
+use serde_json::json;
+use tower::Service;
+
+use super::raw;
+use super::server::{Waiting, mcp_server};
+
+async fn ask(service: &mut McpHttpService, request: &raw::Request) -> Response<McpHttpBody> {
+    let bytes = request.to_bytes();
+    let text = String::from_utf8(bytes).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    let mut lines = head.lines();
+    let method = lines.next().unwrap().split(' ').next().unwrap();
+    // On any path: where the service is, is its server's affair.
+    let mut builder = Request::builder().method(method).uri("/");
+    for line in lines {
+        let (name, value) = line.split_once(": ").unwrap();
+        builder = builder.header(name, value);
+    }
+    let request = builder.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
+    raw::within(service.call(request)).await.unwrap()
+}
+
+async fn text(response: Response<McpHttpBody>) -> String {
+    let body = raw::within(response.into_body().collect()).await.unwrap();
+    String::from_utf8(body.to_bytes().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn a_service_answers_requests_with_any_body() {
+    let waiting = Waiting::default();
+    let mut service = mcp_server(&waiting).http_service(HttpServerConfig::default()).unwrap();
+    let response = ask(&mut service, &raw::modern_call("echo", &json!({ "text": "in" }))).await;
+    assert_eq!(response.status(), 200);
+    assert!(text(response).await.contains(r#""text":"in""#));
+    // Clones are one server.
+    let response = ask(&mut service.clone(), &raw::initialize()).await;
+    let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    text(response).await;
+    let response = ask(&mut service, &raw::call(&id, "echo", &json!({ "text": "on" }))).await;
+    assert!(text(response).await.contains(r#""text":"on""#));
+}
+
+#[tokio::test]
+async fn a_service_checks_names_and_asks_who_it_is() {
+    let config = HttpServerConfig::default()
+        .authenticate(async |_| Ok(HttpIdentity::new("alice")))
+        .max_body_bytes(1000);
+    let mut service = mcp_server(&Waiting::default()).http_service(config).unwrap();
+    let evil = raw::initialize().without("host").header("host", "evil.example");
+    assert_eq!(ask(&mut service, &evil).await.status(), 403);
+    let long = raw::modern_call("echo", &json!({ "text": "x".repeat(1000) }));
+    assert_eq!(ask(&mut service, &long).await.status(), 413);
+    let response = ask(&mut service, &raw::modern_call("whoami", &json!({}))).await;
+    assert!(text(response).await.contains(r#"Some(\"alice\") None None"#));
+}
+
+#[tokio::test]
+async fn a_service_ends_with_the_token_of_its_server() {
+    let shutdown = tokio_util::sync::CancellationToken::new();
+    let server = mcp_server(&Waiting::default()).with_shutdown(shutdown.clone());
+    let mut service = server.http_service(HttpServerConfig::default()).unwrap();
+    let response = ask(&mut service, &raw::initialize()).await;
+    let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    text(response).await;
+    let listens = ask(&mut service, &raw::Request::listen().session(&id)).await;
+    assert_eq!(listens.status(), 200);
+
+    shutdown.cancel();
+    text(listens).await;
+    assert_eq!(ask(&mut service, &raw::initialize()).await.status(), 503);
+}
+
+#[tokio::test]
+async fn sessions_end_with_the_last_clone() {
+    let waiting = Waiting::default();
+    let mut service = mcp_server(&waiting).http_service(HttpServerConfig::default()).unwrap();
+    let response = ask(&mut service, &raw::initialize()).await;
+    let id = response.headers()["mcp-session-id"].to_str().unwrap().to_owned();
+    text(response).await;
+    let waits = ask(&mut service, &raw::call(&id, "wait", &json!({}))).await;
+    waiting.began.notified().await;
+    drop((waits, service));
+    raw::within(waiting.ended.notified()).await;
+}
+
+#[tokio::test]
+async fn hyper_takes_the_service_as_it_is() {
+    use hyper_util::rt::TokioIo;
+    use hyper_util::service::TowerToHyperService;
+
+    let service =
+        mcp_server(&Waiting::default()).http_service(HttpServerConfig::default()).unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let serve = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+            .await
+            .unwrap();
+    };
+    let request = raw::modern_call("echo", &json!({ "text": "hyper" }));
+    let (response, ()) = raw::within(futures_util::future::join(request.send(addr), serve)).await;
+    assert_eq!(response.tool_text(), "hyper");
+}

@@ -1,0 +1,59 @@
+//! When a session ends by itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::raw::{Connection, Request, begin, call, initialize, within};
+use super::server::start;
+
+/// Much longer than a client takes from one request to the next, on a loaded machine too.
+const IDLE: Duration = Duration::from_secs(4);
+
+/// Waits until there is room for a session: another has ended then.
+async fn until_there_is_room(addr: std::net::SocketAddr) {
+    let room = async {
+        while initialize().send(addr).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(room).await;
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_ends() {
+    let server = start(|config| config.max_sessions(1).session_idle_timeout(IDLE)).await;
+    let id = begin(server.addr, |request| request).await;
+    until_there_is_room(server.addr).await;
+    let response = call(&id, "echo", &json!({ "text": "late" })).send(server.addr).await;
+    assert_eq!(response.status, 404);
+}
+
+#[tokio::test]
+async fn a_session_stays_while_its_client_listens() {
+    let server = start(|config| config.max_sessions(2).session_idle_timeout(IDLE)).await;
+    let listens = begin(server.addr, |request| request).await;
+    let mut stream = Connection::open(server.addr).await;
+    stream.write(Request::listen().session(&listens).to_bytes()).await;
+    stream.read_until("200 OK").await;
+
+    // Another that was used later ends, and this one does not.
+    begin(server.addr, |request| request).await;
+    until_there_is_room(server.addr).await;
+    let response = call(&listens, "echo", &json!({ "text": "here" })).send(server.addr).await;
+    assert_eq!(response.tool_text(), "here");
+}
+
+#[tokio::test]
+async fn a_session_stays_while_a_call_runs() {
+    let server = start(|config| config.max_sessions(2).session_idle_timeout(IDLE)).await;
+    let calls = begin(server.addr, |request| request).await;
+    let mut stream = Connection::open(server.addr).await;
+    stream.write(call(&calls, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+
+    begin(server.addr, |request| request).await;
+    until_there_is_room(server.addr).await;
+    server.waiting.release.notify_one();
+    assert_eq!(stream.read_to_end().await.unwrap().tool_text(), "waited");
+}

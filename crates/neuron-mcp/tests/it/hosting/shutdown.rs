@@ -1,0 +1,208 @@
+//! How a server over HTTP ends.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::raw::{Connection, Request, begin, call, initialize, modern, modern_call, within};
+use super::server::start;
+
+#[tokio::test]
+async fn a_server_that_nobody_uses_ends_at_once() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    begin(server.addr, |request| request).await;
+    // Connections that say nothing do not keep it.
+    let mut silent = Connection::open(server.addr).await;
+    let mut kept = Connection::open(server.addr).await;
+    kept.write(initialize().without("connection").to_bytes()).await;
+    kept.read_until("serverInfo").await;
+
+    server.shutdown.cancel();
+    server.ended().await.unwrap();
+    assert!(silent.read_to_end().await.is_none());
+    assert!(tokio::net::TcpStream::connect(server.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn calls_that_run_may_finish() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut in_session = Connection::open(server.addr).await;
+    in_session.write(call(&id, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    let mut without = Connection::open(server.addr).await;
+    without.write(modern_call("wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+
+    server.shutdown.cancel();
+    server.waiting.release.notify_one();
+    server.waiting.release.notify_one();
+    // Of two permits at once one may be lost: both wait for it.
+    server.waiting.release.notify_waiters();
+    assert_eq!(in_session.read_to_end().await.unwrap().tool_text(), "waited");
+    assert_eq!(without.read_to_end().await.unwrap().tool_text(), "waited");
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_may_finish_whose_client_is_still_to_answer() {
+    let page = "https://app.example.com";
+    let grace = Duration::from_secs(3600);
+    let mut server = start(|config| config.allowed_origins([page]).shutdown_grace(grace)).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut calls = Connection::open(server.addr).await;
+    calls.write(call(&id, "ask", &json!({})).to_bytes()).await;
+    let stream = calls.read_until("elicitation/create").await;
+    let data = stream.lines().filter_map(|line| line.strip_prefix("data:"));
+    let question: serde_json::Value =
+        data.filter_map(|data| serde_json::from_str(data.trim()).ok()).next_back().unwrap();
+    server.shutdown.cancel();
+
+    // Nothing new begins, in this session and elsewhere, for who is let in by this session or by none.
+    let ping = json!({ "jsonrpc": "2.0", "id": 7, "method": "ping" });
+    let answer =
+        json!({ "jsonrpc": "2.0", "id": question["id"], "result": { "action": "decline" } });
+    for refused in [
+        call(&id, "echo", &json!({ "text": "new" })),
+        Request::post(&ping).session(&id),
+        Request::post(&json!([ping])).session(&id),
+        Request::listen().session(&id),
+        Request::post(&answer).session("another"),
+        Request::post(&answer),
+        modern_call("echo", &json!({ "text": "new" })),
+        initialize(),
+    ] {
+        assert_eq!(refused.send(server.addr).await.status, 503);
+    }
+    // A browser asks before it answers.
+    let preflight = Request::new("OPTIONS")
+        .header("origin", page)
+        .header("access-control-request-method", "POST");
+    assert_eq!(preflight.send(server.addr).await.status, 204);
+    // It ends once it has its answer.
+    let change = json!({ "jsonrpc": "2.0", "method": "notifications/roots/list_changed" });
+    assert_eq!(Request::post(&change).session(&id).send(server.addr).await.status, 202);
+    assert_eq!(Request::post(&answer).session(&id).send(server.addr).await.status, 202);
+    let rest = calls.read_until("Decline").await;
+    assert!(rest.contains("Decline"), "{rest}");
+    server.ended().await.unwrap();
+    assert!(tokio::net::TcpStream::connect(server.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn a_call_may_be_cancelled_while_the_server_shuts_down() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut calls = Connection::open(server.addr).await;
+    calls.write(call(&id, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    server.shutdown.cancel();
+    let cancelled = json!({
+        "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 1 },
+    });
+    assert_eq!(Request::post(&cancelled).session(&id).send(server.addr).await.status, 202);
+    within(server.waiting.ended.notified()).await;
+    drop(calls);
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_new_begins_on_connections_that_are_kept() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let mut kept = Connection::open(server.addr).await;
+    let pipelined = [
+        modern_call("wait", &json!({})).without("connection").to_bytes(),
+        modern_call("echo", &json!({ "text": "new" })).to_bytes(),
+    ];
+    kept.write(pipelined.concat()).await;
+    server.waiting.began.notified().await;
+    server.shutdown.cancel();
+    server.waiting.release.notify_waiters();
+    let response = kept.read_to_end().await.unwrap();
+    assert!(!response.body.contains("new"), "{response:?}");
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn streams_on_which_clients_only_listen_end() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut stream = Connection::open(server.addr).await;
+    stream.write(Request::listen().session(&id).to_bytes()).await;
+    stream.read_until("200 OK").await;
+
+    server.shutdown.cancel();
+    within(stream.read_to_end()).await;
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn calls_that_take_too_long_are_cancelled() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_millis(50))).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut in_session = Connection::open(server.addr).await;
+    in_session.write(call(&id, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    server.shutdown.cancel();
+
+    within(server.waiting.ended.notified()).await;
+    let response = in_session.read_to_end().await.unwrap();
+    let last = response.messages().pop();
+    let last = last.unwrap_or_else(|| panic!("{response:?}"));
+    assert!(last["error"].is_object(), "{response:?}");
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_call_whose_client_went_away_ends_with_the_server() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut gone = Connection::open(server.addr).await;
+    gone.write(call(&id, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    drop(gone);
+    server.shutdown.cancel();
+    within(server.waiting.ended.notified()).await;
+    server.ended().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_is_dropped_ends_at_once() {
+    let mut server = start(|config| config).await;
+    let id = begin(server.addr, |request| request).await;
+    let mut in_session = Connection::open(server.addr).await;
+    in_session.write(call(&id, "wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    let mut without = Connection::open(server.addr).await;
+    without.write(modern_call("wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+
+    server.drop_server().await;
+    within(in_session.read_to_end()).await;
+    within(without.read_to_end()).await;
+    within(server.waiting.ended.notified()).await;
+    assert!(tokio::net::TcpStream::connect(server.addr).await.is_err());
+}
+
+#[tokio::test]
+async fn a_call_without_a_session_ends_with_its_connection() {
+    let server = start(|config| config).await;
+    let mut connection = Connection::open(server.addr).await;
+    connection.write(modern_call("wait", &json!({})).to_bytes()).await;
+    server.waiting.began.notified().await;
+    drop(connection);
+    within(server.waiting.ended.notified()).await;
+}
+
+#[tokio::test]
+async fn who_subscribed_is_let_go() {
+    let mut server = start(|config| config.shutdown_grace(Duration::from_secs(3600))).await;
+    let listen =
+        modern("subscriptions/listen", json!({ "notifications": { "toolsListChanged": true } }));
+    let mut stream = Connection::open(server.addr).await;
+    stream.write(listen.to_bytes()).await;
+    stream.read_until("HTTP/1.1").await;
+    server.shutdown.cancel();
+    within(stream.read_to_end()).await;
+    server.ended().await.unwrap();
+}

@@ -1,0 +1,460 @@
+//! A client at a server that wants to be authorized for: what comes of it, and each way it fails.
+
+mod servers;
+
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_mcp::{
+    HttpConfig, LoopbackRedirect, McpCancelled, McpClient, McpError, McpVersion,
+    MemoryOAuthStorage, OAuthApplicationType, OAuthConfig, OAuthError, OAuthRedirect, OAuthStorage,
+};
+use neuron_types::{ToolContext, ToolOutput};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use servers::{Behaviour, Servers};
+
+/// A person whose way through the page is a function.
+struct Person<F>(F);
+
+impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Person<F> {
+    fn redirect_uri(&self) -> String {
+        "http://127.0.0.1:9/callback".to_owned()
+    }
+
+    async fn authorize(&self, authorization_url: String) -> Result<String, McpError> {
+        Ok((self.0)(&authorization_url))
+    }
+}
+
+/// A person who agrees.
+fn agreeing(servers: &Servers) -> OAuthConfig {
+    OAuthConfig::new(Person(servers.page()))
+}
+
+async fn connect(servers: &Servers, oauth: OAuthConfig) -> Result<McpClient, McpError> {
+    let config = HttpConfig { url: servers.url(), ..HttpConfig::default() };
+    let builder = McpClient::builder().versions([McpVersion::V2025_11_25]);
+    builder.oauth(oauth).connect_http(config).await
+}
+
+/// What went wrong with an authorization.
+#[track_caller]
+fn oauth_error(error: McpError) -> OAuthError {
+    let shown = format!("{error} {error:?}");
+    for secret in ["secret-code", "secret-token", "secret-renewal", "secret-of-client"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    match error {
+        McpError::Other(error) => *error.downcast().unwrap(),
+        other => panic!("not about authorization: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_wants_it_is_authorized_for() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let oauth = agreeing(&servers)
+        .with_client_name("My agent")
+        .with_application_type(OAuthApplicationType::Web);
+    let client = connect(&servers, oauth).await.unwrap();
+
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
+    assert_eq!(
+        servers.log(),
+        [
+            "401 initialize",
+            "register \"My agent\" \"web\"",
+            "page client=registered scope=read",
+            "token authorization_code client=registered secret=secret-of-client scope=read",
+        ]
+    );
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_say_how_is_authorized_for_too() {
+    let servers = Servers::start(Behaviour { hides_challenge: true, ..Default::default() }).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_that_needs_more_scopes_gets_them() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+
+    let output = client.call_tool_json("write", json!({})).await.unwrap();
+    assert_eq!(output, ToolOutput::text("written"));
+    // With those that it has, as the client that it is.
+    assert_eq!(servers.count("register"), 1);
+    assert_eq!(
+        servers.log().last().unwrap(),
+        "token authorization_code client=registered secret=secret-of-client scope=read write"
+    );
+}
+
+#[tokio::test]
+async fn a_server_that_is_never_content_is_given_up() {
+    let servers = Servers::start(Behaviour { wants_ever_more: true, ..Default::default() }).await;
+    let client = connect(&servers, agreeing(&servers).with_max_step_ups(2)).await.unwrap();
+
+    let error = client.call_tool_json("write", json!({})).await.unwrap_err();
+    let error = oauth_error(error);
+    assert!(
+        matches!(&error, OAuthError::Scope { times: 2, scope } if scope == "write"),
+        "{error:?}"
+    );
+    assert_eq!(servers.count("page"), 3);
+    // Others go on.
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_what_was_just_issued_is_given_up() {
+    let servers = Servers::start(Behaviour { refuses_tokens: true, ..Default::default() }).await;
+    let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
+    assert!(matches!(error, OAuthError::TokenRefused), "{error:?}");
+    assert_eq!(servers.count("page"), 1);
+}
+
+#[tokio::test]
+async fn a_token_that_expires_is_renewed_without_the_person() {
+    // Less than the half minute that a token should be good for when it is sent.
+    let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+    client.list_all_tools().await.unwrap();
+    assert_eq!(servers.count("page"), 1);
+    assert!(servers.count("token refresh_token client=registered secret=secret-of-client") >= 1);
+}
+
+#[tokio::test]
+async fn a_token_that_was_revoked_is_renewed_or_asked_for_again() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+
+    servers.revoke_tokens();
+    client.list_all_tools().await.unwrap();
+    assert_eq!((servers.count("page"), servers.count("token refresh_token")), (1, 1));
+
+    servers.behave(|behaviour| behaviour.refuses_renewal = true);
+    servers.revoke_tokens();
+    client.list_all_tools().await.unwrap();
+    assert_eq!((servers.count("page"), servers.count("token refused")), (2, 1));
+}
+
+/// Begins a call whose token is renewed first, and cancels it when the token was renewed there but the answer is
+/// still on its way.
+async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
+    let held = servers.hold_renewal();
+    let token = CancellationToken::new();
+    let ctx = ToolContext { cancellation_token: token.clone(), ..ToolContext::default() };
+    let call = client.call_tool_in("write", json!({}), &ctx);
+    let cancel = async {
+        held.began.notified().await;
+        token.cancel();
+    };
+    let both = async { tokio::join!(call, cancel) };
+    let (outcome, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+    let McpError::Other(error) = outcome.unwrap_err() else { panic!("not cancelled") };
+    assert!(error.is::<McpCancelled>(), "{error:?}");
+    // Only now, so that the request is gone when the answer comes: one thread runs everything.
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    held.release.notify_one();
+}
+
+#[tokio::test]
+async fn a_renewal_outlives_the_call_for_which_it_began() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let client = connect(&servers, agreeing(&servers).with_scopes(["write"])).await.unwrap();
+    // The token is refused, and expires soon then.
+    servers.behave(|behaviour| behaviour.expires_in = Some(1));
+    servers.revoke_tokens();
+    cancel_in_renewal(&servers, &client).await;
+    client.call_tool_json("write", json!({})).await.unwrap();
+    // It expires before it is sent.
+    cancel_in_renewal(&servers, &client).await;
+    client.call_tool_json("write", json!({})).await.unwrap();
+    assert_eq!((servers.count("page"), servers.count("token refused")), (1, 0));
+}
+
+#[tokio::test]
+async fn what_was_stored_spares_the_person() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let storage = MemoryOAuthStorage::new();
+    let oauth = agreeing(&servers).with_storage(storage.clone());
+    connect(&servers, oauth.clone()).await.unwrap().close().await;
+
+    let client = connect(&servers, oauth.clone()).await.unwrap();
+    client.list_all_tools().await.unwrap();
+    assert_eq!(servers.count("page"), 1);
+
+    // It can be renewed, too, with the secret that was issued to the client.
+    servers.revoke_tokens();
+    client.list_all_tools().await.unwrap();
+    assert_eq!(servers.count("token refresh_token client=registered secret=secret-of-client"), 1);
+    client.close().await;
+
+    // In a file, for one.
+    let stored = storage.load(&servers.url()).await.unwrap().unwrap();
+    let kept = serde_json::to_string(&stored).unwrap();
+    assert!(kept.contains("secret-token"));
+    let elsewhere = MemoryOAuthStorage::new();
+    elsewhere.save(&servers.url(), serde_json::from_str(&kept).unwrap()).await.unwrap();
+    connect(&servers, agreeing(&servers).with_storage(elsewhere)).await.unwrap();
+    assert_eq!(servers.count("page"), 1);
+}
+
+#[tokio::test]
+async fn a_client_that_is_known_by_hand_is_not_registered() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let oauth = agreeing(&servers)
+        .with_client("mine")
+        .with_client_secret("secret-of-client")
+        .with_issuer(servers.address())
+        .with_scopes(["write"]);
+    connect(&servers, oauth).await.unwrap();
+    assert_eq!(servers.count("register"), 0);
+    assert_eq!(
+        servers.log().last().unwrap(),
+        "token authorization_code client=mine secret=secret-of-client scope=write"
+    );
+}
+
+#[tokio::test]
+async fn the_secret_of_a_client_goes_to_its_own_issuer_only() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
+        .with_issuer("https://issuer.example");
+    let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+    assert!(matches!(error, OAuthError::Issuer(_)), "{error:?}");
+    assert_eq!(servers.count("token"), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_is_known_itself_needs_no_person() {
+    let servers = Servers::start(Behaviour { expires_in: Some(1), ..Default::default() }).await;
+    let oauth = OAuthConfig::client_credentials("mine", "secret-of-client")
+        .with_issuer(servers.address())
+        .with_scopes(["write"]);
+    let client = connect(&servers, oauth).await.unwrap();
+    client.call_tool_json("write", json!({})).await.unwrap();
+    assert_eq!(
+        servers.log()[1],
+        "token client_credentials client=mine secret=secret-of-client scope=write"
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_error_that_says_so() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let page = servers.page();
+    let oauth = OAuthConfig::new(Person(move |url: &str| {
+        let agreed = page(url);
+        let (_, state) = agreed.split_once("&state=").unwrap();
+        format!(
+            "http://127.0.0.1:9/callback?error=access_denied&error_description=no&state={state}"
+        )
+    }));
+    let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+    assert!(
+        matches!(&error, OAuthError::Refused { error, description: Some(no) } if error == "access_denied" && no == "no"),
+        "{error:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_to_something_else_is_not_taken() {
+    let servers = Servers::start(Behaviour::default()).await;
+    for answer in [
+        "http://127.0.0.1:9/callback?code=secret-code-9&state=another",
+        "http://127.0.0.1:9/callback?code=secret-code-9",
+        "secret-code-9",
+    ] {
+        let oauth = OAuthConfig::new(Person(move |_: &str| answer.to_owned()));
+        let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+        assert!(matches!(error, OAuthError::Callback(_)), "{error:?}");
+    }
+    assert_eq!(servers.count("token"), 0);
+}
+
+#[tokio::test]
+async fn an_answer_of_another_issuer_is_not_taken() {
+    let servers = Servers::start(Behaviour::default()).await;
+    for answer in ["code=secret-code-9", "error=access_denied"] {
+        let oauth = OAuthConfig::new(Person(move |url: &str| {
+            let (_, state) = url.split_once("state=").unwrap();
+            let state = state.split('&').next().unwrap();
+            format!("http://127.0.0.1:9/callback?{answer}&state={state}&iss=https://evil.example")
+        }));
+        let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+        assert!(matches!(error, OAuthError::Issuer(_)), "{error:?}");
+    }
+    assert_eq!(servers.count("token"), 0);
+}
+
+#[tokio::test]
+async fn metadata_of_another_issuer_is_not_taken() {
+    let issuer = Some("https://evil.example".to_owned());
+    let servers = Servers::start(Behaviour { issuer, ..Default::default() }).await;
+    let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
+    assert!(matches!(error, OAuthError::Issuer(_)), "{error:?}");
+    assert_eq!(servers.count("register"), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_is_not_wanted_learns_so() {
+    let servers = Servers::start(Behaviour { refuses_clients: true, ..Default::default() }).await;
+    let error = oauth_error(connect(&servers, agreeing(&servers)).await.unwrap_err());
+    assert!(matches!(error, OAuthError::Registration(_)), "{error:?}");
+    assert_eq!(servers.count("page"), 0);
+}
+
+#[tokio::test]
+async fn a_person_who_cannot_be_asked_is_an_error() {
+    struct Nobody;
+    impl OAuthRedirect for Nobody {
+        fn redirect_uri(&self) -> String {
+            "http://127.0.0.1:9/callback".to_owned()
+        }
+        async fn authorize(&self, _: String) -> Result<String, McpError> {
+            Err(McpError::Other("no browser".into()))
+        }
+    }
+    let servers = Servers::start(Behaviour::default()).await;
+    let error = oauth_error(connect(&servers, OAuthConfig::new(Nobody)).await.unwrap_err());
+    assert!(matches!(error, OAuthError::Redirect(_)), "{error:?}");
+}
+
+/// A person who does nothing the second time, and tells that they are asked.
+struct Hesitates<F> {
+    agrees: F,
+    times: AtomicUsize,
+    asked: Arc<Notify>,
+}
+
+impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Hesitates<F> {
+    fn redirect_uri(&self) -> String {
+        "http://127.0.0.1:9/callback".to_owned()
+    }
+
+    async fn authorize(&self, url: String) -> Result<String, McpError> {
+        if self.times.fetch_add(1, Ordering::SeqCst) != 1 {
+            return Ok((self.agrees)(&url));
+        }
+        self.asked.notify_one();
+        pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_call_can_be_cancelled_while_the_person_hesitates() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let asked = Arc::new(Notify::new());
+    let person =
+        Hesitates { agrees: servers.page(), times: AtomicUsize::new(0), asked: Arc::clone(&asked) };
+    let client = connect(&servers, OAuthConfig::new(person)).await.unwrap();
+
+    let token = CancellationToken::new();
+    let ctx = ToolContext { cancellation_token: token.clone(), ..ToolContext::default() };
+    let call = client.call_tool_in("write", json!({}), &ctx);
+    let cancel = async {
+        asked.notified().await;
+        // Others go on meanwhile.
+        assert_eq!(client.list_all_tools().await.unwrap().len(), 1);
+        token.cancel();
+    };
+    // A call that ends before the person is asked must not leave the test waiting.
+    let both = async { tokio::join!(call, cancel) };
+    let (outcome, ()) = tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
+    let McpError::Other(error) = outcome.unwrap_err() else { panic!("not cancelled") };
+    assert!(error.is::<McpCancelled>(), "{error:?}");
+    // And can ask the person again.
+    assert_eq!(
+        client.call_tool_json("write", json!({})).await.unwrap(),
+        ToolOutput::text("written")
+    );
+}
+
+#[tokio::test]
+async fn a_person_who_never_answers_is_not_waited_for_for_ever() {
+    struct Absent;
+    impl OAuthRedirect for Absent {
+        fn redirect_uri(&self) -> String {
+            "http://127.0.0.1:9/callback".to_owned()
+        }
+        async fn authorize(&self, _: String) -> Result<String, McpError> {
+            pending().await
+        }
+    }
+    let servers = Servers::start(Behaviour::default()).await;
+    let oauth = OAuthConfig::new(Absent).with_timeout(Duration::from_millis(1));
+    let error = oauth_error(connect(&servers, oauth).await.unwrap_err());
+    assert!(matches!(error, OAuthError::TimedOut(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_ask_the_person_once() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let client = connect(&servers, agreeing(&servers)).await.unwrap();
+    let calls = (0..5).map(|_| client.call_tool_json("write", json!({})));
+    for outcome in futures_util::future::join_all(calls).await {
+        assert_eq!(outcome.unwrap(), ToolOutput::text("written"));
+    }
+    assert_eq!(servers.count("page"), 2);
+}
+
+#[tokio::test]
+async fn a_browser_comes_back_to_a_port_of_this_machine() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let page = servers.page();
+    let (opened, mut urls) = tokio::sync::mpsc::unbounded_channel();
+    let redirect =
+        LoopbackRedirect::bind(0, move |url| opened.send(page(url)).unwrap()).await.unwrap();
+    let port = redirect.redirect_uri();
+    let browser = async {
+        let back = urls.recv().await.unwrap();
+        // What a browser opens ahead, and what it asks for on its own.
+        let address = port.trim_start_matches("http://").trim_end_matches("/callback");
+        let _idle = TcpStream::connect(address).await.unwrap();
+        assert!(get(address, "/favicon.ico").await.starts_with("HTTP/1.1 404"));
+        assert!(get(address, "/callback?code=1&state=another").await.starts_with("HTTP/1.1 404"));
+        let path = back.strip_prefix(&format!("http://{address}")).unwrap();
+        let shown = get(address, path).await;
+        assert!(shown.contains("You can close this window"), "{shown}");
+    };
+    let (client, ()) = tokio::join!(connect(&servers, OAuthConfig::new(redirect)), browser);
+    assert_eq!(client.unwrap().list_all_tools().await.unwrap().len(), 1);
+}
+
+async fn get(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn nothing_that_is_shown_has_a_secret_in_it() {
+    let servers = Servers::start(Behaviour::default()).await;
+    let storage = MemoryOAuthStorage::new();
+    let oauth = agreeing(&servers)
+        .with_client("mine")
+        .with_client_secret("secret-of-client")
+        .with_storage(storage.clone());
+    let client = connect(&servers, oauth.clone()).await.unwrap();
+    let stored = storage.load(&servers.url()).await.unwrap().unwrap();
+    let shown = format!("{oauth:?} {client:?} {storage:?} {stored:?}");
+    assert!(!shown.contains("secret-"), "{shown}");
+    assert!(shown.contains("mine"), "{shown}");
+}

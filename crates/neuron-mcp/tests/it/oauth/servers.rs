@@ -1,0 +1,309 @@
+//! A server that wants to be authorized for, and its authorization server, at one address.
+
+use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+/// What the two do otherwise than usual.
+#[derive(Clone, Default)]
+pub(crate) struct Behaviour {
+    /// How long tokens are good for, in seconds, as far as the client is told.
+    pub(crate) expires_in: Option<u64>,
+    /// No client is registered.
+    pub(crate) refuses_clients: bool,
+    /// A call of a tool wants a scope, whatever the token has.
+    pub(crate) wants_ever_more: bool,
+    /// A token is refused in the very moment that it was issued.
+    pub(crate) refuses_tokens: bool,
+    /// Tokens cannot be renewed.
+    pub(crate) refuses_renewal: bool,
+    /// A 401 has no `WWW-Authenticate`.
+    pub(crate) hides_challenge: bool,
+    /// The issuer in the metadata.
+    pub(crate) issuer: Option<String>,
+}
+
+/// A renewal whose answer waits for the test.
+#[derive(Clone, Default)]
+pub(crate) struct Held {
+    pub(crate) began: Arc<Notify>,
+    pub(crate) release: Arc<Notify>,
+}
+
+/// The two servers, until it is dropped.
+pub(crate) struct Servers {
+    address: String,
+    state: Arc<Mutex<State>>,
+    _tasks: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct State {
+    behaviour: Behaviour,
+    /// What was asked, in order.
+    log: Vec<String>,
+    /// Tokens that are good, and their scopes.
+    tokens: HashMap<String, String>,
+    /// The scopes that were asked for with a code.
+    codes: HashMap<String, String>,
+    /// Tokens to renew with: each is good once.
+    renewals: HashSet<String>,
+    held: Option<Held>,
+    issued: u32,
+}
+
+impl Servers {
+    pub(crate) async fn start(behaviour: Behaviour) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let state = Arc::new(Mutex::new(State { behaviour, ..State::default() }));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(serve(listener, address.clone(), Arc::clone(&state)));
+        Self { address, state, _tasks: tasks }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("{}/mcp", self.address)
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// What was asked that has to do with authorization, in order.
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.state.lock().unwrap().log.clone()
+    }
+
+    /// How often something was asked that begins so.
+    pub(crate) fn count(&self, prefix: &str) -> usize {
+        self.log().iter().filter(|line| line.starts_with(prefix)).count()
+    }
+
+    /// No token is good any more.
+    pub(crate) fn revoke_tokens(&self) {
+        self.state.lock().unwrap().tokens.clear();
+    }
+
+    /// Lets the next renewal happen, and its answer wait.
+    pub(crate) fn hold_renewal(&self) -> Held {
+        let held = Held::default();
+        self.state.lock().unwrap().held = Some(held.clone());
+        held
+    }
+
+    pub(crate) fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.state.lock().unwrap().behaviour);
+    }
+
+    /// The authorization page: gives a code for what a URL asks for, and says where to go.
+    pub(crate) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
+        let state = Arc::clone(&self.state);
+        move |url| agree(&state, url)
+    }
+}
+
+fn agree(state: &Mutex<State>, authorization_url: &str) -> String {
+    let asked = query(authorization_url.split_once('?').unwrap().1);
+    assert_eq!(asked["response_type"], "code");
+    assert_eq!(asked["code_challenge_method"], "S256");
+    let mut state = state.lock().unwrap();
+    let scope = asked.get("scope").cloned().unwrap_or_default();
+    state.log.push(format!("page client={} scope={scope}", asked["client_id"]));
+    let code = format!("secret-code-{}", state.codes.len());
+    state.codes.insert(code.clone(), scope);
+    format!("{}?code={code}&state={}", asked["redirect_uri"], asked["state"])
+}
+
+async fn serve(listener: TcpListener, address: String, state: Arc<Mutex<State>>) {
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { return };
+        let (address, state) = (address.clone(), Arc::clone(&state));
+        connections.spawn(async move {
+            let service = service_fn(|request| answer(request, &address, &state));
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+type Answer = Response<Full<Bytes>>;
+
+async fn answer(
+    request: Request<Incoming>,
+    address: &str,
+    state: &Mutex<State>,
+) -> Result<Answer, Infallible> {
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.unwrap().to_bytes();
+    let token = parts
+        .headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "))
+        .map(str::to_owned);
+    let (answer, held) = {
+        let mut state = state.lock().unwrap();
+        let answer = state.answer(&parts, token, &body, address);
+        let is_renewal = body.starts_with(b"grant_type=refresh_token");
+        (answer, if is_renewal { state.held.take() } else { None })
+    };
+    if let Some(held) = held {
+        held.began.notify_one();
+        held.release.notified().await;
+    }
+    Ok(answer)
+}
+
+impl State {
+    fn answer(
+        &mut self,
+        parts: &Parts,
+        token: Option<String>,
+        body: &[u8],
+        address: &str,
+    ) -> Answer {
+        match (parts.method.clone(), parts.uri.path()) {
+            (Method::POST, "/mcp") => self.mcp(token, body, address),
+            (_, "/mcp") => status(StatusCode::METHOD_NOT_ALLOWED),
+            (_, "/.well-known/oauth-protected-resource/mcp") => ok(&json!({
+                "resource": format!("{address}/mcp"),
+                "authorization_servers": [address],
+                "scopes_supported": ["read"],
+            })),
+            (_, "/.well-known/oauth-authorization-server") => ok(&json!({
+                "issuer": self.behaviour.issuer.clone().unwrap_or_else(|| address.to_owned()),
+                "authorization_endpoint": format!("{address}/authorize"),
+                "token_endpoint": format!("{address}/token"),
+                "registration_endpoint": format!("{address}/register"),
+                "response_types_supported": ["code"],
+                "code_challenge_methods_supported": ["S256"],
+                "token_endpoint_auth_methods_supported": ["client_secret_post", "none"],
+            })),
+            (Method::POST, "/register") => self.register(body),
+            (Method::POST, "/token") => self.token(&query(std::str::from_utf8(body).unwrap())),
+            _ => status(StatusCode::NOT_FOUND),
+        }
+    }
+
+    fn mcp(&mut self, token: Option<String>, body: &[u8], address: &str) -> Answer {
+        let message: Value = serde_json::from_slice(body).unwrap();
+        let method = message["method"].as_str().unwrap_or_default();
+        let scopes = token.as_ref().and_then(|token| self.tokens.get(token));
+        let Some(scopes) = scopes.filter(|_| !self.behaviour.refuses_tokens) else {
+            self.log.push(format!("401 {method}"));
+            let mut answer = status(StatusCode::UNAUTHORIZED);
+            if !self.behaviour.hides_challenge {
+                challenge(&mut answer, address, "");
+            }
+            return answer;
+        };
+        let may_call = scopes.split(' ').any(|scope| scope == "write");
+        if method == "tools/call" && (!may_call || self.behaviour.wants_ever_more) {
+            self.log.push(format!("403 {method}"));
+            let mut answer = status(StatusCode::FORBIDDEN);
+            challenge(&mut answer, address, r#", error="insufficient_scope", scope="write""#);
+            return answer;
+        }
+        let Some(id) = message.get("id") else { return status(StatusCode::ACCEPTED) };
+        let result = match method {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25",
+                "serverInfo": {"name": "locked", "version": "1"},
+                "capabilities": {"tools": {}},
+            }),
+            "tools/list" => json!({"tools": [
+                {"name": "write", "inputSchema": {"type": "object"}},
+            ]}),
+            _ => json!({"content": [{"type": "text", "text": "written"}]}),
+        };
+        ok(&json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    }
+
+    fn register(&mut self, body: &[u8]) -> Answer {
+        let asked: Value = serde_json::from_slice(body).unwrap();
+        self.log.push(format!("register {} {}", asked["client_name"], asked["application_type"]));
+        if self.behaviour.refuses_clients {
+            return status(StatusCode::FORBIDDEN);
+        }
+        ok(&json!({
+            "client_id": "registered",
+            "client_secret": "secret-of-client",
+            "redirect_uris": asked["redirect_uris"],
+        }))
+    }
+
+    fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
+        let grant = asked["grant_type"].clone();
+        let client = asked.get("client_id").cloned().unwrap_or_default();
+        let scope = match grant.as_str() {
+            "authorization_code" => {
+                assert!(asked.contains_key("code_verifier"));
+                self.codes.remove(&asked["code"]).unwrap()
+            }
+            "refresh_token"
+                if !self.renewals.remove(&asked["refresh_token"])
+                    || self.behaviour.refuses_renewal =>
+            {
+                self.log.push("token refused".to_owned());
+                let mut answer = ok(&json!({"error": "invalid_grant"}));
+                *answer.status_mut() = StatusCode::BAD_REQUEST;
+                return answer;
+            }
+            _ => asked.get("scope").cloned().unwrap_or_default(),
+        };
+        let secret = asked.get("client_secret").cloned().unwrap_or_default();
+        self.log.push(format!("token {grant} client={client} secret={secret} scope={scope}"));
+        self.issued += 1;
+        let token = format!("secret-token-{}", self.issued);
+        self.tokens.insert(token.clone(), scope.clone());
+        let renewal = format!("secret-renewal-{}", self.issued);
+        self.renewals.insert(renewal.clone());
+        let mut answer = json!({
+            "access_token": token,
+            "token_type": "Bearer",
+            "scope": scope,
+            "refresh_token": renewal,
+        });
+        if let Some(seconds) = self.behaviour.expires_in {
+            answer["expires_in"] = json!(seconds);
+        }
+        ok(&answer)
+    }
+}
+
+fn challenge(answer: &mut Answer, address: &str, more: &str) {
+    let metadata = format!("{address}/.well-known/oauth-protected-resource/mcp");
+    let value = format!(r#"Bearer resource_metadata="{metadata}"{more}"#);
+    answer.headers_mut().insert(header::WWW_AUTHENTICATE, value.parse().unwrap());
+}
+
+fn ok(body: &Value) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from(body.to_string())));
+    answer.headers_mut().insert(header::CONTENT_TYPE, "application/json".parse().unwrap());
+    answer
+}
+
+fn status(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A query or a form.
+fn query(text: &str) -> HashMap<String, String> {
+    let url = reqwest::Url::parse(&format!("http://query/?{text}")).unwrap();
+    url.query_pairs().into_owned().collect()
+}

@@ -1,0 +1,116 @@
+//! A server that the test itself is: it reads and writes lines of JSON.
+
+use neuron_types::ToolOutput;
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+
+/// The server's end of a connection.
+pub(crate) struct Script {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Script {
+    /// A server, and the streams of its client.
+    pub(crate) fn new() -> (Self, ReadHalf<DuplexStream>, WriteHalf<DuplexStream>) {
+        let (ours, theirs) = tokio::io::duplex(1024 * 1024);
+        let (reader, writer) = tokio::io::split(ours);
+        let (client_reader, client_writer) = tokio::io::split(theirs);
+        (Self { lines: BufReader::new(reader).lines(), writer }, client_reader, client_writer)
+    }
+
+    /// The next message of the client; `None` once it is gone.
+    pub(crate) async fn next(&mut self) -> Option<Value> {
+        let line = self.lines.next_line().await.ok()??;
+        Some(serde_json::from_str(&line).expect("a message is a line of JSON"))
+    }
+
+    /// The next message, which must have this method.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, method: &str) -> impl Future<Output = Value> {
+        let method = method.to_owned();
+        async move {
+            let message = self.next().await.expect("the client is there");
+            assert_eq!(message["method"], *method, "{message}");
+            message
+        }
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
+        self.send_text(&message.to_string()).await;
+    }
+
+    pub(crate) async fn send_text(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).await.expect("the client reads");
+        self.writer.write_all(b"\n").await.expect("the client reads");
+    }
+
+    pub(crate) async fn reply(&mut self, to: &Value, result: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "id": to["id"], "result": result })).await;
+    }
+
+    pub(crate) async fn refuse(&mut self, to: &Value, code: i32, message: &str) {
+        let error = json!({ "code": code, "message": message });
+        self.send(json!({ "jsonrpc": "2.0", "id": to["id"], "error": error })).await;
+    }
+
+    pub(crate) async fn notify(&mut self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params })).await;
+    }
+
+    pub(crate) async fn ask(&mut self, id: &str, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await;
+    }
+
+    /// The first words of a server that knows the handshake only. Returns what the client said.
+    pub(crate) async fn shake_hands(&mut self, version: &str, capabilities: Value) -> Value {
+        let mut hello = self.next().await.expect("the client is there");
+        if hello["method"] == "server/discover" {
+            self.refuse(&hello, -32601, "what is that?").await;
+            hello = self.next().await.expect("the client is there");
+        }
+        assert_eq!(hello["method"], "initialize", "{hello}");
+        self.welcome(&hello, version, capabilities).await;
+        hello
+    }
+
+    pub(crate) async fn welcome(&mut self, hello: &Value, version: &str, capabilities: Value) {
+        let result = json!({
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "serverInfo": { "name": "script", "version": "1", "title": "A script" },
+            "instructions": "Be kind.",
+        });
+        self.reply(hello, result).await;
+        self.expect("notifications/initialized").await;
+    }
+
+    /// The first words of a server of 2026-07-28. Returns what the client said.
+    pub(crate) async fn tell_versions(&mut self, capabilities: Value) -> Value {
+        let hello = self.expect("server/discover").await;
+        let result = json!({
+            "resultType": "complete",
+            "supportedVersions": ["2026-07-28"],
+            "capabilities": capabilities,
+            "ttlMs": 0,
+            "cacheScope": "private",
+            "_meta": {
+                "io.modelcontextprotocol/serverInfo": { "name": "script", "version": "1" },
+            },
+        });
+        self.reply(&hello, result).await;
+        hello
+    }
+}
+
+/// The result of a tool that says one word.
+pub(crate) fn said(word: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": word }] })
+}
+
+/// What a tool said.
+pub(crate) fn text(output: &ToolOutput) -> String {
+    output.content.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,55 @@
+//! The reference server of files.
+
+use std::path::Path;
+
+use neuron_mcp::{McpClient, StdioConfig};
+use neuron_testing::mcp::Suite;
+use neuron_types::ToolOutput;
+use serde_json::{Value, json};
+
+#[tokio::test]
+async fn files_are_written_read_and_listed_and_others_are_out_of_reach() {
+    let Some(suite) = Suite::or_skip() else {
+        return;
+    };
+    let inside = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret.txt"), "secret").unwrap();
+    // The server knows the folder by its real name.
+    let folder = inside.path().canonicalize().unwrap();
+    let program = suite.server_filesystem();
+    let mut args = program.args;
+    args.push(folder.display().to_string());
+    let config = StdioConfig { command: program.program, args, env: Vec::new() };
+    let client = McpClient::connect_stdio(config).await.unwrap();
+    assert_eq!(client.list_all_tools().await.unwrap().len(), 14);
+
+    let path = |folder: &Path, name: &str| folder.join(name).display().to_string();
+    let call = async |name: &str, arguments: Value| client.call_tool_json(name, arguments).await;
+    let file = path(&folder, "note.txt");
+    let written = call("write_file", json!({"path": file, "content": "grüße\n"})).await.unwrap();
+    assert!(!written.is_error, "{written:?}");
+    assert_eq!(std::fs::read_to_string(folder.join("note.txt")).unwrap(), "grüße\n");
+    let read = call("read_text_file", json!({"path": file})).await.unwrap();
+    assert_eq!(text(&read), "grüße\n");
+    assert_eq!(read.structured_content, Some(json!({"content": "grüße\n"})));
+    let listed = call("list_directory", json!({"path": path(&folder, "")})).await.unwrap();
+    assert_eq!(text(&listed), "[FILE] note.txt");
+
+    // A result and no error: a model may read it and try again.
+    for (tool, arguments) in [
+        ("read_text_file", json!({"path": path(outside.path(), "secret.txt")})),
+        ("write_file", json!({"path": path(outside.path(), "new.txt"), "content": "new"})),
+        ("read_text_file", json!({"path": path(&folder, "../secret.txt")})),
+    ] {
+        let refused = call(tool, arguments).await.unwrap();
+        assert!(refused.is_error, "{refused:?}");
+        assert!(text(&refused).contains("Access denied"), "{refused:?}");
+    }
+    assert!(!outside.path().join("new.txt").exists());
+    client.close().await;
+}
+
+fn text(output: &ToolOutput) -> String {
+    output.content.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,69 @@
+//! An agent whose runs can be followed in the log, with a model that plays a script: no key, no network.
+//!
+//! `cargo run -p neuron-runtime --example tracing_hook` tells of runs and compactions; with
+//! `RUST_LOG=debug` of every call of the model and of tools too, each tool's own lines within its call.
+
+use std::error::Error;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_runtime::TracingHook;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::{ToolRegistry, neuron_tool};
+use neuron_types::{ProviderError, ToolContext, ToolError};
+use serde_json::json;
+use tracing_subscriber::EnvFilter;
+
+/// Returns the current weather in a city
+#[neuron_tool]
+async fn get_weather(
+    /// The city to get the weather for
+    city: String,
+) -> Result<String, ToolError> {
+    // Stands within the span of its call, also when several run at the same time.
+    tracing::info!("asking the weather service");
+    match city.as_str() {
+        "Atlantis" => Err(ToolError::ModelRetry("there is no such city".into())),
+        _ => Ok("22 °C, sunny".into()),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).without_time().init();
+
+    // So little room that the conversation is compacted on the way.
+    let mut agent =
+        AgentLoop::builder(ScriptedProvider::new(script()), SlidingWindowStrategy::new(4, 70))
+            .tools(tools())
+            .parallel_tool_execution(true)
+            .hook(TracingHook::new())
+            .build();
+    let ctx = ToolContext { session_id: "chat-42".into(), ..Default::default() };
+
+    let result = agent.run_text("How is the weather in Tokyo, Oslo and Atlantis?", &ctx).await?;
+    println!("\nagent: {}\n", result.response);
+
+    // A run that fails says why.
+    let error = agent.run_text("And tomorrow?", &ctx).await.expect_err("the script has an error");
+    println!("\nerror: {error}");
+    Ok(())
+}
+
+fn tools() -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    tools.register(GetWeatherTool);
+    tools
+}
+
+/// What the model says.
+fn script() -> [Reply; 4] {
+    let call = |id, city| (id, "get_weather", json!({ "city": city }));
+    [
+        Reply::tool_calls([call("call_1", "Tokyo"), call("call_2", "Oslo")]),
+        Reply::tool_calls([call("call_3", "Atlantis")]),
+        Reply::text("Sunny in Tokyo and Oslo; Atlantis I cannot find."),
+        Reply::error(ProviderError::ServiceUnavailable("529 overloaded".into())),
+    ]
+}

@@ -1,0 +1,36 @@
+//! Work that blocks, away from the executor.
+
+use std::sync::{Arc, Weak};
+
+use neuron_types::StorageError;
+use tokio::runtime::Handle;
+
+/// Who waits for the work.
+pub(super) struct Caller(Weak<()>);
+
+impl Caller {
+    /// Whether nobody waits any more: then the work must not begin. It may come late, after others
+    /// that the same caller began since.
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.strong_count() == 0
+    }
+}
+
+/// Does work on a thread for blocking work if there is a tokio runtime, else here and now.
+///
+/// # Cancel safety
+///
+/// Dropped, it leaves the work to notice that nobody waits.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce(&Caller) -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
+    let waiting = Arc::new(());
+    let caller = Caller(Arc::downgrade(&waiting));
+    let Ok(runtime) = Handle::try_current() else {
+        return work(&caller);
+    };
+    let done = runtime.spawn_blocking(move || work(&caller)).await;
+    drop(waiting);
+    // It fails when the runtime shuts down.
+    done.unwrap_or_else(|error| Err(StorageError::Other(error.into())))
+}

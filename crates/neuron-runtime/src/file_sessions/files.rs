@@ -1,0 +1,109 @@
+//! A session's file, while nobody else writes it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use neuron_types::{Session, SessionRevision, StorageError};
+
+use super::directory::Directory;
+use super::locks::{Lock, Turn};
+use super::path_error::naming;
+
+/// The right to write a session's file. Dropping it lets the next one write.
+pub(super) struct LockedFile {
+    id: String,
+    directory: Directory,
+    path: PathBuf,
+    lock: Lock,
+    /// Dropped after the lock, which the next one then finds free.
+    _turn: Turn,
+}
+
+impl LockedFile {
+    pub(super) fn new(id: String, directory: Directory, lock: Lock, turn: Turn) -> Self {
+        let path = directory.file(&id);
+        Self { id, directory, path, lock, _turn: turn }
+    }
+
+    /// Reads what is there: none, or a whole session, which may be overwritten.
+    pub(super) fn load(&self) -> Result<Option<(Session, SessionRevision)>, StorageError> {
+        self.directory.load(&self.id)
+    }
+
+    /// Reads the session that is there, if it has the revision expected.
+    pub(super) fn load_expected(
+        &self,
+        expected: &SessionRevision,
+    ) -> Result<Session, StorageError> {
+        match self.load()? {
+            None => Err(StorageError::NotFound(self.id.clone())),
+            Some((_, stored)) if stored != *expected => {
+                Err(StorageError::Conflict { id: self.id.clone() })
+            }
+            Some((session, _)) => Ok(session),
+        }
+    }
+
+    /// Puts a file in place of what is there, whole or not at all.
+    pub(super) fn replace(&self, json: &[u8]) -> Result<(), StorageError> {
+        let unfinished = self.lock.unfinished();
+        let written = self.write(&unfinished, json).map_err(naming("write", &self.path));
+        let renamed = written.and_then(|()| {
+            fs::rename(&unfinished, &self.path).map_err(naming("replace", &self.path))
+        });
+        if renamed.is_err() {
+            // It may hold a full disk.
+            let _ = fs::remove_file(&unfinished);
+        }
+        renamed?;
+        sync_directory(self.directory.path())
+    }
+
+    fn write(&self, unfinished: &Path, json: &[u8]) -> io::Result<()> {
+        match fs::remove_file(unfinished) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        // New, so that it follows no link out of the directory.
+        let mut file = OpenOptions::new().write(true).create_new(true).open(unfinished)?;
+        if let Ok(before) = fs::metadata(&self.path) {
+            // Who may read it was perhaps decided by hand.
+            file.set_permissions(before.permissions())?;
+        }
+        file.write_all(json)?;
+        file.sync_all()
+    }
+
+    /// Deletes the session that is there.
+    pub(super) fn remove(&self) -> Result<(), StorageError> {
+        self.load()?.ok_or_else(|| StorageError::NotFound(self.id.clone()))?;
+        fs::remove_file(&self.path).map_err(naming("delete", &self.path))?;
+        sync_directory(self.directory.path())
+    }
+}
+
+/// Opens a session's file to read it; none when there is no file.
+///
+/// What is no file is refused unopened: a pipe would let a reader wait for ever, and a device may have no
+/// end.
+pub(super) fn open(path: &Path) -> Result<Option<File>, StorageError> {
+    let opened = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
+        true => File::open(path),
+        false => Err(io::Error::other("it is not a regular file")),
+    });
+    match opened {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(naming("open", path)(error)),
+    }
+}
+
+/// Makes the names in a directory last. Elsewhere than on Unix that cannot be asked for.
+pub(super) fn sync_directory(path: &Path) -> Result<(), StorageError> {
+    #[cfg(unix)]
+    File::open(path).and_then(|directory| directory.sync_all()).map_err(naming("sync", path))?;
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}

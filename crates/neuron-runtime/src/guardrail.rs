@@ -1,0 +1,348 @@
+//! Guardrails: checks of what goes into a model and of what comes out of it.
+
+use std::any::type_name;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use neuron_types::{WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+
+/// What a guardrail says of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GuardrailResult {
+    /// It is acceptable.
+    Pass,
+    /// It must go no further.
+    Tripwire(
+        /// Why; it may reach the user, so it should not quote the text.
+        String,
+    ),
+    /// It may go on, and somebody should know.
+    Warn(
+        /// Why.
+        String,
+    ),
+}
+
+impl GuardrailResult {
+    /// Whether the text is acceptable.
+    #[must_use]
+    pub fn is_pass(&self) -> bool {
+        matches!(self, Self::Pass)
+    }
+
+    /// Whether the text must go no further.
+    #[must_use]
+    pub fn is_tripwire(&self) -> bool {
+        matches!(self, Self::Tripwire(_))
+    }
+
+    /// Whether the text may go on with a warning.
+    #[must_use]
+    pub fn is_warn(&self) -> bool {
+        matches!(self, Self::Warn(_))
+    }
+
+    /// Returns why the text is not simply acceptable.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Pass => None,
+            Self::Tripwire(reason) | Self::Warn(reason) => Some(reason),
+        }
+    }
+}
+
+/// Checks what goes into a model. Put it into a [`GuardrailHook`](crate::GuardrailHook), or run
+/// several with [`run_input_guardrails`].
+///
+/// # Contract
+///
+/// - A guardrail accepts, rejects or warns; it changes nothing.
+/// - It may take its time (it may ask a model): the call of the model waits.
+/// - A panic counts as a tripwire.
+///
+/// # Example
+///
+/// ```
+/// use std::future::Future;
+/// use neuron_runtime::{GuardrailResult, InputGuardrail};
+///
+/// struct NoSecrets;
+///
+/// impl InputGuardrail for NoSecrets {
+///     fn check(&self, input: &str) -> impl Future<Output = GuardrailResult> + Send {
+///         async move {
+///             match input.contains("sk-") {
+///                 true => GuardrailResult::Tripwire("the input contains a secret".into()),
+///                 false => GuardrailResult::Pass,
+///             }
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert!(NoSecrets.check("Hello").await.is_pass());
+/// assert!(NoSecrets.check("My key is sk-123").await.is_tripwire());
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an input guardrail",
+    note = "implement `InputGuardrail`; a `dyn` guardrail is `Arc<dyn ErasedInputGuardrail>`"
+)]
+pub trait InputGuardrail: WasmCompatSend + WasmCompatSync {
+    /// Checks a text.
+    fn check(&self, input: &str) -> impl Future<Output = GuardrailResult> + WasmCompatSend;
+
+    /// Names the guardrail in errors and logs. Provided: the type's name.
+    fn name(&self) -> &str {
+        short_name(type_name::<Self>())
+    }
+}
+
+/// Checks what comes out of a model. The contract is that of [`InputGuardrail`].
+///
+/// # Example
+///
+/// ```
+/// use std::future::Future;
+/// use neuron_runtime::{GuardrailResult, OutputGuardrail};
+///
+/// struct ShortAnswers;
+///
+/// impl OutputGuardrail for ShortAnswers {
+///     fn check(&self, output: &str) -> impl Future<Output = GuardrailResult> + Send {
+///         let length = output.chars().count();
+///         async move {
+///             match length {
+///                 0..2_000 => GuardrailResult::Pass,
+///                 2_000..10_000 => GuardrailResult::Warn(format!("{length} characters")),
+///                 _ => GuardrailResult::Tripwire("the answer is too long".into()),
+///             }
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert_eq!(ShortAnswers.check("Yes.").await, GuardrailResult::Pass);
+/// assert!(ShortAnswers.check(&"very ".repeat(500)).await.is_warn());
+/// # }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an output guardrail",
+    note = "implement `OutputGuardrail`; a `dyn` guardrail is `Arc<dyn ErasedOutputGuardrail>`"
+)]
+pub trait OutputGuardrail: WasmCompatSend + WasmCompatSync {
+    /// Checks a text.
+    fn check(&self, output: &str) -> impl Future<Output = GuardrailResult> + WasmCompatSend;
+
+    /// Names the guardrail in errors and logs. Provided: the type's name.
+    fn name(&self) -> &str {
+        short_name(type_name::<Self>())
+    }
+}
+
+/// Any [`InputGuardrail`], behind a pointer. Implemented for all of them; its methods have names of
+/// their own, so that `check` stays unambiguous.
+pub trait ErasedInputGuardrail: WasmCompatSend + WasmCompatSync {
+    /// [`InputGuardrail::check`].
+    fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
+
+    /// [`InputGuardrail::name`].
+    fn input_name_dyn(&self) -> &str;
+}
+
+impl<G: InputGuardrail> ErasedInputGuardrail for G {
+    fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult> {
+        Box::pin(self.check(input))
+    }
+
+    fn input_name_dyn(&self) -> &str {
+        self.name()
+    }
+}
+
+impl InputGuardrail for Arc<dyn ErasedInputGuardrail> {
+    async fn check(&self, input: &str) -> GuardrailResult {
+        (**self).check_input_dyn(input).await
+    }
+
+    fn name(&self) -> &str {
+        (**self).input_name_dyn()
+    }
+}
+
+impl fmt::Debug for dyn ErasedInputGuardrail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.input_name_dyn())
+    }
+}
+
+/// Any [`OutputGuardrail`], behind a pointer, as [`ErasedInputGuardrail`] is any input guardrail.
+pub trait ErasedOutputGuardrail: WasmCompatSend + WasmCompatSync {
+    /// [`OutputGuardrail::check`].
+    fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
+
+    /// [`OutputGuardrail::name`].
+    fn output_name_dyn(&self) -> &str;
+}
+
+impl<G: OutputGuardrail> ErasedOutputGuardrail for G {
+    fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult> {
+        Box::pin(self.check(output))
+    }
+
+    fn output_name_dyn(&self) -> &str {
+        self.name()
+    }
+}
+
+impl OutputGuardrail for Arc<dyn ErasedOutputGuardrail> {
+    async fn check(&self, output: &str) -> GuardrailResult {
+        (**self).check_output_dyn(output).await
+    }
+
+    fn name(&self) -> &str {
+        (**self).output_name_dyn()
+    }
+}
+
+impl fmt::Debug for dyn ErasedOutputGuardrail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.output_name_dyn())
+    }
+}
+
+/// Runs guardrails on an input, one after another in their order, all of them whatever the others say.
+/// The first tripwire is the result; without one the first warning; else it passes.
+///
+/// # Cancel safety
+///
+/// Dropping the future stops the guardrail that runs; those after it do not begin.
+///
+/// # Example
+///
+/// ```
+/// use neuron_runtime::{ErasedInputGuardrail, GuardrailResult, InputGuardrail, run_input_guardrails};
+///
+/// struct Short;
+/// impl InputGuardrail for Short {
+///     async fn check(&self, input: &str) -> GuardrailResult {
+///         match input.len() {
+///             0..100 => GuardrailResult::Pass,
+///             _ => GuardrailResult::Warn("long".into()),
+///         }
+///     }
+/// }
+///
+/// struct Polite;
+/// impl InputGuardrail for Polite {
+///     async fn check(&self, input: &str) -> GuardrailResult {
+///         match input.contains("please") {
+///             true => GuardrailResult::Pass,
+///             false => GuardrailResult::Tripwire("say please".into()),
+///         }
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let guardrails: Vec<&dyn ErasedInputGuardrail> = vec![&Short, &Polite];
+/// let result = run_input_guardrails(&guardrails, &"more ".repeat(30)).await;
+/// assert_eq!(result, GuardrailResult::Tripwire("say please".into()));
+/// # }
+/// ```
+pub fn run_input_guardrails(
+    guardrails: &[&dyn ErasedInputGuardrail],
+    input: &str,
+) -> impl Future<Output = GuardrailResult> + WasmCompatSend {
+    async move {
+        let mut findings = Findings::default();
+        for guardrail in guardrails {
+            findings.add_input(*guardrail, input).await;
+        }
+        findings.strongest()
+    }
+}
+
+/// Runs guardrails on an output, as [`run_input_guardrails`] does on an input.
+///
+/// # Cancel safety
+///
+/// As [`run_input_guardrails`].
+pub fn run_output_guardrails(
+    guardrails: &[&dyn ErasedOutputGuardrail],
+    output: &str,
+) -> impl Future<Output = GuardrailResult> + WasmCompatSend {
+    async move {
+        let mut findings = Findings::default();
+        for guardrail in guardrails {
+            findings.add_output(*guardrail, output).await;
+        }
+        findings.strongest()
+    }
+}
+
+/// What several guardrails said of a text, in their order, each with its name.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(Vec<(String, GuardrailResult)>);
+
+impl Findings {
+    pub(crate) async fn add_input(&mut self, guardrail: &dyn ErasedInputGuardrail, input: &str) {
+        let name = guardrail.input_name_dyn();
+        let result = caught(name, async { guardrail.check_input_dyn(input).await }).await;
+        self.0.push((name.to_owned(), result));
+    }
+
+    pub(crate) async fn add_output(&mut self, guardrail: &dyn ErasedOutputGuardrail, output: &str) {
+        let name = guardrail.output_name_dyn();
+        let result = caught(name, async { guardrail.check_output_dyn(output).await }).await;
+        self.0.push((name.to_owned(), result));
+    }
+
+    /// The first tripwire, and the name of the guardrail.
+    pub(crate) fn tripwire(&self) -> Option<(&str, &str)> {
+        self.0.iter().find_map(|(name, result)| match result {
+            GuardrailResult::Tripwire(reason) => Some((&**name, &**reason)),
+            _ => None,
+        })
+    }
+
+    /// All warnings, and the names of the guardrails.
+    pub(crate) fn warnings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, result)| match result {
+            GuardrailResult::Warn(reason) => Some((&**name, &**reason)),
+            _ => None,
+        })
+    }
+
+    fn strongest(&self) -> GuardrailResult {
+        if let Some((_, reason)) = self.tripwire() {
+            return GuardrailResult::Tripwire(reason.to_owned());
+        }
+        match self.warnings().next() {
+            Some((_, reason)) => GuardrailResult::Warn(reason.to_owned()),
+            None => GuardrailResult::Pass,
+        }
+    }
+}
+
+/// A check in which a panic is a tripwire: what could not be checked must not pass.
+async fn caught(name: &str, check: impl Future<Output = GuardrailResult>) -> GuardrailResult {
+    // What is inside is dropped after a panic and never used again.
+    AssertUnwindSafe(check).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(guardrail = name, "a guardrail panicked");
+        GuardrailResult::Tripwire("the guardrail panicked".into())
+    })
+}
+
+/// A type's name without the path to it.
+fn short_name(name: &str) -> &str {
+    let path = name.split('<').next().unwrap_or(name);
+    let start = path.rfind("::").map_or(0, |index| index + 2);
+    name.get(start..).unwrap_or(name)
+}

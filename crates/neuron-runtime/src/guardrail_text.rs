@@ -1,0 +1,172 @@
+//! What guardrails are given to check: the text of a conversation's new messages, and of an answer.
+
+use neuron_types::{
+    CompletionResponse, ContentBlock, ContentItem, DocumentSource, HookScope, Message, Role,
+    ToolCall,
+};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// The text of the user in messages, plain-text documents included; each message, document and result
+/// begins a line. Of a block that only its vendor understands every text counts: the vendor's model
+/// sees it.
+pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for message in messages.iter().filter(|message| message.role == Role::User) {
+        lines.push(message.text());
+        for block in &message.content {
+            match (block, block.portable()) {
+                (
+                    _,
+                    Some(ContentBlock::Document { source: DocumentSource::PlainText { data } }),
+                ) => {
+                    lines.push(data.clone());
+                }
+                (_, Some(ContentBlock::ToolResult { content, .. })) if with_tool_results => {
+                    lines.extend(content.iter().filter_map(text_of_item));
+                }
+                (ContentBlock::Raw { json, .. }, None) if !block.is_pin() => {
+                    add_texts(json, &mut lines);
+                }
+                _ => {}
+            }
+        }
+    }
+    joined(lines)
+}
+
+/// The text of an answer, with what was said before in the same answer, and the output of a typed run
+/// as JSON. Empty if the answer itself says nothing.
+///
+/// JSON may write a character otherwise (`\u0040`, `\n`), and whoever reads it gets the character: so
+/// JSON counts a second time, as it is read, if that is something else.
+pub(crate) fn output_text(response: &CompletionResponse, scope: &HookScope<'_>) -> String {
+    let mut lines = vec![response.message.text()];
+    for call in response.message.tool_uses() {
+        if scope.output_tool == Some(call.name) {
+            // Arguments that were cut off are shown as they came.
+            let raw = ToolCall::invalid_json(call.input).map(str::to_owned);
+            lines.push(raw.unwrap_or_else(|| call.input.to_string()));
+        }
+    }
+    let has_output = lines.len() > 1;
+    let text = joined(lines);
+    if text.is_empty() {
+        return text;
+    }
+    // A text may be split over the parts of an answer, so that neither part shows what it says.
+    let text = format!("{}{text}", scope.said_before);
+    let as_read = if has_output || has_json(&text) { unescaped(&text) } else { text.clone() };
+    if as_read == text { text } else { format!("{text}\n{as_read}") }
+}
+
+/// Whether a text is JSON, or has it in a fenced block.
+fn has_json(text: &str) -> bool {
+    let is_json = |text: &str| serde_json::from_str::<IgnoredAny>(text).is_ok();
+    let lines: Vec<&str> = text.lines().collect();
+    let mut blocks = lines.split(|line| line.trim_start().starts_with("```")).skip(1);
+    is_json(text) || blocks.any(|block| is_json(&block.join("\n")))
+}
+
+/// A text in which the escapes of JSON are the characters that they stand for; but quotes and
+/// backslashes stay escaped, so that what is a string stays one.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once('\\') {
+        plain.push_str(before);
+        if let Some((character, after)) = escaped_character(behind) {
+            plain.push(character);
+            rest = after;
+        } else {
+            // What it escapes is no escape itself.
+            let mut characters = behind.chars();
+            plain.push('\\');
+            plain.extend(characters.next());
+            rest = characters.as_str();
+        }
+    }
+    plain + rest
+}
+
+/// The character that stands behind a backslash, and what follows it.
+fn escaped_character(text: &str) -> Option<(char, &str)> {
+    let mut characters = text.chars();
+    let plain = match characters.next()? {
+        'n' => '\n',
+        'r' => '\r',
+        't' => '\t',
+        'b' => '\u{8}',
+        'f' => '\u{c}',
+        '/' => '/',
+        'u' => return escaped_unicode(characters.as_str()),
+        _ => return None,
+    };
+    Some((plain, characters.as_str()))
+}
+
+/// The character of one or two escapes in UTF-16, without the first `\u`.
+fn escaped_unicode(text: &str) -> Option<(char, &str)> {
+    let unit = |text: &str| -> Option<u16> {
+        let digits =
+            text.get(..4).filter(|digits| digits.chars().all(|digit| digit.is_ascii_hexdigit()));
+        u16::from_str_radix(digits?, 16).ok()
+    };
+    let first = unit(text)?;
+    if let Some(character) = char::from_u32(u32::from(first)) {
+        return Some((character, text.get(4..)?));
+    }
+    let second = text.get(4..)?.strip_prefix("\\u")?;
+    let character = char::decode_utf16([first, unit(second)?]).next()?.ok()?;
+    Some((character, second.get(4..)?))
+}
+
+/// Adds every string of a value, not the names of its fields.
+fn add_texts(json: &Value, lines: &mut Vec<String>) {
+    match json {
+        Value::String(text) => lines.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, lines)),
+        Value::Object(fields) => fields.values().for_each(|value| add_texts(value, lines)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// What the model reads of a piece of a result: the text, or the words in which it is told of the rest. A
+/// resource counts also if its bytes are sent, with its address.
+fn text_of_item(item: &ContentItem) -> Option<String> {
+    match item {
+        ContentItem::Image { .. } => None,
+        item => Some(item.to_string()),
+    }
+}
+
+fn joined(mut lines: Vec<String>) -> String {
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::{EmbeddedResource, ImageSource, ResourceLink};
+
+    use super::*;
+
+    #[test]
+    fn of_results_all_counts_that_the_model_reads() {
+        let content = vec![
+            ContentItem::Text("a".into()),
+            ContentItem::Image { source: ImageSource::Url { url: "https://b".into() } },
+            ContentItem::Audio { media_type: "audio/wav".into(), data: "Yw==".into() },
+            ContentItem::Resource { resource: EmbeddedResource::text("file:///d", "e") },
+            ContentItem::Resource { resource: EmbeddedResource::blob("file:///f", "Zw==") },
+            ContentItem::ResourceLink { resource: ResourceLink::new("file:///h", "i") },
+        ];
+        let tool_use_id = "c1".to_owned();
+        let result = ContentBlock::ToolResult { tool_use_id, content, is_error: false };
+        let messages = [Message { role: Role::User, content: vec![result] }];
+        assert_eq!(input_text(&messages, false), "");
+        let expected = "a\n[audio, audio/wav]\n[resource file:///d]\ne\n[resource file:///f]\n\
+                        [link to resource file:///h: i]";
+        assert_eq!(input_text(&messages, true), expected);
+    }
+}

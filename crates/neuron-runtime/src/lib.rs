@@ -1,0 +1,57 @@
+//! What a production service puts around an agent.
+//!
+//! # Where to look
+//!
+//! | for | see |
+//! |---|---|
+//! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`] |
+//! | where they are kept: in memory, or in files | [`InMemorySessionStorage`], [`FileSessionStorage`] |
+//! | checks of what the model is told, and of what it says | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
+//! | a log and traces of what an agent does | [`TracingHook`] |
+//! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
+//! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
+//! | adapters for durable engines: what they store | [`StepRecord`], [`ToolRequest`], [`llm_digest`], [`tool_digest`] |
+//! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
+
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[cfg(not(target_family = "wasm"))]
+mod file_sessions;
+mod in_memory_sessions;
+
+mod combined_policy;
+mod guardrail;
+mod guardrail_hook;
+mod guardrail_text;
+mod local_durable;
+mod permission_rules;
+mod sandbox;
+mod steps;
+mod tracing_hook;
+
+pub use combined_policy::CombinedPolicy;
+#[cfg(not(target_family = "wasm"))]
+pub use file_sessions::FileSessionStorage;
+pub use guardrail::{
+    ErasedInputGuardrail, ErasedOutputGuardrail, GuardrailResult, InputGuardrail, OutputGuardrail,
+    run_input_guardrails, run_output_guardrails,
+};
+pub use guardrail_hook::{GuardrailHook, GuardrailHookBuilder};
+pub use in_memory_sessions::InMemorySessionStorage;
+pub use local_durable::{LocalDurableContext, LocalSignals};
+pub use neuron_types::{
+    Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
+    VersionedSessionStorage, check_session_id,
+};
+pub use permission_rules::{
+    AnnotationCondition, ArgumentCondition, ArgumentPattern, PermissionEffect, PermissionRule,
+    PermissionRules,
+};
+pub use sandbox::{CommandTool, Confined, NoOpSandbox};
+#[cfg(feature = "process-sandbox")]
+pub use sandbox::{ProcessSandbox, ProcessSandboxBuilder};
+pub use steps::{
+    DEFAULT_RECORD_LIMIT, StepRecord, ToolRequest, UnknownOutcome, llm_digest, outcome_unknown,
+    tool_digest,
+};
+pub use tracing_hook::TracingHook;

@@ -1,0 +1,166 @@
+//! Attempts of an activity: how long each may take, and when another follows.
+
+use std::future::Future;
+use std::time::Duration;
+
+use neuron_types::{ActivityOptions, RetryPolicy};
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+/// When another attempt follows.
+pub(super) struct Attempts {
+    policy: Option<RetryPolicy>,
+    /// How many have begun, the first included.
+    begun: u32,
+    /// The wait before the next.
+    interval: Duration,
+}
+
+impl Attempts {
+    pub(super) fn new(options: &ActivityOptions) -> Self {
+        let policy = options.retry_policy.clone();
+        let interval = policy.as_ref().map(|policy| policy.initial_interval).unwrap_or_default();
+        Self { policy, begun: 1, interval }
+    }
+
+    /// Returns the wait before another attempt, and counts that as begun; `None` if the error of this
+    /// kind stands. `asked`: the wait that the failed side asks for.
+    pub(super) fn next(&mut self, kind: &str, asked: Option<Duration>) -> Option<Duration> {
+        let policy = self.policy.as_ref()?;
+        let is_last = policy.maximum_attempts != 0 && self.begun >= policy.maximum_attempts;
+        let longest = policy.maximum_interval;
+        let asked = asked.unwrap_or_default();
+        if is_last || asked > longest || policy.non_retryable_errors.iter().any(|own| own == kind) {
+            return None;
+        }
+        let wait = self.interval.min(longest);
+        self.interval = grown(wait, policy.backoff_coefficient).unwrap_or(longest);
+        self.begun = self.begun.saturating_add(1);
+        Some(wait.max(asked))
+    }
+
+    /// How many attempts have begun.
+    pub(super) fn begun(&self) -> usize {
+        usize::try_from(self.begun).unwrap_or(usize::MAX)
+    }
+}
+
+/// The interval after this one; none if it is too long for a number. A coefficient below one, or none
+/// at all, is as one.
+fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
+    let seconds = interval.as_secs_f64() * coefficient.max(1.0);
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The time that one attempt may take. It passes only while something is done within it.
+pub(super) struct TimeLimit {
+    whole: Duration,
+    left: Duration,
+}
+
+impl TimeLimit {
+    pub(super) fn new(whole: Duration) -> Self {
+        Self { whole, left: whole }
+    }
+
+    /// The limit from the beginning.
+    pub(super) fn whole(&self) -> Duration {
+        self.whole
+    }
+
+    /// Waits for work; `None` if the time is up before. Outside of a tokio runtime it never is.
+    pub(super) async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        if Handle::try_current().is_err() {
+            return Some(work.await);
+        }
+        let start = Instant::now();
+        let done = tokio::time::timeout(self.left, work).await.ok();
+        self.left = self.left.saturating_sub(start.elapsed());
+        done
+    }
+}
+
+/// Waits by tokio's clock; not at all outside of its runtime.
+pub(super) async fn sleep(duration: Duration) {
+    if duration.is_zero() {
+        return;
+    }
+    match Handle::try_current() {
+        Ok(_) => tokio::time::sleep(duration).await,
+        Err(_) => tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> RetryPolicy {
+        RetryPolicy {
+            initial_interval: Duration::from_secs(1),
+            backoff_coefficient: 2.0,
+            maximum_attempts: 0,
+            maximum_interval: Duration::from_secs(5),
+            non_retryable_errors: vec!["Network".into()],
+        }
+    }
+
+    fn attempts(policy: RetryPolicy) -> Attempts {
+        Attempts::new(&ActivityOptions { retry_policy: Some(policy), ..Default::default() })
+    }
+
+    /// The waits in seconds, until none follows; at most six.
+    #[track_caller]
+    fn check(policy: RetryPolicy, expected: &[u64]) {
+        let mut attempts = attempts(policy);
+        let waits = std::iter::from_fn(|| attempts.next("Timeout", None)).take(6);
+        assert_eq!(waits.map(|wait| wait.as_secs()).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn waits_grow_up_to_the_longest() {
+        check(policy(), &[1, 2, 4, 5, 5, 5]);
+        check(RetryPolicy { maximum_attempts: 3, ..policy() }, &[1, 2]);
+        check(RetryPolicy { maximum_attempts: 1, ..policy() }, &[]);
+        check(RetryPolicy { initial_interval: Duration::from_secs(9), ..policy() }, &[5; 6]);
+    }
+
+    #[test]
+    fn a_coefficient_that_makes_no_sense_is_as_one_and_a_huge_one_leads_to_the_longest() {
+        for coefficient in [f64::NAN, f64::NEG_INFINITY, -3.0, 0.0, 0.5] {
+            check(RetryPolicy { backoff_coefficient: coefficient, ..policy() }, &[1; 6]);
+        }
+        for coefficient in [f64::INFINITY, f64::MAX] {
+            let policy = RetryPolicy { backoff_coefficient: coefficient, ..policy() };
+            check(policy, &[1, 5, 5, 5, 5, 5]);
+        }
+    }
+
+    #[test]
+    fn some_errors_stand() {
+        assert_eq!(attempts(policy()).next("Network", None), None);
+        assert_eq!(Attempts::new(&ActivityOptions::default()).next("Timeout", None), None);
+    }
+
+    #[test]
+    fn a_wait_that_is_asked_for_is_kept_unless_it_is_too_long() {
+        let wait =
+            |seconds| attempts(policy()).next("RateLimit", Some(Duration::from_secs(seconds)));
+        assert_eq!(wait(0), Some(Duration::from_secs(1)));
+        assert_eq!(wait(5), Some(Duration::from_secs(5)));
+        assert_eq!(wait(6), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_passes_only_within_the_limit() {
+        let mut limit = TimeLimit::new(Duration::from_secs(3));
+        let two_seconds = || tokio::time::sleep(Duration::from_secs(2));
+        assert_eq!(limit.hold(two_seconds()).await, Some(()));
+        two_seconds().await;
+        assert_eq!(limit.hold(std::future::ready(7)).await, Some(7));
+        assert_eq!(limit.hold(two_seconds()).await, None);
+        // What is done at once still counts.
+        assert_eq!(limit.hold(std::future::ready(7)).await, Some(7));
+        assert_eq!(limit.whole(), Duration::from_secs(3));
+    }
+}

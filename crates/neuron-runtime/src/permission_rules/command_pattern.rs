@@ -1,0 +1,75 @@
+//! Shell commands, compared word by word as long as they are plain words.
+
+use super::finding::Finding;
+use super::glob::Glob;
+
+/// A pattern of commands: `*` within a word, `**` for any number of words.
+#[derive(Debug, Clone)]
+pub(super) struct CommandPattern {
+    words: Vec<Word>,
+}
+
+#[derive(Debug, Clone)]
+enum Word {
+    One(Glob),
+    /// Any number of words, also none. Only at the end.
+    Rest,
+}
+
+impl CommandPattern {
+    /// Reads a pattern.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub(super) fn new(pattern: &str) -> Result<Self, String> {
+        let texts: Vec<&str> = pattern.split_whitespace().collect();
+        let is_plain =
+            |word: &str| word.chars().all(|character| character == '*' || is_plain(character));
+        if texts.is_empty() {
+            return Err("it has no word".into());
+        }
+        if let Some(word) = texts.iter().find(|word| !is_plain(word)) {
+            return Err(format!(
+                "`{word}` has a character that no plain word has, and matches nothing"
+            ));
+        }
+        let last = texts.len() - 1;
+        let word = |(index, word): (usize, &&str)| match *word {
+            "**" if index == last => Ok(Word::Rest),
+            word if word.contains("**") => {
+                Err("`**` stands for all further words, and comes last".to_owned())
+            }
+            word => Ok(Word::One(Glob::new(word))),
+        };
+        Ok(Self { words: texts.iter().enumerate().map(word).collect::<Result<_, _>>()? })
+    }
+
+    /// Whether a command matches.
+    pub(super) fn matches(&self, command: &str) -> Finding {
+        let is_known = |character: char| matches!(character, ' ' | '\t') || is_plain(character);
+        if let Some(character) = command.chars().find(|character| !is_known(*character)) {
+            return Finding::Unknown(format!(
+                "the command has {character:?}, which a shell may treat specially"
+            ));
+        }
+        let mut words = command.split_whitespace().peekable();
+        // `PATH=/elsewhere git`, and `=git` in some shells.
+        if words.peek().is_none_or(|first| first.contains('=')) {
+            return Finding::unknown("the command does not begin with a program");
+        }
+        for word in &self.words {
+            match (word, words.next()) {
+                (Word::Rest, _) => return Finding::Yes,
+                (Word::One(glob), Some(text)) if glob.matches(text) => {}
+                (Word::One(_), _) => return Finding::No,
+            }
+        }
+        Finding::of(words.next().is_none())
+    }
+}
+
+/// Whether no shell sees more in the character than itself.
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_-./=:,@+".contains(character)
+}

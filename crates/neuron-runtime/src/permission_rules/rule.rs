@@ -1,0 +1,249 @@
+//! One rule: which calls it is about, and what it says of them.
+
+use neuron_types::{PermissionDecision, PermissionRuleError, ToolAnnotations, ToolDefinition};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::argument::{ArgumentCondition, ArgumentPattern, CompiledCondition};
+use super::finding::Finding;
+use super::glob::Glob;
+use super::path_pattern::Directory;
+
+/// What a rule says of a call. The stronger one counts.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionEffect {
+    /// It may run.
+    Allow,
+    /// A person is asked.
+    #[default]
+    Ask,
+    /// It does not run.
+    Deny,
+}
+
+/// A rule of [`PermissionRules`](super::PermissionRules): which calls it is about, and what it says of
+/// them.
+///
+/// # Example
+///
+/// ```
+/// use neuron_runtime::{AnnotationCondition, ArgumentPattern, PermissionRule};
+///
+/// // Two tools, as long as they stay within a directory.
+/// PermissionRule::allow("read_file")
+///     .or_tool("list_*")
+///     .when("path", ArgumentPattern::path("/code/**"));
+///
+/// // Tools that say that they only read; names of one's own tools, because others may lie.
+/// PermissionRule::allow("my_*")
+///     .annotated(AnnotationCondition { read_only: Some(true), ..Default::default() });
+///
+/// // Named, with a reason that the model sees.
+/// PermissionRule::deny("bash").named("no shell").because("use the other tools");
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct PermissionRule {
+    /// What the rule says.
+    pub effect: PermissionEffect,
+    /// The tools that it is about: names in which `*` stands for any characters.
+    pub tools: Vec<String>,
+    /// Conditions on the arguments, all of which must hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub when: Vec<ArgumentCondition>,
+    /// What the tool must say of itself.
+    #[serde(default, skip_serializing_if = "AnnotationCondition::is_empty")]
+    pub annotations: AnnotationCondition,
+    /// What the rule is called in reasons and questions. Default: its effect and its tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Why; stands behind the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a tool must say of itself in its [`ToolAnnotations`], each of which a rule may leave open.
+///
+/// Of what a tool does not say, it cannot be told; but one that only reads destroys nothing. What the
+/// tool of a foreign server says is a claim.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AnnotationCondition {
+    /// Whether it only reads: [`ToolAnnotations::read_only_hint`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// Whether it may destroy something: [`ToolAnnotations::destructive_hint`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive: Option<bool>,
+    /// Whether calling it twice is as once: [`ToolAnnotations::idempotent_hint`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// Whether it reaches beyond the program: [`ToolAnnotations::open_world_hint`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world: Option<bool>,
+}
+
+impl PermissionRule {
+    /// Allows the calls of a tool, or of all tools that a name with `*` matches.
+    pub fn allow(tool: impl Into<String>) -> Self {
+        Self::new(PermissionEffect::Allow, tool)
+    }
+
+    /// Wants a person to be asked about such calls.
+    pub fn ask(tool: impl Into<String>) -> Self {
+        Self::new(PermissionEffect::Ask, tool)
+    }
+
+    /// Denies such calls.
+    pub fn deny(tool: impl Into<String>) -> Self {
+        Self::new(PermissionEffect::Deny, tool)
+    }
+
+    fn new(effect: PermissionEffect, tool: impl Into<String>) -> Self {
+        Self {
+            effect,
+            tools: vec![tool.into()],
+            when: Vec::new(),
+            annotations: AnnotationCondition::default(),
+            name: None,
+            reason: None,
+        }
+    }
+
+    /// Is about another tool too, or all that a name with `*` matches.
+    #[must_use]
+    pub fn or_tool(mut self, tool: impl Into<String>) -> Self {
+        self.tools.push(tool.into());
+        self
+    }
+
+    /// Is only about calls whose argument matches. The argument is a name, or with a slash before it a
+    /// JSON pointer.
+    #[must_use]
+    pub fn when(mut self, argument: impl Into<String>, matches: ArgumentPattern) -> Self {
+        self.when.push(ArgumentCondition { argument: argument.into(), matches });
+        self
+    }
+
+    /// Is only about tools that say this of themselves.
+    #[must_use]
+    pub fn annotated(mut self, annotations: AnnotationCondition) -> Self {
+        self.annotations = annotations;
+        self
+    }
+
+    /// Sets the rule's name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets the reason.
+    #[must_use]
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
+        self
+    }
+
+    fn title(&self) -> String {
+        let effect = match self.effect {
+            PermissionEffect::Allow => "allow",
+            PermissionEffect::Ask => "ask",
+            PermissionEffect::Deny => "deny",
+        };
+        self.name.clone().unwrap_or_else(|| format!("{effect} {}", self.tools.join(", ")))
+    }
+}
+
+impl AnnotationCondition {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn check(&self, definition: Option<&ToolDefinition>) -> Finding {
+        let says = definition.and_then(|tool| tool.annotations).unwrap_or_default();
+        let ToolAnnotations { read_only_hint, destructive_hint, idempotent_hint, open_world_hint } =
+            says;
+        // What only reads destroys nothing, and can be repeated.
+        let is_safe = read_only_hint == Some(true);
+        let destructive = destructive_hint.or(is_safe.then_some(false));
+        let idempotent = idempotent_hint.or(is_safe.then_some(true));
+        let check = |name: &str, wanted: Option<bool>, said: Option<bool>| match (wanted, said) {
+            (None, _) => Finding::Yes,
+            (Some(wanted), Some(said)) => Finding::of(wanted == said),
+            (Some(_), None) => Finding::Unknown(format!("the tool does not say if it is {name}")),
+        };
+        check("read-only", self.read_only, read_only_hint)
+            .and(|| check("destructive", self.destructive, destructive))
+            .and(|| check("idempotent", self.idempotent, idempotent))
+            .and(|| check("open-world", self.open_world, open_world_hint))
+    }
+}
+
+/// A rule, ready to be checked.
+#[derive(Debug, Clone)]
+pub(super) struct CompiledRule {
+    rule: PermissionRule,
+    tools: Vec<Glob>,
+    when: Vec<CompiledCondition>,
+}
+
+impl CompiledRule {
+    pub(super) fn new(rule: PermissionRule) -> Result<Self, PermissionRuleError> {
+        let invalid =
+            |reason: String| PermissionRuleError::InvalidRule { rule: rule.title(), reason };
+        if rule.tools.is_empty() || rule.tools.iter().any(String::is_empty) {
+            return Err(invalid("it must name its tools; `*` is every tool".into()));
+        }
+        let when = rule.when.iter().map(CompiledCondition::new).collect::<Result<_, _>>();
+        let when = when.map_err(invalid)?;
+        let tools = rule.tools.iter().map(|tool| Glob::new(tool)).collect();
+        Ok(Self { rule, tools, when })
+    }
+
+    pub(super) fn into_rule(self) -> PermissionRule {
+        self.rule
+    }
+
+    pub(super) fn effect(&self) -> PermissionEffect {
+        self.rule.effect
+    }
+
+    /// Whether the rule is about a call.
+    pub(super) fn check(
+        &self,
+        tool: &str,
+        input: &Value,
+        definition: Option<&ToolDefinition>,
+        directory: Option<&Directory>,
+    ) -> Finding {
+        let is_named = Finding::of(self.tools.iter().any(|glob| glob.matches(tool)));
+        let named = is_named.and(|| self.rule.annotations.check(definition));
+        self.when.iter().fold(named, |finding, condition| {
+            finding.and(|| condition.check(self.rule.effect, input, definition, directory))
+        })
+    }
+
+    /// What the rule says of a call; `unsure`: why it cannot be told whether the call is meant.
+    pub(super) fn decision(&self, tool: &str, unsure: Option<&str>) -> PermissionDecision {
+        let title = self.rule.title();
+        let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));
+        let unsure =
+            unsure.iter().map(|why| format!(" (it cannot be told if that is meant: {why})"));
+        let reason: String = reason.chain(unsure).collect();
+        match self.rule.effect {
+            PermissionEffect::Allow => PermissionDecision::Allow,
+            PermissionEffect::Ask => PermissionDecision::Ask(format!(
+                "May `{tool}` be called? The rule `{title}` asks{reason}"
+            )),
+            PermissionEffect::Deny => PermissionDecision::Deny(format!(
+                "`{tool}` is denied by the rule `{title}`{reason}"
+            )),
+        }
+    }
+}

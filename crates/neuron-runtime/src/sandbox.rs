@@ -1,0 +1,11 @@
+//! Sandboxes: where tools run, and what they may reach there.
+
+mod command_tool;
+mod no_op;
+#[cfg(feature = "process-sandbox")]
+mod process;
+
+pub use command_tool::{CommandTool, Confined};
+pub use no_op::NoOpSandbox;
+#[cfg(feature = "process-sandbox")]
+pub use process::{ProcessSandbox, ProcessSandboxBuilder};

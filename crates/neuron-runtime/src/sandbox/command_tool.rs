@@ -1,0 +1,184 @@
+//! Tools that run a program, written with types.
+
+use neuron_types::{
+    CommandOutput, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
+    ToolError, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, read_json,
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A tool that runs a program: it says which, and a sandbox runs it.
+///
+/// [`Confined`] makes a tool of it that a registry takes.
+///
+/// # Contract
+///
+/// - [`command`](Self::command) runs in this process, on what the model wrote: it only describes. It
+///   opens and changes nothing.
+/// - What the model wrote goes into arguments and standard input, not into a shell's script, and
+///   behind a `--` where the program takes options.
+///
+/// # Example
+///
+/// ```
+/// use neuron_runtime::CommandTool;
+/// use neuron_types::{ToolCommand, ToolContext, ToolDefinition, ToolError};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct SearchArgs {
+///     /// The text to look for.
+///     text: String,
+/// }
+///
+/// struct Search;
+///
+/// impl CommandTool for Search {
+///     const NAME: &'static str = "search";
+///     type Args = SearchArgs;
+///
+///     fn definition(&self) -> ToolDefinition {
+///         ToolDefinition {
+///             name: Self::NAME.into(),
+///             title: None,
+///             description: "Looks for a text in all files".into(),
+///             input_schema: schemars::schema_for!(SearchArgs).into(),
+///             output_schema: None,
+///             annotations: None,
+///             cache_control: None,
+///         }
+///     }
+///
+///     fn command(&self, args: SearchArgs, _ctx: &ToolContext) -> Result<ToolCommand, ToolError> {
+///         Ok(ToolCommand::new("grep").args(["-rnF", "--"]).arg(args.text).arg("."))
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(message = "`{Self}` is not a tool that runs a program")]
+pub trait CommandTool: WasmCompatSend + WasmCompatSync {
+    /// The name by which the model calls the tool.
+    const NAME: &'static str;
+    /// The arguments, made from the model's JSON.
+    type Args: DeserializeOwned;
+
+    /// Describes the tool to the model.
+    fn definition(&self) -> ToolDefinition;
+
+    /// Says which program a call runs.
+    ///
+    /// # Errors
+    ///
+    /// The tool's own; [`ToolError::ModelRetry`] for what the model can mend.
+    fn command(&self, args: Self::Args, ctx: &ToolContext) -> Result<ToolCommand, ToolError>;
+
+    /// Turns what became of the program into what the model sees. Provided:
+    /// [`CommandOutput::to_tool_output`].
+    ///
+    /// # Errors
+    ///
+    /// The tool's own.
+    fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
+        Ok(output.to_tool_output())
+    }
+
+    /// What running the program twice would do. Provided: [`ToolEffect::AtMostOnce`].
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::AtMostOnce
+    }
+
+    /// Whether no other call of the same answer may run beside this tool's. Provided: `false`.
+    fn runs_alone(&self) -> bool {
+        false
+    }
+}
+
+/// A [`CommandTool`] as a tool for a registry, which runs in a sandbox and nowhere else.
+///
+/// Without a sandbox, and in one that runs tools in this process, calls fail and no program starts:
+/// a forgotten sandbox must not mean that a model runs programs with all rights of this process.
+/// Where that is wanted, write a tool that runs the program itself.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use neuron_runtime::Confined;
+/// # use neuron_runtime::CommandTool;
+/// # use neuron_types::*;
+/// # struct Search;
+/// # impl CommandTool for Search {
+/// #     const NAME: &'static str = "search";
+/// #     type Args = String;
+/// #     fn definition(&self) -> ToolDefinition {
+/// #         ToolDefinition {
+/// #             name: Self::NAME.into(), title: None, description: String::new(),
+/// #             input_schema: serde_json::json!({}), output_schema: None, annotations: None,
+/// #             cache_control: None,
+/// #         }
+/// #     }
+/// #     fn command(&self, text: String, _: &ToolContext) -> Result<ToolCommand, ToolError> {
+/// #         Ok(ToolCommand::new("grep").arg(text))
+/// #     }
+/// # }
+/// use neuron_tool::ToolRegistry;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let mut registry = ToolRegistry::new();
+/// registry.register_dyn(Arc::new(Confined(Search)));
+///
+/// let input = serde_json::json!("fn main");
+/// let error = registry.execute("search", input, &ToolContext::default()).await.unwrap_err();
+/// assert!(error.to_string().ends_with("`search` runs a program, and there is no sandbox for it"));
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Confined<T>(pub T);
+
+impl<T: CommandTool> ToolDyn for Confined<T> {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        self.0.definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        let reason = format!("`{}` runs a program, and there is no sandbox for it", T::NAME);
+        Box::pin(async move { Err(SandboxError::SetupFailed(reason).into()) })
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.0.effect()
+    }
+
+    fn runs_alone(&self) -> bool {
+        self.0.runs_alone()
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        read::<T>(input).map(drop)
+    }
+
+    fn command_dyn(
+        &self,
+        input: &Value,
+        ctx: &ToolContext,
+    ) -> Option<Result<ToolCommand, ToolError>> {
+        Some(read::<T>(input).and_then(|args| self.0.command(args, ctx)))
+    }
+
+    fn command_output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
+        self.0.output(output)
+    }
+}
+
+fn read<T: CommandTool>(input: &Value) -> Result<T::Args, ToolError> {
+    read_json(input.clone()).map_err(|mismatch| {
+        ToolError::InvalidInput(format!("arguments of `{}`: {mismatch}", T::NAME))
+    })
+}

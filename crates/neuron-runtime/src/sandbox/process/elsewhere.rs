@@ -1,0 +1,27 @@
+//! On other systems than Linux on a 64-bit processor: nothing can be confined, and all is refused.
+
+use std::convert::Infallible;
+
+use neuron_types::{CommandOutput, SandboxError, ToolCommand, ToolContext};
+
+use super::Settings;
+
+/// There is none.
+#[derive(Clone)]
+pub(super) struct Ready(Infallible);
+
+impl Ready {
+    pub(super) fn new(_settings: Settings) -> Result<Self, SandboxError> {
+        Err(SandboxError::SetupFailed(
+            "programs can be confined on Linux on x86-64, AArch64 or RISC-V 64 only".to_owned(),
+        ))
+    }
+
+    pub(super) async fn run(
+        &self,
+        _command: ToolCommand,
+        _ctx: &ToolContext,
+    ) -> Result<CommandOutput, SandboxError> {
+        match self.0 {}
+    }
+}

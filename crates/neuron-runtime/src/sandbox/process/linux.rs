@@ -1,0 +1,27 @@
+//! How programs are confined on Linux, without `unsafe`: a thread confines itself and starts the
+//! program, which inherits that, and everything that the program starts.
+
+use std::fmt;
+
+use neuron_types::SandboxError;
+
+use super::{Limits, Settings};
+
+mod confine;
+mod cpu_times;
+mod filter;
+mod gate;
+mod group;
+mod members;
+mod output;
+mod program;
+mod requirements;
+mod run;
+mod watch;
+
+pub(super) use run::Ready;
+
+/// A failure to set something up, with what was tried.
+fn setup_failed(what: impl fmt::Display, error: impl fmt::Display) -> SandboxError {
+    SandboxError::SetupFailed(format!("{what}: {error}"))
+}

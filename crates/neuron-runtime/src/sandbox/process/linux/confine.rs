@@ -1,0 +1,183 @@
+//! What the kernel enforces on a thread and on all that is started from it: no capabilities, files by
+//! Landlock, system calls by seccomp.
+
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use neuron_types::SandboxError;
+use rustix::process::Pid;
+use rustix::thread::{CapabilitySet, CapabilitySets};
+
+use super::filter::Filters;
+use super::{Settings, setup_failed};
+
+/// The first that keeps signals inside; what is older is refused.
+const OLDEST: ABI = ABI::V6;
+
+/// What programs run from by default.
+const SYSTEM_EXECUTE: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+/// What libraries read by default. Nothing here is a secret.
+const SYSTEM_READ: [&str; 12] = [
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    "/etc/pki/tls/certs",
+    "/etc/resolv.conf",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+];
+/// Devices that hold nothing.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// How much programs give way to others, this process among them.
+const NICENESS: i32 = 10;
+
+/// The rules of a sandbox, ready to be put on threads.
+pub(super) struct Rules {
+    files: RulesetCreated,
+    has_network: bool,
+    may_change_attributes: bool,
+}
+
+impl Rules {
+    /// Opens the paths.
+    pub(super) fn new(settings: &Settings) -> Result<Self, SandboxError> {
+        Ok(Self {
+            files: files(settings)?,
+            has_network: settings.has_network,
+            may_change_attributes: settings.may_change_attributes,
+        })
+    }
+
+    /// Makes what confines a thread whose children belong to a process group.
+    pub(super) fn for_group(&self, group: Pid) -> Result<Confinement, SandboxError> {
+        let files = self.files.try_clone();
+        Ok(Confinement {
+            files: files.map_err(|error| setup_failed("the Landlock ruleset", error))?,
+            filters: Filters::new(group, self.has_network, self.may_change_attributes)
+                .map_err(|error| setup_failed("the seccomp filter", error))?,
+        })
+    }
+}
+
+/// What confines one thread.
+pub(super) struct Confinement {
+    files: RulesetCreated,
+    filters: Filters,
+}
+
+impl Confinement {
+    /// Confines the calling thread for the rest of its life, and what is started from it.
+    pub(super) fn enforce(self) -> Result<(), SandboxError> {
+        // Whoever watches must get a processor also when all want one.
+        rustix::process::nice(NICENESS)
+            .map_err(|error| setup_failed("the priority cannot be lowered", error))?;
+        rustix::thread::set_no_new_privs(true)
+            .map_err(|error| setup_failed("set-user-id programs cannot be disarmed", error))?;
+        // A root without capabilities is a user among others. Without new privileges no program gets
+        // them back.
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        rustix::thread::set_capabilities(None, sets)
+            .map_err(|error| setup_failed("capabilities cannot be dropped", error))?;
+        let status = self.files.restrict_self();
+        let status = status.map_err(|error| setup_failed("Landlock cannot be enforced", error))?;
+        if status.ruleset != RulesetStatus::FullyEnforced || !status.no_new_privs {
+            return Err(setup_failed("Landlock is not enforced in full", format!("{status:?}")));
+        }
+        self.filters.apply().map_err(|error| setup_failed("seccomp cannot be enforced", error))
+    }
+}
+
+fn files(settings: &Settings) -> Result<RulesetCreated, SandboxError> {
+    let failed = |error: landlock::RulesetError| {
+        setup_failed(
+            "this kernel cannot confine programs, which needs Linux 6.12 or newer with Landlock \
+             turned on (ABI 6)",
+            error,
+        )
+    };
+    let mut ruleset = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(OLDEST))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(OLDEST)))
+        .map_err(failed)?;
+    if !settings.has_network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(OLDEST)).map_err(failed)?;
+    }
+    let mut ruleset = ruleset.create().map_err(failed)?;
+    let mut allow = |path: &Path, access: BitFlags<AccessFs>, is_required: bool| {
+        let is_directory = match std::fs::metadata(path) {
+            Ok(metadata) => metadata.is_dir(),
+            Err(_) if !is_required => return Ok(()),
+            Err(error) => return Err(setup_failed(path.display(), error)),
+        };
+        let access = match is_directory {
+            true => access,
+            false => access & AccessFs::from_file(OLDEST),
+        };
+        let opened = PathFd::new(path).map_err(|error| setup_failed(path.display(), error))?;
+        (&mut ruleset)
+            .add_rule(PathBeneath::new(opened, access))
+            .map(drop)
+            .map_err(|error| setup_failed(path.display(), error))
+    };
+
+    if settings.has_system_paths {
+        for path in SYSTEM_EXECUTE {
+            allow(path.as_ref(), execute(), false)?;
+        }
+        for path in SYSTEM_READ {
+            allow(path.as_ref(), read(), false)?;
+        }
+        for path in DEVICES {
+            allow(path.as_ref(), AccessFs::ReadFile | AccessFs::WriteFile, false)?;
+        }
+    }
+    allow(&settings.directory, read(), true)?;
+    for (paths, access) in
+        [(&settings.read, read()), (&settings.write, write()), (&settings.execute, execute())]
+    {
+        for path in paths {
+            allow(path, access, true)?;
+        }
+    }
+    Ok(ruleset)
+}
+
+fn read() -> BitFlags<AccessFs> {
+    AccessFs::ReadFile | AccessFs::ReadDir
+}
+
+fn execute() -> BitFlags<AccessFs> {
+    read() | AccessFs::Execute
+}
+
+/// All but to run files, to make devices and sockets, and to control devices.
+fn write() -> BitFlags<AccessFs> {
+    read()
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::RemoveDir
+        | AccessFs::RemoveFile
+        | AccessFs::MakeDir
+        | AccessFs::MakeReg
+        | AccessFs::MakeSym
+        | AccessFs::MakeFifo
+        | AccessFs::Refer
+}
+
+/// The paths from which programs may run.
+pub(super) fn executable_paths(settings: &Settings) -> Vec<PathBuf> {
+    let system = SYSTEM_EXECUTE.iter().filter(|_| settings.has_system_paths).map(PathBuf::from);
+    let paths = system.chain(settings.execute.iter().cloned());
+    paths.filter_map(|path| path.canonicalize().ok()).collect()
+}

@@ -1,0 +1,332 @@
+//! Which system calls a confined program may not make.
+//!
+//! What Landlock knows nothing of is refused here: sockets, leaving the process group, and what an
+//! ordinary program does not need. Numbers that this file does not know do not exist for the program,
+//! so that a newer kernel opens no way.
+
+use std::collections::BTreeMap;
+
+use libc::c_long;
+use rustix::process::Pid;
+use seccompiler::{
+    BackendError, BpfProgram, Error, SeccompAction, SeccompCmpArgLen, SeccompCmpOp,
+    SeccompCondition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
+};
+
+/// For all architectures, numbers from 424 on are the same; this one and all above are unknown.
+const FIRST_UNKNOWN: u32 = 470;
+// Names that the libc crate does not have everywhere yet.
+const FCHMODAT2: c_long = 452;
+const SETXATTRAT: c_long = 463;
+const REMOVEXATTRAT: c_long = 466;
+const OPEN_TREE_ATTR: c_long = 467;
+const FILE_SETATTR: c_long = 469;
+
+/// Refused with "operation not permitted".
+const REFUSED: &[c_long] = &[
+    // To leave the process group, by which all is killed.
+    libc::SYS_setsid,
+    // Other views of the system, and the system itself.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_open_tree,
+    OPEN_TREE_ATTR,
+    libc::SYS_move_mount,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+    // What outlives a process, or is shared with those of others. Some need no call before them: a
+    // number can be guessed.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semctl,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_msgget,
+    libc::SYS_msgctl,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // What tells of files elsewhere, or opens them without their path.
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
+    libc::SYS_open_by_handle_at,
+    // Interfaces in which the faults of kernels were.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+];
+
+/// The same, where they exist.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[c_long] = &[
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[c_long] = &[libc::SYS_kexec_load];
+
+/// Refused unless attributes may be changed.
+const ATTRIBUTES: &[c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
+];
+
+/// The same, where they exist.
+#[cfg(target_arch = "x86_64")]
+const ATTRIBUTES_HERE: &[c_long] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ATTRIBUTES_HERE: &[c_long] = &[];
+
+/// Refused as if the kernel did not have them: libraries then take an older way.
+const ABSENT: &[c_long] = &[
+    // Its flags lie behind a pointer, where no filter sees them.
+    libc::SYS_clone3,
+    // Does what the system calls here do, beside the filter.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // Memory that belongs to no process, so that nobody counts it.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+];
+
+/// Requests to file systems, by the kind in their second byte, and those that are let through.
+type Requests = (u64, &'static [u64]);
+/// Those that make, move and remove directories, which Landlock does not see: of btrfs and bcachefs. All
+/// file systems have `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`.
+const TREE_REQUESTS: [Requests; 2] =
+    [(0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]), (0xbc, &[])];
+/// Those that change attributes, encrypt or seal, also through a file that is open for reading: all but
+/// `FS_IOC_GETFLAGS`, in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION`, `FS_IOC_FSGETXATTR`.
+const ATTRIBUTE_REQUESTS: [Requests; 3] = [
+    (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
+    (0x76, &[0x8008_7601, 0x8004_7601]),
+    (0x58, &[0x801c_581f]),
+];
+/// `FAT_IOCTL_SET_ATTRIBUTES`, whose kind has more that programs need.
+const FAT_ATTRIBUTES: u64 = 0x4004_7211;
+/// The requests that write to a terminal as its user: `TIOCSTI`, `TIOCLINUX`.
+const TERMINAL_REQUESTS: [u64; 2] = [0x5412, 0x541c];
+/// The flags of new namespaces, and `CLONE_PARENT`, which makes a child of this process.
+const CLONE_FLAGS: [u64; 9] = [
+    0x0000_0080,
+    0x0000_8000,
+    0x0002_0000,
+    0x0200_0000,
+    0x0400_0000,
+    0x0800_0000,
+    0x1000_0000,
+    0x2000_0000,
+    0x4000_0000,
+];
+
+/// Two filters, of which the kernel takes what is stricter: each has one way to refuse.
+pub(super) struct Filters {
+    refused: BpfProgram,
+    absent: BpfProgram,
+}
+
+impl Filters {
+    /// Compiles the filters for programs that are to stay in a process group.
+    pub(super) fn new(
+        group: Pid,
+        has_network: bool,
+        may_change_attributes: bool,
+    ) -> Result<Self, BackendError> {
+        let mut rules = BTreeMap::new();
+        for call in REFUSED.iter().chain(REFUSED_HERE) {
+            rules.insert(*call, Vec::new());
+        }
+        if !may_change_attributes {
+            for call in ATTRIBUTES.iter().chain(ATTRIBUTES_HERE) {
+                rules.insert(*call, Vec::new());
+            }
+        }
+        for (call, conditions) in conditional(group, has_network, may_change_attributes)? {
+            let new = conditions.into_iter().map(SeccompRule::new);
+            let rules: &mut Vec<_> = rules.entry(call).or_default();
+            rules.extend(new.collect::<Result<Vec<_>, _>>()?);
+        }
+        let absent = ABSENT.iter().map(|call| (*call, Vec::new())).collect();
+        Ok(Self {
+            refused: compile(rules, libc::EPERM)?,
+            absent: without_unknown(compile(absent, libc::ENOSYS)?),
+        })
+    }
+
+    /// Filters what the calling thread does, and what is started from it.
+    pub(super) fn apply(&self) -> Result<(), Error> {
+        seccompiler::apply_filter(&self.absent)?;
+        seccompiler::apply_filter(&self.refused)
+    }
+}
+
+/// Calls that are refused by their arguments: if all conditions of one of the lists hold, and always if
+/// there is no list.
+type Conditional = Vec<(c_long, Vec<Vec<SeccompCondition>>)>;
+
+fn conditional(
+    group: Pid,
+    has_network: bool,
+    may_change_attributes: bool,
+) -> Result<Conditional, BackendError> {
+    let unix = libc::AF_UNIX as u64;
+    let is_other_than_ip = vec![ne(0, libc::AF_INET as u64)?, ne(0, libc::AF_INET6 as u64)?];
+    let each = |argument: u8, values: &[u64]| {
+        values.iter().map(|value| Ok(vec![eq(argument, *value)?])).collect::<Result<Vec<_>, _>>()
+    };
+    let mut requests = each(1, &TERMINAL_REQUESTS)?;
+    for kind in TREE_REQUESTS {
+        requests.push(all_but(kind)?);
+    }
+    if !may_change_attributes {
+        requests.extend(each(1, &[FAT_ATTRIBUTES])?);
+        for kind in ATTRIBUTE_REQUESTS {
+            requests.push(all_but(kind)?);
+        }
+    }
+    let clone_flags = CLONE_FLAGS.iter().map(|flag| Ok(vec![masked(0, *flag, *flag)?]));
+    // A process's own are 0, but for `setpgid`: what joins the group may.
+    let other_process = || Ok::<_, BackendError>(vec![vec![ne(0, 0)?]]);
+    let group = u64::from(group.as_raw_nonzero().get().unsigned_abs());
+    Ok(vec![
+        (libc::SYS_setpgid, vec![vec![ne(1, group)?]]),
+        (libc::SYS_socket, if has_network { vec![is_other_than_ip] } else { Vec::new() }),
+        // Streams are connected for good; datagrams can be sent to any name in the file system.
+        (
+            libc::SYS_socketpair,
+            vec![
+                vec![ne(0, unix)?],
+                vec![masked(1, 0xf, libc::SOCK_DGRAM as u64)?],
+                vec![masked(1, 0xf, libc::SOCK_RAW as u64)?],
+            ],
+        ),
+        (libc::SYS_clone, clone_flags.collect::<Result<_, BackendError>>()?),
+        (libc::SYS_ioctl, requests),
+        (libc::SYS_prlimit64, other_process()?),
+        (libc::SYS_sched_setaffinity, other_process()?),
+        (libc::SYS_sched_setattr, other_process()?),
+        (libc::SYS_sched_setparam, other_process()?),
+        (libc::SYS_sched_setscheduler, other_process()?),
+        (libc::SYS_setpriority, vec![vec![ne(0, 0)?], vec![ne(1, 0)?]]),
+        // 1 is `IOPRIO_WHO_PROCESS`.
+        (libc::SYS_ioprio_set, vec![vec![ne(0, 1)?], vec![ne(1, 0)?]]),
+    ])
+}
+
+/// Matches the requests of a kind but those that are let through.
+fn all_but((kind, allowed): Requests) -> Result<Vec<SeccompCondition>, BackendError> {
+    let mut conditions = vec![masked(1, 0xff00, kind << 8)?];
+    for request in allowed {
+        conditions.push(ne(1, *request)?);
+    }
+    Ok(conditions)
+}
+
+// The kernel takes 32 bits of each of these arguments, so the rest must not count.
+
+fn eq(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+}
+
+fn ne(argument: u8, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
+}
+
+fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), value)
+}
+
+/// Compiles rules. Another architecture's calls, 32-bit ones for instance, kill the program.
+fn compile(
+    rules: BTreeMap<c_long, Vec<SeccompRule>>,
+    errno: i32,
+) -> Result<BpfProgram, BackendError> {
+    let refuse = SeccompAction::Errno(errno.unsigned_abs());
+    let arch = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
+}
+
+/// Puts in front of a filter that numbers from [`FIRST_UNKNOWN`] on do not exist: newer calls than
+/// this file knows, and those of x32, which are calls of x86-64 with another number.
+fn without_unknown(filter: BpfProgram) -> BpfProgram {
+    let statement =
+        |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };
+    let errno = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.unsigned_abs();
+    let mut program = vec![
+        // The number is the first field of what a filter sees.
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        statement(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, FIRST_UNKNOWN, 0, 1),
+        statement(libc::BPF_RET | libc::BPF_K, errno, 0, 0),
+    ];
+    program.extend(filter);
+    program
+}
+
+#[cfg(test)]
+mod tests;

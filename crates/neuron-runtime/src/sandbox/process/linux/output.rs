@@ -1,0 +1,43 @@
+//! What a program writes, kept up to a limit. The rest is read and counted, so that it is not blocked.
+
+use std::io;
+
+/// One output of a program.
+pub(super) struct Captured {
+    limit: usize,
+    pub(super) bytes: Vec<u8>,
+    pub(super) dropped: u64,
+}
+
+impl Captured {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, bytes: Vec::new(), dropped: 0 }
+    }
+
+    /// Takes what is there without waiting, until it is that many bytes, and returns whether more may
+    /// come.
+    pub(super) fn read(&mut self, mut from: impl io::Read, most: usize) -> io::Result<bool> {
+        let mut buffer = [0; 16 * 1024];
+        let mut taken = 0_usize;
+        while taken < most {
+            match from.read(&mut buffer) {
+                Ok(0) => return Ok(false),
+                Ok(count) => {
+                    self.take(buffer.get(..count).unwrap_or_default());
+                    taken = taken.saturating_add(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        let room = self.limit.saturating_sub(self.bytes.len()).min(bytes.len());
+        let (kept, rest) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+        self.bytes.extend_from_slice(kept);
+        self.dropped = self.dropped.saturating_add(rest.len() as u64);
+    }
+}

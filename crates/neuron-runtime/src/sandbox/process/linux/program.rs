@@ -1,0 +1,129 @@
+//! What a command means in a sandbox: which file is its program, in which directory, with which
+//! environment.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use neuron_types::{SandboxError, ToolCommand, ToolContext};
+
+use super::Settings;
+
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Variables that a shell keeps for itself: some would have another value for the program, and with some
+/// shells it would not be started at all.
+const OWN_NAMES: [&str; 19] = [
+    "_",
+    "BASHOPTS",
+    "BASHPID",
+    "BASH_ARGV0",
+    "BASH_SUBSHELL",
+    "BASH_VERSINFO",
+    "DIRSTACK",
+    "EPOCHREALTIME",
+    "EPOCHSECONDS",
+    "EUID",
+    "GROUPS",
+    "HISTCMD",
+    "LINENO",
+    "OPTIND",
+    "PPID",
+    "RANDOM",
+    "SHELLOPTS",
+    "SRANDOM",
+    "UID",
+];
+
+/// A command that can be started.
+pub(super) struct Program {
+    pub(super) path: PathBuf,
+    pub(super) args: Vec<OsString>,
+    pub(super) env: IndexMap<OsString, OsString>,
+    pub(super) directory: PathBuf,
+    pub(super) stdin: Vec<u8>,
+}
+
+impl Program {
+    /// Finds the program of a command. `executable` are the paths from which one may run.
+    pub(super) fn find(
+        command: ToolCommand,
+        settings: &Settings,
+        executable: &[PathBuf],
+        ctx: &ToolContext,
+    ) -> Result<Self, SandboxError> {
+        let refused = |reason: String| Err(SandboxError::SetupFailed(reason));
+        let env = environment(&command, settings, ctx);
+        for (name, value) in &env {
+            // Others would not be variables to the shell that passes them on.
+            if !is_name(name)
+                || OWN_NAMES.iter().any(|own| name == own)
+                || value.as_bytes().contains(&0)
+            {
+                return refused(format!("{name:?} cannot be set in the environment"));
+            }
+        }
+        let directory = match &command.current_dir {
+            Some(path) => settings.directory.join(path),
+            None => settings.directory.clone(),
+        };
+        if !directory.is_dir() {
+            return refused(format!("there is no directory {}", directory.display()));
+        }
+        let name = &command.program;
+        let found = candidates(name, &directory, env.get(OsStr::new("PATH")));
+        let Some(path) = found.into_iter().find(|path| is_program(path)) else {
+            return refused(format!("there is no program {}", name.display()));
+        };
+        let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+        if !executable.iter().any(|allowed| target.starts_with(allowed)) {
+            return refused(format!(
+                "{} is not where programs may run; allow it with `execute`",
+                target.display()
+            ));
+        }
+        Ok(Self { path, args: command.args, env, directory, stdin: command.stdin })
+    }
+}
+
+/// What is set later counts: the sandbox's, then what is passed on, then the command's own.
+fn environment(
+    command: &ToolCommand,
+    settings: &Settings,
+    ctx: &ToolContext,
+) -> IndexMap<OsString, OsString> {
+    let mut env = IndexMap::from([("PATH".into(), PATH.into())]);
+    env.extend(settings.env.iter().cloned());
+    for name in &settings.inherited_env {
+        let value = ctx.environment.get(name).map(OsString::from);
+        env.extend(value.or_else(|| std::env::var_os(name)).map(|value| (name.into(), value)));
+    }
+    env.extend(command.env.iter().cloned());
+    env
+}
+
+fn is_name(name: &OsStr) -> bool {
+    let is_letter = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    match name.as_bytes() {
+        [first, rest @ ..] => {
+            is_letter(first) && rest.iter().all(|byte| is_letter(byte) || byte.is_ascii_digit())
+        }
+        [] => false,
+    }
+}
+
+/// Where a program of this name may be.
+fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<PathBuf> {
+    if name.as_os_str().as_bytes().contains(&b'/') {
+        return vec![directory.join(name)];
+    }
+    let folders = path.map(std::env::split_paths).into_iter().flatten();
+    folders.map(|folder| directory.join(folder).join(name)).collect()
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,281 @@
+//! One run of a program, from its start to the end of all its processes.
+
+use std::io::{self, PipeReader, Write as _};
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ChildStderr, ChildStdin, ChildStdout, ExitStatus};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use neuron_types::{
+    CommandOutput, CommandStatus, SandboxError, SandboxLimit, ToolCommand, ToolContext, ToolError,
+};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags};
+use tokio::sync::oneshot;
+
+use super::confine::{self, Rules};
+use super::gate::{self, Gate};
+use super::group::Group;
+use super::output::Captured;
+use super::program::Program;
+use super::watch::Watch;
+use super::{Limits, Settings, requirements, setup_failed};
+
+/// How much of an output is read before the limits are looked at again: a program may write without
+/// end.
+const AT_ONCE: usize = 256 * 1024;
+
+/// A sandbox whose paths are open. Clones share it.
+#[derive(Clone)]
+pub(in super::super) struct Ready(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    rules: Rules,
+    /// The paths from which programs may run.
+    executable: Vec<PathBuf>,
+}
+
+impl Ready {
+    pub(in super::super) fn new(mut settings: Settings) -> Result<Self, SandboxError> {
+        requirements::check_processes_are_seen()?;
+        requirements::check_ends_are_kept()?;
+        let directory = settings.directory.canonicalize();
+        settings.directory =
+            directory.map_err(|error| setup_failed(settings.directory.display(), error))?;
+        let rules = Rules::new(&settings)?;
+        gate::try_confinement(rules.for_group(rustix::process::getpid())?)?;
+        let executable = confine::executable_paths(&settings);
+        Ok(Self(Arc::new(Inner { settings, rules, executable })))
+    }
+
+    /// Runs a program on a thread of its own. When the future is dropped the thread learns of it, and
+    /// kills all.
+    pub(in super::super) async fn run(
+        &self,
+        command: ToolCommand,
+        ctx: &ToolContext,
+    ) -> Result<CommandOutput, SandboxError> {
+        if ctx.cancellation_token.is_cancelled() {
+            return Err(ToolError::Cancelled.into());
+        }
+        let Inner { settings, executable, .. } = &*self.0;
+        let program = Program::find(command, settings, executable, ctx)?;
+        let (watched, held) = io::pipe().map_err(|error| setup_failed("a pipe", error))?;
+        let (sender, mut receiver) = oneshot::channel();
+        let inner = self.0.clone();
+        let work = move || {
+            // Nobody waits for a run that was dropped.
+            let _ = sender.send(run(&inner, program, &watched));
+        };
+        thread::Builder::new()
+            .name("sandbox".to_owned())
+            .spawn(work)
+            .map_err(|error| setup_failed("a thread", error))?;
+        let lost = |_| SandboxError::SetupFailed("the thread of the sandbox panicked".to_owned());
+        match ctx.cancellation_token.run_until_cancelled(&mut receiver).await {
+            Some(result) => result.map_err(lost)?,
+            None => {
+                drop(held);
+                match receiver.await.map_err(lost)? {
+                    // It may have ended just before, or not have ended at all.
+                    Err(error @ SandboxError::SetupFailed(_)) => Err(error),
+                    _ => Err(ToolError::Cancelled.into()),
+                }
+            }
+        }
+    }
+}
+
+/// Runs a program, until it ends, exceeds a limit, or the other end of the pipe is closed.
+fn run(
+    inner: &Inner,
+    mut program: Program,
+    cancelled: &PipeReader,
+) -> Result<CommandOutput, SandboxError> {
+    let limits = inner.settings.limits;
+    let deadline = Instant::now().checked_add(limits.time);
+    let mut group = Group::start()?;
+    let mut gate = Gate::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
+    gate.close_files()?;
+    gate.set_limits(&limits)?;
+
+    let mut pipes = Pipes::new(&mut gate, gate::input(&mut program), limits.output)?;
+    let mut watch = Watch::new(limits, gate.pid);
+    let end = pipes.follow(gate.pid, deadline, &limits, &mut watch, &mut group, cancelled);
+    // Whatever the end was, none goes on.
+    group.end(Some(gate.pid))?;
+    let status = gate.child.wait().map_err(|error| SandboxError::Other(Box::new(error)))?;
+    // All writers are gone, so what is left is the rest.
+    pipes.read(usize::MAX);
+    let output = pipes.into_output(status);
+    let limit = match (end?, output.status) {
+        (End::Cancelled, _) => return Err(ToolError::Cancelled.into()),
+        (End::Exceeded(limit), _) => limit,
+        (End::Exited, CommandStatus::Signaled(gate::FILE_SIZE_SIGNAL)) => {
+            SandboxLimit::FileSize(limits.file_size)
+        }
+        (End::Exited, CommandStatus::Signaled(gate::CPU_TIME_SIGNAL)) => {
+            SandboxLimit::CpuTime(limits.cpu_time)
+        }
+        (End::Exited, _) => return Ok(output),
+    };
+    Err(SandboxError::LimitExceeded { limit, output: Box::new(output) })
+}
+
+/// Why a program is not followed any longer.
+enum End {
+    Exited,
+    Exceeded(SandboxLimit),
+    Cancelled,
+}
+
+/// The standard input and outputs of a program; those that are closed are `None`.
+struct Pipes {
+    stdin: Option<ChildStdin>,
+    /// What is still to be written.
+    input: io::Cursor<Vec<u8>>,
+    stdout: Option<ChildStdout>,
+    stdout_bytes: Captured,
+    stderr: Option<ChildStderr>,
+    stderr_bytes: Captured,
+}
+
+impl Pipes {
+    fn new(gate: &mut Gate, input: Vec<u8>, limit: usize) -> Result<Self, SandboxError> {
+        let pipes = Self {
+            stdin: gate.child.stdin.take(),
+            input: io::Cursor::new(input),
+            stdout: gate.child.stdout.take(),
+            stdout_bytes: Captured::new(limit),
+            stderr: gate.child.stderr.take(),
+            stderr_bytes: Captured::new(limit),
+        };
+        let set = |fd: Option<std::os::fd::BorrowedFd<'_>>| match fd {
+            Some(fd) => rustix::io::ioctl_fionbio(fd, true),
+            None => Ok(()),
+        };
+        set(pipes.stdin.as_ref().map(AsFd::as_fd))
+            .and_then(|()| set(pipes.stdout.as_ref().map(AsFd::as_fd)))
+            .and_then(|()| set(pipes.stderr.as_ref().map(AsFd::as_fd)))
+            .map_err(|error| setup_failed("a pipe", error))?;
+        Ok(pipes)
+    }
+
+    /// Reads and writes until there is a reason not to.
+    fn follow(
+        &mut self,
+        pid: Pid,
+        deadline: Option<Instant>,
+        limits: &Limits,
+        watch: &mut Watch,
+        group: &mut Group,
+        cancelled: &PipeReader,
+    ) -> Result<End, SandboxError> {
+        let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|error| setup_failed("the program", error))?;
+        loop {
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Ok(End::Exceeded(SandboxLimit::Time(limits.time)));
+            }
+            if now >= watch.next() {
+                let exceeded =
+                    watch.look(group.members()).map_err(|error| setup_failed("/proc", error))?;
+                if let Some(limit) = exceeded {
+                    return Ok(End::Exceeded(limit));
+                }
+            }
+            let until = deadline.map_or(watch.next(), |deadline| deadline.min(watch.next()));
+            let ready = [process.as_fd(), cancelled.as_fd()];
+            let [has_exited, is_cancelled] = self.wait(ready, until)?;
+            self.write();
+            self.read(AT_ONCE);
+            if is_cancelled {
+                return Ok(End::Cancelled);
+            }
+            if has_exited {
+                return Ok(End::Exited);
+            }
+        }
+    }
+
+    /// Waits until a pipe or one of the others is ready, and says which of the others are.
+    fn wait(
+        &self,
+        others: [std::os::fd::BorrowedFd<'_>; 2],
+        until: Instant,
+    ) -> Result<[bool; 2], SandboxError> {
+        let mut fds = others.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).to_vec();
+        let outputs =
+            [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)];
+        let outputs = outputs.into_iter().flatten();
+        fds.extend(outputs.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let input = self.stdin.as_ref().map(AsFd::as_fd);
+        fds.extend(input.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+        let timeout = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec::try_from(timeout).ok();
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(setup_failed("the program's output", error)),
+        }
+        let is_ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
+        Ok([is_ready(0), is_ready(1)])
+    }
+
+    /// Writes what goes in without waiting, and closes the input after the last byte.
+    fn write(&mut self) {
+        let Some(stdin) = &mut self.stdin else {
+            return;
+        };
+        loop {
+            let position = usize::try_from(self.input.position()).unwrap_or(usize::MAX);
+            let rest = self.input.get_ref().get(position..).unwrap_or_default();
+            if rest.is_empty() {
+                self.stdin = None;
+                return;
+            }
+            match stdin.write(rest) {
+                Ok(count) => self.input.set_position((position + count) as u64),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The program does not read any more, which is its right.
+                Err(_) => {
+                    self.stdin = None;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what is there, up to a number of bytes of each. An output that cannot be read any more has
+    /// ended.
+    fn read(&mut self, most: usize) {
+        if let Some(stdout) = &mut self.stdout
+            && !self.stdout_bytes.read(stdout, most).unwrap_or(false)
+        {
+            self.stdout = None;
+        }
+        if let Some(stderr) = &mut self.stderr
+            && !self.stderr_bytes.read(stderr, most).unwrap_or(false)
+        {
+            self.stderr = None;
+        }
+    }
+
+    fn into_output(self, status: ExitStatus) -> CommandOutput {
+        let mut output = CommandOutput::default();
+        output.status = match (status.code(), status.signal()) {
+            (Some(code), _) => CommandStatus::Exited(code),
+            (None, signal) => CommandStatus::Signaled(signal.unwrap_or_default()),
+        };
+        (output.stdout, output.stdout_dropped) =
+            (self.stdout_bytes.bytes, self.stdout_bytes.dropped);
+        (output.stderr, output.stderr_dropped) =
+            (self.stderr_bytes.bytes, self.stderr_bytes.dropped);
+        output
+    }
+}

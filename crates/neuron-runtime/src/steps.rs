@@ -1,0 +1,409 @@
+//! What every durable engine stores of a run's steps: one form of records, digests and requests for all
+//! adapters.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use chrono::{DateTime, Utc};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DurableError, ErrorRecord,
+    ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput, UsageMeter, stored_json,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The most bytes that a record may have where nothing else is set: 1 MiB.
+pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
+
+/// What a step gave, as a journal keeps it: a value, or the error that the loop must see again on replay.
+///
+/// Unknown fields are ignored; a newer version is refused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StepRecord<T> {
+    /// The version of this form: [`StepRecord::VERSION`] where it was written.
+    pub version: u32,
+    /// What the step gave.
+    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    pub ok: Option<T>,
+    /// How it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorRecord>,
+    /// The tokens that a tool took itself.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub usage: TokenUsage,
+    /// When the step ended, in milliseconds since 1970: the engine's clock on replay.
+    pub at: i64,
+}
+
+fn none<T>() -> Option<T> {
+    None
+}
+
+fn is_nothing(usage: &TokenUsage) -> bool {
+    *usage == TokenUsage::default()
+}
+
+impl<T> StepRecord<T> {
+    /// The version of the stored form that this release writes, and the newest that it reads.
+    pub const VERSION: u32 = 1;
+
+    fn new(result: Result<T, ErrorRecord>, usage: TokenUsage, at: DateTime<Utc>) -> Self {
+        let (ok, error) = match result {
+            Ok(value) => (Some(value), None),
+            Err(error) => (None, Some(error)),
+        };
+        Self { version: Self::VERSION, ok, error, usage, at: at.timestamp_millis() }
+    }
+
+    /// When the step ended.
+    #[must_use]
+    pub fn ended_at(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp_millis(self.at).unwrap_or_default()
+    }
+
+    /// Takes the record apart, after a look at its version.
+    fn into_result(self) -> Result<Result<T, ErrorRecord>, DurableError> {
+        let (found, supported) = (self.version, Self::VERSION);
+        if found > supported {
+            return Err(other(format!(
+                "a step of the journal has version {found}, and this release reads up to {supported}: \
+                 use the release that wrote it, or a newer one"
+            )));
+        }
+        match (self.ok, self.error) {
+            (Some(value), None) => Ok(Ok(value)),
+            (None, Some(error)) => Ok(Err(error)),
+            _ => Err(other("a step of the journal has neither a value nor an error".into())),
+        }
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> StepRecord<T> {
+    /// Writes the record as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] when it is nested deeper than [`stored_json::DEEPEST`].
+    pub fn to_json(&self) -> Result<Vec<u8>, DurableError> {
+        let mut json = Vec::new();
+        stored_json::write(&mut json, self).map_err(|error| DurableError::Other(error.into()))?;
+        Ok(json)
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] when it is none.
+    pub fn from_json(json: &[u8]) -> Result<Self, DurableError> {
+        stored_json::read(json)
+            .map_err(|error| other(format!("a step of the journal cannot be read: {error}")))
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> StepRecord<T> {
+    /// Makes the record of a step that does not fail: of a wait, say. A value that is `null` in JSON cannot
+    /// be told from none: use a type without one.
+    #[must_use]
+    pub fn of_value(value: T, at: DateTime<Utc>) -> Self {
+        Self::new(Ok(value), TokenUsage::default(), at)
+    }
+
+    /// Returns the value of a step that does not fail.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] when the record cannot be used.
+    pub fn into_value(self) -> Result<T, DurableError> {
+        let result = self.into_result()?;
+        result.map_err(|error| other(format!("a step of the journal has the error {}", error.kind)))
+    }
+}
+
+impl StepRecord<CompletionResponse> {
+    /// Makes the record of a call of the model.
+    #[must_use]
+    pub fn of_llm(result: Result<CompletionResponse, ProviderError>, at: DateTime<Utc>) -> Self {
+        Self::new(result.map_err(|error| (&error).into()), TokenUsage::default(), at)
+    }
+
+    /// Gives the loop what the call gave.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Provider`] for the call's own error; [`DurableError::Other`] when the record
+    /// cannot be used.
+    pub fn into_llm(self) -> Result<CompletionResponse, DurableError> {
+        let result = self.into_result()?;
+        result.map_err(|error| DurableError::Provider(error.into_provider_error()))
+    }
+
+    /// Writes the record, which must not have more bytes than `limit`. A longer one, or one that is nested
+    /// too deeply, becomes the record of an error that says so, so that the call is not made again for
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_json`](Self::to_json), for the record of that error.
+    pub fn to_json_within(&self, limit: usize) -> Result<Vec<u8>, DurableError> {
+        let text = match self.to_json() {
+            Ok(json) if json.len() <= limit => return Ok(json),
+            Ok(json) => too_long("the model's answer", json.len(), limit),
+            Err(error) => not_json("the model's answer", &error),
+        };
+        Self::of_llm(Err(ProviderError::Other(text.into())), self.ended_at()).to_json()
+    }
+}
+
+impl StepRecord<ToolOutput> {
+    /// Makes the record of a tool call, with the tokens that it took itself.
+    #[must_use]
+    pub fn of_tool(
+        result: Result<ToolOutput, ToolError>,
+        usage: TokenUsage,
+        at: DateTime<Utc>,
+    ) -> Self {
+        Self::new(result.map_err(|error| (&error).into()), usage, at)
+    }
+
+    /// Gives the loop what the call gave, and counts its tokens on the meter of the call's context. Where
+    /// the tool has just run with that context, they are on it: use
+    /// [`into_tool_uncounted`](Self::into_tool_uncounted).
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Tool`] for the call's own error; [`DurableError::Other`] when the record cannot
+    /// be used.
+    pub fn into_tool(self, meter: &UsageMeter) -> Result<ToolOutput, DurableError> {
+        meter.add(&self.usage);
+        self.into_tool_uncounted()
+    }
+
+    /// [`into_tool`](Self::into_tool) without its tokens.
+    ///
+    /// # Errors
+    ///
+    /// As [`into_tool`](Self::into_tool).
+    pub fn into_tool_uncounted(self) -> Result<ToolOutput, DurableError> {
+        let result = self.into_result()?;
+        result.map_err(|error| DurableError::Tool(error.into_tool_error()))
+    }
+
+    /// Writes the record, which must not have more bytes than `limit`. A longer one, or one that is nested
+    /// too deeply, becomes the record of an error that names the tool: it ran, and must not run again.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_json`](Self::to_json), for the record of that error.
+    pub fn to_json_within(&self, tool_name: &str, limit: usize) -> Result<Vec<u8>, DurableError> {
+        let what = || format!("the result of `{tool_name}`");
+        let text = match self.to_json() {
+            Ok(json) if json.len() <= limit => return Ok(json),
+            Ok(json) => too_long(&what(), json.len(), limit),
+            Err(error) => not_json(&what(), &error),
+        };
+        let error = ToolError::ExecutionFailed(text.into());
+        Self::of_tool(Err(error), self.usage.clone(), self.ended_at()).to_json()
+    }
+}
+
+fn too_long(what: &str, length: usize, limit: usize) -> String {
+    format!("{what} takes {length} bytes in the journal, where a record may have {limit}")
+}
+
+fn not_json(what: &str, error: &DurableError) -> String {
+    format!("{what} cannot be stored in the journal: {error}")
+}
+
+/// The digest of a call of the model: what replay compares with the journal. It is the same for all
+/// releases of Rust, and follows from the request alone.
+///
+/// # Errors
+///
+/// [`DurableError::Other`] when the request cannot be JSON.
+pub fn llm_digest(request: &CompletionRequest) -> Result<String, DurableError> {
+    digest(request)
+}
+
+/// The digest of a tool call: of its name and arguments.
+///
+/// # Errors
+///
+/// [`DurableError::Other`] when the arguments cannot be JSON.
+pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
+    digest(&(&call.name, &call.input))
+}
+
+/// 128 bits of SHA-256 over the value's JSON, in hexadecimal digits.
+fn digest(value: &impl Serialize) -> Result<String, DurableError> {
+    struct Hasher(Sha256);
+
+    impl io::Write for Hasher {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.update(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut hasher = Hasher(Sha256::new());
+    let mut buffered = io::BufWriter::new(&mut hasher);
+    serde_json::to_writer(&mut buffered, value)
+        .map_err(io::Error::from)
+        .and_then(|()| io::Write::flush(&mut buffered))
+        .map_err(|error| DurableError::Other(error.into()))?;
+    drop(buffered);
+    let digest = hasher.0.finalize();
+    Ok(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// What the model is told of a call that had begun when the process ended, and that must not run twice:
+/// nobody knows whether it had its effect.
+#[must_use]
+pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
+    let text = format!(
+        "The outcome of this call of `{tool_name}` is unknown: the process that ran it ended before it \
+         returned. It may have had its effect, wholly or in part, or none. It was not run again. Find \
+         out what happened before you repeat it."
+    );
+    ToolOutput { is_error: true, ..ToolOutput::text(text) }
+}
+
+/// What becomes of a call that had begun when the process ended, and that must not run twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum UnknownOutcome {
+    /// The model is told that its outcome is unknown, by [`outcome_unknown`].
+    #[default]
+    TellModel,
+    /// The run ends with [`DurableError::Other`], each time that it is resumed, until a person has decided.
+    Fail,
+}
+
+impl UnknownOutcome {
+    /// What the call gives.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::Other`] with [`UnknownOutcome::Fail`]; its text names the tool.
+    pub fn of_call(self, tool_name: &str) -> Result<ToolOutput, DurableError> {
+        match self {
+            Self::TellModel => Ok(outcome_unknown(tool_name)),
+            Self::Fail => Err(other(format!(
+                "the outcome of a call of `{tool_name}` is unknown: the process that ran it ended before \
+                 it returned, and it must not run twice"
+            ))),
+        }
+    }
+}
+
+/// A tool call that another process carries out: what of it may leave this one.
+///
+/// Of the environment only the variables that were allowed cross, since a journal keeps what crosses. Of
+/// [`ToolContext::extensions`] only an approval that the call resumes with does. `Debug` shows the names of the
+/// variables alone.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ToolRequest {
+    /// The call.
+    pub call: ToolCall,
+    /// What running the tool twice would do, as the tool declares it.
+    pub effect: ToolEffect,
+    /// How the engine treats the call.
+    pub options: ActivityOptions,
+    /// The run's id.
+    pub run_id: String,
+    /// The session; empty when there is none.
+    #[serde(default)]
+    pub session_id: String,
+    /// The same for every attempt of the call.
+    pub idempotency_key: String,
+    /// The turn of the run, from zero.
+    #[serde(default)]
+    pub turn: Option<usize>,
+    /// The working directory.
+    pub cwd: PathBuf,
+    /// The variables that were allowed; in order, since engines compare the bytes of a request on replay.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The approval with which an agent inside the call goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Box<ResumedApproval>>,
+}
+
+impl ToolRequest {
+    /// Makes the request of a call. Of its environment it takes the variables of these names.
+    #[must_use]
+    pub fn new(
+        invocation: &ToolInvocation,
+        options: ActivityOptions,
+        environment: &[String],
+    ) -> Self {
+        let ToolInvocation { call, ctx, effect, .. } = invocation;
+        let allowed = |name: &String| Some((name.clone(), ctx.environment.get(name)?.clone()));
+        Self {
+            call: call.clone(),
+            effect: *effect,
+            options,
+            run_id: ctx.run_id.clone(),
+            session_id: ctx.session_id.clone(),
+            idempotency_key: ctx.idempotency_key.clone(),
+            turn: ctx.turn,
+            cwd: ctx.cwd.clone(),
+            environment: environment.iter().filter_map(allowed).collect(),
+            resumed: ctx.extensions.get::<ResumedApproval>().cloned().map(Box::new),
+        }
+    }
+
+    /// The context in which the other process runs the call; with a cancellation token and a meter of its
+    /// own.
+    #[must_use]
+    pub fn context(&self) -> ToolContext {
+        let mut ctx = ToolContext {
+            cwd: self.cwd.clone(),
+            session_id: self.session_id.clone(),
+            environment: self.environment.clone().into_iter().collect(),
+            call_id: self.call.id.clone(),
+            run_id: self.run_id.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            turn: self.turn,
+            ..ToolContext::default()
+        };
+        if let Some(resumed) = &self.resumed {
+            ctx.extensions.insert((**resumed).clone());
+        }
+        ctx
+    }
+}
+
+impl fmt::Debug for ToolRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.environment.keys().collect();
+        f.debug_struct("ToolRequest")
+            .field("call", &self.call)
+            .field("effect", &self.effect)
+            .field("options", &self.options)
+            .field("run_id", &self.run_id)
+            .field("session_id", &self.session_id)
+            .field("idempotency_key", &self.idempotency_key)
+            .field("turn", &self.turn)
+            .field("cwd", &self.cwd)
+            .field("environment", &names)
+            .field("resumed", &self.resumed.is_some())
+            .finish()
+    }
+}
+
+fn other(text: String) -> DurableError {
+    DurableError::Other(text.into())
+}
+
+#[cfg(test)]
+mod tests;

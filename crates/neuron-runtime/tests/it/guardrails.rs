@@ -1,0 +1,758 @@
+//! Guardrails, alone and around the model of real agents.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use neuron_loop::{AgentLoop, AgentLoopBuilder, AgentResult, LoopError, OutputMode, TurnResult};
+use neuron_runtime::{
+    ErasedInputGuardrail, ErasedOutputGuardrail, GuardrailHook, GuardrailResult, InputGuardrail,
+    OutputGuardrail, run_input_guardrails, run_output_guardrails,
+};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock, ContentItem,
+    DocumentSource, HookAction, HookEvent, ImageSource, Message, ObservabilityHook,
+    PermissionDecision, PermissionPolicy, Role, StopReason, StreamEvent, TokenUsage, ToolContext,
+    ToolOutput, transcript,
+};
+use serde_json::{Value, json};
+use tracing::Level;
+
+use crate::support::*;
+use crate::tracing_records::Records;
+
+/// Logs what it is given, and judges it: `bad` trips, `odd` is worth a warning, at `panic` it panics, at
+/// `slow` it takes a minute, and at `hang` it never ends.
+#[derive(Clone)]
+struct Words {
+    name: &'static str,
+    log: Log,
+}
+
+fn words(name: &'static str, log: &Log) -> Words {
+    Words { name, log: log.clone() }
+}
+
+impl Words {
+    async fn judge(&self, text: &str) -> GuardrailResult {
+        self.log.push(format!("{}: {text}", self.name));
+        if text.contains("slow") {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            self.log.push(format!("{} is done", self.name));
+        }
+        if text.contains("hang") {
+            pending::<()>().await;
+        }
+        assert!(!text.contains("panic"), "a guardrail panics");
+        if text.contains("bad") {
+            GuardrailResult::Tripwire("a bad word".into())
+        } else if text.contains("odd") {
+            GuardrailResult::Warn("an odd word".into())
+        } else {
+            GuardrailResult::Pass
+        }
+    }
+}
+
+impl InputGuardrail for Words {
+    async fn check(&self, input: &str) -> GuardrailResult {
+        self.judge(input).await
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+impl OutputGuardrail for Words {
+    async fn check(&self, output: &str) -> GuardrailResult {
+        self.judge(output).await
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+}
+
+/// Always says the same.
+struct Says(GuardrailResult);
+
+impl InputGuardrail for Says {
+    async fn check(&self, _: &str) -> GuardrailResult {
+        self.0.clone()
+    }
+}
+
+impl OutputGuardrail for Says {
+    async fn check(&self, _: &str) -> GuardrailResult {
+        self.0.clone()
+    }
+}
+
+/// Panics before there is a future.
+struct PanicsAtOnce;
+
+impl InputGuardrail for PanicsAtOnce {
+    fn check(&self, _: &str) -> impl Future<Output = GuardrailResult> + Send {
+        assert!(InputGuardrail::name(self).is_empty(), "it panics");
+        std::future::ready(GuardrailResult::Pass)
+    }
+}
+
+impl OutputGuardrail for PanicsAtOnce {
+    fn check(&self, _: &str) -> impl Future<Output = GuardrailResult> + Send {
+        assert!(OutputGuardrail::name(self).is_empty(), "it panics");
+        std::future::ready(GuardrailResult::Pass)
+    }
+}
+
+// Without an agent.
+
+#[test]
+fn a_result_says_what_it_is() {
+    let (pass, trip, warn) = (
+        GuardrailResult::Pass,
+        GuardrailResult::Tripwire("t".into()),
+        GuardrailResult::Warn("w".into()),
+    );
+    let is = |result: &GuardrailResult| (result.is_pass(), result.is_tripwire(), result.is_warn());
+    assert_eq!(is(&pass), (true, false, false));
+    assert_eq!(is(&trip), (false, true, false));
+    assert_eq!(is(&warn), (false, false, true));
+    assert_eq!([&pass, &trip, &warn].map(GuardrailResult::reason), [None, Some("t"), Some("w")]);
+}
+
+#[tokio::test]
+async fn the_first_tripwire_wins_and_then_the_first_warning() {
+    let (pass, trip, warn) = (
+        || GuardrailResult::Pass,
+        |why: &str| GuardrailResult::Tripwire(why.into()),
+        |why: &str| GuardrailResult::Warn(why.into()),
+    );
+    for (said, expected) in [
+        (vec![], pass()),
+        (vec![pass(), pass()], pass()),
+        (vec![pass(), warn("a"), pass(), warn("b")], warn("a")),
+        (vec![warn("a"), pass(), trip("b")], trip("b")),
+        (vec![trip("a"), warn("b"), trip("c")], trip("a")),
+    ] {
+        let guardrails: Vec<Says> = said.into_iter().map(Says).collect();
+        let input: Vec<&dyn ErasedInputGuardrail> = guardrails.iter().map(|one| one as _).collect();
+        assert_eq!(run_input_guardrails(&input, "text").await, expected);
+        let output: Vec<&dyn ErasedOutputGuardrail> =
+            guardrails.iter().map(|one| one as _).collect();
+        assert_eq!(run_output_guardrails(&output, "text").await, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_guardrails_run_to_their_end_one_after_another() {
+    let log = Log::default();
+    let (first, second) = (words("first", &log), words("second", &log));
+    let panics = PanicsAtOnce;
+    let guardrails: Vec<&dyn ErasedInputGuardrail> = vec![&first, &panics, &second];
+    let result = run_input_guardrails(&guardrails, "slow and bad").await;
+    assert_eq!(result, GuardrailResult::Tripwire("a bad word".into()));
+    assert_eq!(
+        log.lines(),
+        ["first: slow and bad", "first is done", "second: slow and bad", "second is done"]
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_checked_does_not_pass() {
+    let log = Log::default();
+    let (later, at_once) = (words("later", &log), PanicsAtOnce);
+    let panicked = GuardrailResult::Tripwire("the guardrail panicked".into());
+    assert_eq!(run_input_guardrails(&[&later], "panic").await, panicked);
+    assert_eq!(run_input_guardrails(&[&at_once], "").await, panicked);
+    assert_eq!(run_output_guardrails(&[&later], "panic").await, panicked);
+    assert_eq!(run_output_guardrails(&[&at_once], "").await, panicked);
+    // It is in order again afterwards.
+    assert!(run_input_guardrails(&[&later], "fine").await.is_pass());
+}
+
+#[tokio::test]
+async fn a_guardrail_that_is_dropped_lets_none_after_it_begin() {
+    let log = Log::default();
+    let (first, second) = (words("first", &log), words("second", &log));
+    let guardrails: Vec<&dyn ErasedInputGuardrail> = vec![&first, &second];
+    assert!(run_input_guardrails(&guardrails, "hang").now_or_never().is_none());
+    assert_eq!(log.lines(), ["first: hang"]);
+}
+
+/// As the book has it: everything is imported, and guardrails are called by themselves too.
+#[tokio::test]
+async fn guardrails_are_called_unambiguously_with_everything_imported() {
+    use neuron_runtime::*;
+    #[expect(unused_imports, reason = "as users do")]
+    use neuron_types::*;
+
+    struct NoSecrets;
+    impl InputGuardrail for NoSecrets {
+        fn check(&self, input: &str) -> impl Future<Output = GuardrailResult> + Send {
+            async move {
+                if input.contains("API_KEY") || input.contains("sk-") {
+                    GuardrailResult::Tripwire("Input contains a secret".to_string())
+                } else {
+                    GuardrailResult::Pass
+                }
+            }
+        }
+    }
+    assert!(NoSecrets.check("sk-1").await.is_tripwire());
+    assert_eq!(NoSecrets.name(), "NoSecrets");
+    let no_secrets = NoSecrets;
+    let guardrails: Vec<&dyn ErasedInputGuardrail> = vec![&no_secrets];
+    let result = run_input_guardrails(&guardrails, "hello").await;
+    assert!(!result.is_tripwire());
+    assert_eq!(format!("{:?}", guardrails[0]), "NoSecrets");
+    // One that is chosen at run time.
+    let chosen: Arc<dyn ErasedInputGuardrail> = Arc::new(NoSecrets);
+    assert!(chosen.check("API_KEY").await.is_tripwire());
+    assert_eq!(chosen.name(), "NoSecrets");
+}
+
+#[test]
+fn a_name_is_the_types_without_its_path() {
+    struct Of<T>(T);
+    impl<T: Send + Sync> InputGuardrail for Of<T> {
+        async fn check(&self, _: &str) -> GuardrailResult {
+            GuardrailResult::Pass
+        }
+    }
+    let chosen: Arc<dyn ErasedOutputGuardrail> = Arc::new(Says(GuardrailResult::Pass));
+    assert_eq!(OutputGuardrail::name(&chosen), "Says");
+    let generic = Of(String::new());
+    assert_eq!(generic.name(), "Of<alloc::string::String>");
+    assert!(generic.0.is_empty());
+}
+
+// Around an agent.
+
+type Builder = AgentLoopBuilder<ScriptedProvider, neuron_context::SlidingWindowStrategy>;
+type Agent = AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy>;
+
+struct Setup {
+    provider: ScriptedProvider,
+    /// What the guardrails and the tools do.
+    log: Log,
+    builder: Builder,
+}
+
+fn setup(replies: impl IntoIterator<Item = Reply>) -> Setup {
+    let provider = ScriptedProvider::new(replies);
+    let log = Log::default();
+    let tools = registry([Act::new("act", &log)]);
+    let builder = AgentLoop::builder(provider.clone(), window()).tools(tools);
+    Setup { provider, log, builder }
+}
+
+fn call(input: Value) -> Reply {
+    Reply::tool_call("c1", "act", input)
+}
+
+fn both(log: &Log) -> GuardrailHook {
+    GuardrailHook::new().input_guardrail(words("in", log)).output_guardrail(words("out", log))
+}
+
+/// The three ways to run.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Run,
+    Stream,
+    Step,
+}
+
+const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
+
+/// Runs; an error as its text.
+async fn run(way: Way, agent: &mut Agent, text: &str) -> Result<AgentResult, String> {
+    let (message, ctx) = (Message::user(text), ToolContext::default());
+    let ended = match way {
+        Way::Run => agent.run(message, &ctx).await.map_err(|error| error.to_string()),
+        Way::Stream => {
+            let mut events = agent.run_stream(message, &ctx).await;
+            loop {
+                match events.recv().await.expect("an end") {
+                    StreamEvent::RunComplete(result) => break Ok(*result),
+                    StreamEvent::Error(error) => break Err(error.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        Way::Step => {
+            let mut steps = agent.run_step(message, &ctx);
+            loop {
+                match steps.next().await.expect("an end") {
+                    TurnResult::FinalResponse(result) => break Ok(result),
+                    TurnResult::Error(error) => break Err(error.to_string()),
+                    _ => {}
+                }
+            }
+        }
+    };
+    assert_eq!(transcript::validate(agent.messages()), Ok(()));
+    ended
+}
+
+fn has(messages: &[Message], text: &str) -> bool {
+    format!("{messages:?}").contains(text)
+}
+
+#[tokio::test]
+async fn rejected_input_ends_the_run_before_the_model_is_called() {
+    for way in WAYS {
+        let Setup { provider, log, builder } = setup([Reply::text("hello"), Reply::text("fine")]);
+        let mut agent = builder.hook(both(&log)).build();
+        run(way, &mut agent, "hi").await.unwrap();
+        let before = agent.messages().to_vec();
+        let error = run(way, &mut agent, "something bad").await.unwrap_err();
+        assert_eq!(error, "terminated by hook: input guardrail `in`: a bad word");
+        assert_eq!(agent.messages(), before);
+        assert_eq!(provider.calls(), 1);
+        assert_eq!(run(way, &mut agent, "good").await.unwrap().response, "fine");
+        assert_eq!(
+            log.lines(),
+            ["in: hi", "out: hello", "in: something bad", "in: good", "out: fine"]
+        );
+        assert!(!has(&provider.requests()[1].messages, "bad"));
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_answer_is_neither_kept_nor_acted_on() {
+    for way in WAYS {
+        let Setup { log, builder, .. } = setup([
+            call(json!({"text": "first"})).with_text("Let me look"),
+            call(json!({"text": "second"})).with_text("bad"),
+            Reply::text("fine"),
+        ]);
+        let mut agent = builder.hook(both(&log)).build();
+        let error = run(way, &mut agent, "go").await.unwrap_err();
+        assert_eq!(
+            error,
+            "terminated by hook: output guardrail `out`: a bad word \
+             (before that, 1 tool call ran; their results stay in the conversation)"
+        );
+        assert!(has(agent.messages(), "first") && !has(agent.messages(), "second"));
+        assert!(!has(agent.messages(), "bad"));
+        let starts = log.lines().iter().filter(|line| line.starts_with("start")).count();
+        assert_eq!(starts, 1);
+        assert_eq!(run(way, &mut agent, "and now?").await.unwrap().response, "fine");
+    }
+}
+
+#[tokio::test]
+async fn a_warning_is_logged_and_the_run_goes_on() {
+    let (records, _guard) = Records::start();
+    let Setup { log, builder, .. } = setup([Reply::text("also odd"), Reply::text("unused")]);
+    let hook = both(&log).input_guardrail(words("second", &log));
+    let mut agent = builder.hook(hook).build();
+    assert_eq!(run(Way::Run, &mut agent, "odd").await.unwrap().response, "also odd");
+    // All warnings are logged, also beside a tripwire.
+    run(Way::Run, &mut agent, "odd and bad").await.unwrap_err();
+    let warnings: Vec<String> = records
+        .events()
+        .into_iter()
+        .filter(|told| told.level == Level::WARN)
+        .map(|told| {
+            format!(
+                "{} {} {}",
+                told.fields["guardrail"], told.fields["reason"], told.fields["message"]
+            )
+        })
+        .collect();
+    assert_eq!(
+        warnings,
+        [
+            "in an odd word a guardrail warns of the input",
+            "second an odd word a guardrail warns of the input",
+            "out an odd word a guardrail warns of the output",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_guardrail_that_panics_ends_the_run() {
+    let (records, _guard) = Records::start();
+    for way in WAYS {
+        let Setup { provider, log, builder } = setup([Reply::text("panic"), Reply::text("fine")]);
+        let mut agent = builder.hook(both(&log)).build();
+        let error = run(way, &mut agent, "panic").await.unwrap_err();
+        assert_eq!(error, "terminated by hook: input guardrail `in`: the guardrail panicked");
+        assert_eq!((agent.messages(), provider.calls()), (&[][..], 0));
+        let error = run(way, &mut agent, "go").await.unwrap_err();
+        assert_eq!(error, "terminated by hook: output guardrail `out`: the guardrail panicked");
+        assert_eq!(agent.messages(), [Message::user("go")]);
+        assert_eq!(run(way, &mut agent, "again").await.unwrap().response, "fine");
+    }
+    let errors = records.events().into_iter().filter(|told| told.level == Level::ERROR);
+    assert!(
+        errors
+            .map(|told| told.fields["message"].clone())
+            .all(|text| text == "a guardrail panicked")
+    );
+}
+
+#[tokio::test]
+async fn of_the_input_only_the_users_new_words_are_checked() {
+    let document = |text: &str| ContentBlock::Document {
+        source: DocumentSource::PlainText { data: text.into() },
+    };
+    let image = ContentBlock::Image { source: ImageSource::Url { url: "https://bad".into() } };
+    let raw = ContentBlock::Raw {
+        provider: "vendor".into(),
+        json: json!({ "text": "bad" }),
+        portable: Some(Box::new(ContentBlock::Text("cited".into()))),
+    };
+    let text = |text: &str| ContentBlock::Text(text.into());
+    let Setup { log, builder, .. } = setup([
+        call(json!({"text": "bad result"})),
+        Reply::text("bad answers are not input"),
+        Reply::text("a"),
+        Reply::text("b"),
+    ]);
+    let history = vec![Message::user("bad, but long ago"), Message::assistant("well")];
+    let hook = GuardrailHook::new().input_guardrail(words("in", &log));
+    let mut agent = builder.messages(history).system_prompt("bad rules").hook(hook).build();
+    let ctx = ToolContext::default();
+    let content = vec![text("sp"), text("lit "), raw, document("a file"), image.clone()];
+    agent.run(Message { role: Role::User, content }, &ctx).await.unwrap();
+    agent.run(Message { role: Role::User, content: vec![image] }, &ctx).await.unwrap();
+    let mut steps = agent.run_step(Message::user("one"), &ctx);
+    steps.inject_message(Message::system("bad news"));
+    steps.inject_message(Message::user("two"));
+    steps.next().await.unwrap();
+    let checked: Vec<String> =
+        log.lines().into_iter().filter(|line| line.starts_with("in")).collect();
+    assert_eq!(checked, ["in: split cited\na file", "in: one\ntwo"]);
+}
+
+#[tokio::test]
+async fn results_of_tools_are_checked_if_asked_for() {
+    for way in WAYS {
+        for (text, is_rejected) in [("fine", false), ("bad", true)] {
+            let Setup { provider, log, builder } =
+                setup([call(json!({ "text": text })), Reply::text("done")]);
+            let hook = GuardrailHook::builder()
+                .input_guardrail(words("in", &log))
+                .check_tool_results()
+                .build();
+            let mut agent = builder.hook(hook).build();
+            let ended = run(way, &mut agent, "go").await;
+            let checked: Vec<String> =
+                log.lines().into_iter().filter(|line| line.starts_with("in")).collect();
+            assert_eq!(checked, ["in: go".to_owned(), format!("in: {text}")]);
+            if !is_rejected {
+                assert_eq!(ended.unwrap().response, "done");
+                continue;
+            }
+            assert_eq!(
+                ended.unwrap_err(),
+                "terminated by hook: input guardrail `in`: a bad word \
+                 (before that, 1 tool call ran; the latest results are removed from the \
+                 conversation)"
+            );
+            let results = agent.messages().last().unwrap();
+            let content =
+                vec![ContentItem::Text("[removed: a guarding hook rejected the result]".into())];
+            let tool_use_id = "c1".to_owned();
+            let notice = ContentBlock::ToolResult { tool_use_id, content, is_error: true };
+            assert_eq!(results.content, [notice]);
+            assert_eq!(provider.calls(), 1);
+            // It goes on without them.
+            let ctx = ToolContext::default();
+            assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
+        }
+    }
+}
+
+/// What a person supplies for a call is a result as any other.
+#[tokio::test]
+async fn what_comes_in_while_a_run_waits_is_checked_when_it_goes_on() {
+    struct AskAll;
+    impl PermissionPolicy for AskAll {
+        fn check(&self, _: &str, _: &Value) -> PermissionDecision {
+            PermissionDecision::Ask("really?".into())
+        }
+    }
+    let Setup { provider, log, builder } = setup([call(json!({})), Reply::text("done")]);
+    let builder = builder.permission_policy(AskAll).pause_for_approval(true);
+    let mut agent = builder.hook(both(&log).check_tool_results()).build();
+    let ctx = ToolContext::default();
+    let paused = agent.run_text("go", &ctx).await;
+    assert!(matches!(paused, Err(LoopError::ApprovalRequired(_))), "{paused:?}");
+    let decisions = ApprovalDecisions::new().supply("c1", ToolOutput::text("bad"));
+    let error = agent.resume(decisions, &ctx).await.unwrap_err();
+    assert_eq!(error.to_string(), "terminated by hook: input guardrail `in`: a bad word");
+    assert_eq!(log.lines(), ["in: go", "in: bad"]);
+    assert_eq!(provider.calls(), 1);
+    assert!(!has(agent.messages(), "bad\""));
+    assert_eq!(transcript::validate(agent.messages()), Ok(()));
+}
+
+#[tokio::test]
+async fn of_the_output_the_text_is_checked() {
+    let raw = ContentBlock::Raw {
+        provider: "vendor".into(),
+        json: json!({}),
+        portable: Some(Box::new(ContentBlock::Text("cited".into()))),
+    };
+    let text = ContentBlock::Text("Well, ".into());
+    let Setup { log, builder, .. } = setup([
+        // Neither thoughts nor arguments.
+        call(json!({"text": "bad"})).thinking("bad", "signed"),
+        Reply::message(vec![text, raw]),
+    ]);
+    let mut agent = builder.hook(both(&log)).build();
+    run(Way::Run, &mut agent, "go").await.unwrap();
+    let checked: Vec<String> =
+        log.lines().into_iter().filter(|line| line.starts_with("out")).collect();
+    assert_eq!(checked, ["out: Well, cited"]);
+}
+
+#[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
+struct Person {
+    #[expect(dead_code, reason = "it is only read")]
+    name: String,
+}
+
+#[tokio::test]
+async fn the_output_of_a_typed_run_is_checked_as_text() {
+    let output = |name: &str| json!({ "name": name });
+    let by_tool = |name: &str| Reply::tool_call("1", "final_output", output(name));
+    let by_text = |name: &str| Reply::text(output(name).to_string());
+    for (mode, replies) in [
+        (OutputMode::Tool, ["a \"bad\" one", "Ann"].map(by_tool)),
+        (OutputMode::Native, ["a \"bad\" one", "Ann"].map(by_text)),
+    ] {
+        let Setup { log, builder, .. } = setup(replies);
+        let mut agent = builder.output_mode(mode).hook(both(&log)).build();
+        let ctx = ToolContext::default();
+        let error = agent.run_typed::<Person>(Message::user("who?"), &ctx).await.unwrap_err();
+        assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
+        assert_eq!(agent.messages(), [Message::user("who?")]);
+        agent.run_typed::<Person>(Message::user("and?"), &ctx).await.unwrap();
+        let checked: Vec<String> =
+            log.lines().into_iter().filter(|line| line.starts_with("out")).collect();
+        assert_eq!(checked, [r#"out: {"name":"a \"bad\" one"}"#, r#"out: {"name":"Ann"}"#]);
+    }
+}
+
+/// JSON can write every character otherwise; who reads the output gets the character.
+#[tokio::test]
+async fn json_is_checked_as_it_is_read_too() {
+    let fenced = "In ``` as you said:\n```json\n{\"name\": \"\\u0062ad\"}\n```\n";
+    for (mode, text) in [
+        (OutputMode::Native, r#"{"name": "\u0062a\u0064"}"#),
+        (OutputMode::Prompt, r#"{"name": "\u0062ad"}"#),
+        (OutputMode::Prompt, fenced),
+    ] {
+        let Setup { log, builder, .. } = setup([Reply::text(text), Reply::text(text)]);
+        let mut agent = builder.output_mode(mode).hook(both(&log)).build();
+        let ctx = ToolContext::default();
+        let error = agent.run_typed::<Person>(Message::user("who?"), &ctx).await.unwrap_err();
+        assert!(matches!(error, LoopError::HookTerminated(_)), "{text}: {error}");
+        assert_eq!(agent.messages(), [Message::user("who?")]);
+    }
+    let name = json!({ "name": "two\nlines \"and\" C:\\new" });
+    let Setup { log, builder, .. } = setup([Reply::tool_call("1", "final_output", name)]);
+    let mut agent = builder.hook(both(&log)).build();
+    agent.run_typed::<Person>(Message::user("?"), &ToolContext::default()).await.unwrap();
+    let written = r#"{"name":"two\nlines \"and\" C:\\new"}"#;
+    let read = written.replace("two\\n", "two\n");
+    assert_eq!(log.lines(), ["in: ?".to_owned(), format!("out: {written}\n{read}")]);
+    // Elsewhere a backslash is one.
+    for text in [r"\nabla \u0062ad", "```\n\\u0062ad\n```", "\\", "{\"\\u\": \\u00"] {
+        let Setup { log, builder, .. } = setup([Reply::text(text)]);
+        let mut agent = builder.hook(both(&log)).build();
+        run(Way::Stream, &mut agent, "go").await.ok();
+        assert_eq!(log.lines().last().unwrap(), &format!("out: {text}"));
+    }
+}
+
+/// A vendor's model sees what is in it.
+#[tokio::test]
+async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts() {
+    let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
+    let Setup { provider, log, builder } = setup([Reply::text("well")]);
+    let mut agent = builder.hook(both(&log)).build();
+    let block =
+        json!({ "type": "document", "source": { "content": [{ "text": "bad" }, 1, null] } });
+    let content = vec![ContentBlock::Text("read".into()), raw(block)];
+    let ctx = ToolContext::default();
+    agent.run(Message { role: Role::User, content }, &ctx).await.unwrap_err();
+    assert_eq!((provider.calls(), agent.messages().len()), (0, 0));
+    agent.run(Message::user("and this").pinned(), &ctx).await.unwrap();
+    assert_eq!(log.lines(), ["in: read\ndocument\nbad", "in: and this", "out: well"]);
+}
+
+/// What was harmless in two parts need not be so as one.
+#[tokio::test]
+async fn an_answer_in_parts_is_checked_as_one() {
+    for way in WAYS {
+        let Setup { log, builder, .. } =
+            setup([Reply::text("b").stop_reason(StopReason::PauseTurn), Reply::text("ad")]);
+        let mut agent = builder.hook(both(&log)).build();
+        run(way, &mut agent, "go").await.unwrap_err();
+        assert_eq!(log.lines(), ["in: go", "out: b", "out: bad"]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_waits_shows_nothing_of_a_rejected_answer() {
+    for (text, holds_back) in [("bad", false), ("bad", true), ("fine", false), ("fine", true)] {
+        let Setup { log, builder, .. } = setup([Reply::text(text).chunk_chars(1)]);
+        let mut hook = both(&log);
+        if holds_back {
+            hook = hook.hold_back_text();
+        }
+        let mut agent = builder.hook(hook).build();
+        let ctx = ToolContext::default();
+        let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+        while let Some(event) = events.next().await {
+            log.push(match event {
+                StreamEvent::TextDelta(text) => format!("delta {text}"),
+                StreamEvent::MessageComplete(message) => format!("message {}", message.text()),
+                StreamEvent::RunComplete(result) => format!("complete {}", result.response),
+                StreamEvent::Error(_) => "error".into(),
+                _ => continue,
+            });
+        }
+        let deltas: Vec<String> = text.chars().map(|letter| format!("delta {letter}")).collect();
+        let judged = vec![format!("out: {text}")];
+        let mut expected = vec!["in: go".to_owned()];
+        expected.extend(match (holds_back, text) {
+            (true, "bad") => judged,
+            (true, _) => [judged, deltas].concat(),
+            (false, _) => [deltas, judged].concat(),
+        });
+        match text {
+            "bad" => expected.push("error".into()),
+            _ => expected.extend(["message fine".into(), "complete fine".into()]),
+        }
+        assert_eq!(log.lines(), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_waits_for_the_guardrail_and_lets_nothing_follow() {
+    for (text, ends_with) in [("slow", "cancelled"), ("slow and bad", "terminated by hook")] {
+        let Setup { provider, log, builder } = setup([Reply::text("unused")]);
+        let mut agent = builder.hook(both(&log)).build();
+        let ctx = ToolContext::default();
+        let cancel = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            ctx.cancellation_token.cancel();
+        };
+        let (ended, ()) = tokio::join!(agent.run_text(text, &ctx), cancel);
+        let error = ended.unwrap_err().to_string();
+        assert!(error.starts_with(ends_with), "{error}");
+        assert_eq!(log.lines(), [format!("in: {text}"), "in is done".into()]);
+        assert_eq!(provider.calls(), 0);
+        assert_eq!(agent.messages().len(), usize::from(ends_with == "cancelled"));
+    }
+}
+
+/// A run that is dropped while its message is checked does not smuggle it into the next.
+#[tokio::test]
+async fn what_was_not_checked_to_the_end_is_checked_again() {
+    let Setup { provider, log, builder } = setup([Reply::text("fine")]);
+    let mut agent = builder.hook(both(&log)).build();
+    let ctx = ToolContext::default();
+    assert!(agent.run_text("hang", &ctx).now_or_never().is_none());
+    assert_eq!(agent.messages(), [Message::user("hang")]);
+    // It would wait again; a hook that trips on it takes both away.
+    agent.add_hook(GuardrailHook::new().input_guardrail(Says(GuardrailResult::Pass)));
+    assert!(agent.run_text("bad", &ctx).now_or_never().is_none());
+    assert_eq!(log.lines(), ["in: hang", "in: hang\nbad"]);
+    assert_eq!(provider.calls(), 0);
+}
+
+#[tokio::test]
+async fn several_hooks_all_check_and_the_first_names_the_reason() {
+    let Setup { log, builder, .. } = setup([Reply::text("fine")]);
+    let hook = |name| GuardrailHook::new().input_guardrail(words(name, &log));
+    let mut agent = builder.hook(hook("a")).hook(hook("b")).build();
+    let error = run(Way::Run, &mut agent, "bad").await.unwrap_err();
+    assert_eq!(error, "terminated by hook: input guardrail `a`: a bad word");
+    assert_eq!(log.lines(), ["a: bad", "b: bad"]);
+    assert_eq!(agent.messages(), []);
+}
+
+#[tokio::test]
+async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
+    let Setup { log, builder, .. } = setup([Reply::text("fine")]);
+    let input: Arc<dyn ErasedInputGuardrail> = Arc::new(words("in", &log));
+    let output: Arc<dyn ErasedOutputGuardrail> = Arc::new(words("out", &log));
+    let hook = GuardrailHook::builder().input_guardrail(input).output_guardrail(output).build();
+    let shown = "GuardrailHook { input: [in], output: [out], checks_tool_results: false, \
+                 holds_back_text: false }";
+    assert_eq!(format!("{hook:?}"), shown);
+    let mut agent = builder.hook(hook).build();
+    run(Way::Run, &mut agent, "go").await.unwrap();
+    assert_eq!(log.lines(), ["in: go", "out: fine"]);
+}
+
+#[test]
+fn a_hook_guards_as_it_is_told() {
+    let guards = |hook: &GuardrailHook| {
+        (
+            hook.fails_closed(),
+            hook.rejects_text(),
+            hook.rejects_tool_results(),
+            hook.holds_back_text(),
+        )
+    };
+    let says = || Says(GuardrailResult::Pass);
+    assert_eq!(guards(&GuardrailHook::new()), (true, true, false, false));
+    let input = GuardrailHook::builder().input_guardrail(says()).check_tool_results();
+    assert_eq!(guards(&input.build()), (true, true, true, false));
+    let output = GuardrailHook::builder().output_guardrail(says()).hold_back_text();
+    assert_eq!(guards(&output.build()), (true, true, false, true));
+    let nothing_to_wait_for = GuardrailHook::new().input_guardrail(says()).hold_back_text();
+    assert_eq!(guards(&nothing_to_wait_for), (true, true, false, false));
+}
+
+/// Whoever calls a hook without a place in a run gets the same judgement.
+#[tokio::test]
+async fn events_without_a_place_are_judged_too() {
+    let hook = both(&Log::default());
+    let messages = vec![Message::user("bad"), Message::assistant("hm"), Message::user("fine")];
+    let request = CompletionRequest { messages, ..Default::default() };
+    let judged = hook.on_event(HookEvent::PreLlmCall { request: &request }).await.unwrap();
+    assert_eq!(judged, HookAction::Continue, "the model answered that before");
+    let response = CompletionResponse {
+        id: "1".into(),
+        model: "m".into(),
+        message: Message::assistant("bad"),
+        usage: TokenUsage::default(),
+        stop_reason: StopReason::EndTurn,
+    };
+    let judged = hook.on_event(HookEvent::PostLlmCall { response: &response }).await.unwrap();
+    let reason = "output guardrail `out`: a bad word".to_owned();
+    assert_eq!(judged, HookAction::Terminate { reason });
+    assert_eq!(hook.on_event(HookEvent::FirstChunk).await.unwrap(), HookAction::Continue);
+}
+
+/// A text of any size, cut anywhere: the guardrail gets it whole.
+#[tokio::test]
+async fn a_huge_answer_in_pieces_is_checked_and_shown_whole() {
+    let text = format!("{}odd", "ä".repeat(100_000));
+    let Setup { log, builder, .. } = setup([Reply::text(&text).chunk_chars(3)]);
+    let mut agent = builder.hook(both(&log).hold_back_text()).build();
+    let ctx = ToolContext::default();
+    let events = agent.run_stream(Message::user("go"), &ctx).await;
+    let shown: String = events
+        .filter_map(async |event| match event {
+            StreamEvent::TextDelta(text) => Some(text),
+            _ => None,
+        })
+        .collect()
+        .await;
+    assert_eq!(shown, text);
+    assert_eq!(log.lines().last().unwrap(), &format!("out: {text}"));
+}

@@ -1,0 +1,616 @@
+//! `LocalDurableContext`: an agent behaves with it as without, and what of the options holds.
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use neuron_loop::{AgentLoop, AgentLoopBuilder, LoopError};
+use neuron_runtime::LocalDurableContext;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, CompletionRequest, ContextStrategy, DeltaSink, DurableContext, DurableError,
+    HookAction, HookError, HookEvent, Message, ObservabilityHook, PermissionDecision,
+    PermissionPolicy, Provider, ProviderError, RetryPolicy, StreamEvent, ToolCall, ToolContext,
+    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::support::*;
+
+/// Writes every event down.
+#[derive(Clone, Default)]
+struct Events(Log);
+
+impl ObservabilityHook for Events {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        self.0.push(format!("{event:?}"));
+        Ok(HookAction::Continue)
+    }
+}
+
+/// Asks about the tool `ask`.
+struct Asks;
+
+impl PermissionPolicy for Asks {
+    fn check(&self, tool_name: &str, _input: &Value) -> PermissionDecision {
+        match tool_name {
+            "ask" => PermissionDecision::Ask("may it?".into()),
+            _ => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// What can be seen of a run from outside.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    outcome: String,
+    history: Vec<Message>,
+    usage: String,
+    hooks: Vec<String>,
+    tools: Vec<String>,
+    events: Vec<String>,
+    requests: Vec<CompletionRequest>,
+}
+
+async fn run_case(replies: Vec<Reply>, durable: bool, streamed: bool, parallel: bool) -> Seen {
+    let (provider, hook, log) = (ScriptedProvider::new(replies), Events::default(), Log::default());
+    let tools = registry([Act::new("act", &log), Act::new("ask", &log)]);
+    let agent = AgentLoop::builder(provider.clone(), window())
+        .tools(tools.clone())
+        .hook(hook.clone())
+        .permission_policy(Asks)
+        .pause_for_approval(true)
+        .parallel_tool_execution(parallel)
+        .max_turns(3);
+    let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools));
+    let (outcome, history, usage, events) = match durable {
+        true => drive(agent.durability(context), streamed).await,
+        false => drive(agent, streamed).await,
+    };
+    let (hooks, tools, requests) = (hook.0.lines(), log.lines(), provider.requests());
+    Seen { outcome, history, usage, hooks, tools, events, requests }
+}
+
+async fn drive<P: Provider, C: ContextStrategy, D: DurableContext>(
+    builder: AgentLoopBuilder<P, C, D>,
+    streamed: bool,
+) -> (String, Vec<Message>, String, Vec<String>) {
+    let mut agent = builder.build();
+    let ctx = ToolContext { run_id: "run".into(), ..Default::default() };
+    let mut events = Vec::new();
+    let outcome = match streamed {
+        true => {
+            let stream = agent.run_stream(Message::user("go"), &ctx).await;
+            events = stream.map(|event| format!("{event:?}")).collect().await;
+            String::new()
+        }
+        false => format!("{:?}", agent.run_text("go", &ctx).await),
+    };
+    (outcome, agent.messages().to_vec(), format!("{:?}", agent.usage()), events)
+}
+
+/// Runs a script with and without the context, in all ways, and compares.
+async fn check_same(script: impl Fn() -> Vec<Reply>) {
+    for (streamed, parallel) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut without = run_case(script(), false, streamed, parallel).await;
+        let mut with = run_case(script(), true, streamed, parallel).await;
+        if streamed {
+            // With a context the loop tells of the first chunk once the answer is whole.
+            for seen in [&mut with, &mut without] {
+                seen.hooks.retain(|hook| hook != "FirstChunk");
+            }
+        }
+        assert_eq!(with, without, "streamed: {streamed}, parallel: {parallel}");
+        assert!(!without.hooks.is_empty());
+    }
+}
+
+/// Takes no arguments but numbers, which middleware would make of anything.
+struct Transfer(Log);
+
+impl neuron_types::ToolDyn for Transfer {
+    fn name(&self) -> &str {
+        "ask"
+    }
+
+    fn definition(&self) -> neuron_types::ToolDefinition {
+        Act::new("ask", &self.0).definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.push("transferred");
+        Box::pin(std::future::ready(Ok(ToolOutput::text("sent"))))
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        match input.is_number() {
+            true => Ok(()),
+            false => Err(ToolError::InvalidInput("no number".into())),
+        }
+    }
+}
+
+/// What the agent's tool refuses nobody is asked about: the context's tools may be others.
+#[tokio::test]
+async fn a_call_that_the_tool_refuses_does_not_reach_the_context() {
+    let replies = [Reply::tool_call("c", "ask", json!("seven")), Reply::text("done")];
+    let (provider, log) = (ScriptedProvider::new(replies), Log::default());
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Transfer(log.clone())));
+    tools.add_middleware(neuron_tool::tool_middleware_fn(
+        |call: &ToolCall, ctx: &ToolContext, next: neuron_tool::Next<'_>| {
+            let (call, ctx) = (ToolCall { input: json!(7), ..call.clone() }, ctx.clone());
+            Box::pin(async move { next.run(&call, &ctx).await })
+        },
+    ));
+    let mut agent = AgentLoop::builder(provider.clone(), window())
+        .tools(tools.clone())
+        .permission_policy(Asks)
+        .pause_for_approval(true)
+        .tool_errors(neuron_loop::ToolErrorPolicy::ReturnToModel)
+        .durability(LocalDurableContext::new(Arc::new(provider), Arc::new(tools)))
+        .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(log.lines(), [""; 0]);
+    assert!(format!("{:?}", agent.messages()[2]).contains("invalid input: no number"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_tools_and_failures_are_as_without_a_context() {
+    let act = |input: Value| Reply::tool_call("c1", "act", input);
+    let done = || Reply::text("a whole answer, in pieces").thinking("hm", "signed").chunk_chars(3);
+    check_same(|| vec![done()]).await;
+    check_same(|| vec![act(json!({ "text": "one" })).with_text("I look"), done()]).await;
+    check_same(|| vec![act(json!({ "retry": "use another" })), done()]).await;
+    check_same(|| vec![act(json!({ "fail": "disk full" })), done()]).await;
+    check_same(|| vec![act(json!({ "panic": true })), done()]).await;
+    check_same(|| vec![Reply::tool_call("c1", "unknown", json!({})), done()]).await;
+    check_same(|| vec![Reply::tool_call("c1", "ask", json!({})), done()]).await;
+    check_same(|| vec![act(ToolCall::invalid_json_input("{")), done()]).await;
+    check_same(|| (0..4).map(|_| act(json!({}))).collect()).await;
+    check_same(|| vec![Reply::error(ProviderError::Authentication("bad key".into()))]).await;
+    check_same(|| vec![Reply::error(ProviderError::ServiceUnavailable("529".into())), done()])
+        .await;
+    check_same(|| vec![done().fail_after(3, ProviderError::Network("reset".into())), done()]).await;
+    check_same(|| vec![done().end_early_after(2), done()]).await;
+    check_same(Vec::new).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_is_as_without_a_context() {
+    let batch = |inputs: Vec<Value>| {
+        let named = inputs.into_iter().enumerate();
+        vec![
+            Reply::tool_calls(named.map(|(index, input)| (format!("c{index}"), "act", input))),
+            Reply::text("done"),
+        ]
+    };
+    let text = |text: &str, delay: u64| json!({ "text": text, "delay": delay });
+    check_same(|| batch(vec![text("a", 10), text("b", 20), text("c", 30)])).await;
+    check_same(|| batch(vec![text("a", 0), json!({ "retry": "no" }), text("c", 0)])).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_parallel_batch_run_at_the_same_time_and_keep_their_order() {
+    let log = Log::default();
+    let context = LocalDurableContext::new(
+        Arc::new(ScriptedProvider::new(Vec::<Reply>::new())),
+        Arc::new(registry([Act::new("act", &log)])),
+    );
+    let invocation = |index: u64| {
+        let input = json!({ "text": index.to_string(), "delay": 100 - index });
+        let call = ToolCall { id: format!("c{index}"), name: "act".into(), input };
+        ToolInvocation::new(
+            call,
+            ToolContext { call_id: format!("c{index}"), ..Default::default() },
+        )
+    };
+    let start = Instant::now();
+    let results = context.execute_tools((0..64).map(invocation).collect(), options(None)).await;
+    let texts = results.into_iter().map(|result| result.unwrap().content[0].to_string());
+    assert_eq!(
+        texts.collect::<Vec<_>>(),
+        (0..64).map(|index| index.to_string()).collect::<Vec<_>>()
+    );
+    assert_eq!(start.elapsed(), Duration::from_millis(100));
+    assert!(log.lines()[64].starts_with("end act c63"));
+    assert!(context.execute_tools(Vec::new(), options(None)).await.is_empty());
+}
+
+fn options(retry_policy: Option<RetryPolicy>) -> ActivityOptions {
+    let start_to_close_timeout = Duration::from_secs(10);
+    ActivityOptions { start_to_close_timeout, heartbeat_timeout: None, retry_policy }
+}
+
+fn three_times() -> Option<RetryPolicy> {
+    Some(RetryPolicy {
+        initial_interval: Duration::from_secs(1),
+        backoff_coefficient: 2.0,
+        maximum_attempts: 3,
+        maximum_interval: Duration::from_secs(30),
+        non_retryable_errors: vec!["ModelLoading".into()],
+    })
+}
+
+fn context_of(replies: Vec<Reply>) -> (LocalDurableContext<ScriptedProvider>, ScriptedProvider) {
+    let provider = ScriptedProvider::new(replies);
+    let tools = Arc::new(ToolRegistry::new());
+    (LocalDurableContext::new(Arc::new(provider.clone()), tools), provider)
+}
+
+fn request() -> CompletionRequest {
+    CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() }
+}
+
+fn unavailable() -> Reply {
+    Reply::error(ProviderError::ServiceUnavailable("529".into()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_of_the_model_that_may_pass_is_made_again_after_growing_waits() {
+    let (context, provider) = context_of(vec![unavailable(), unavailable(), Reply::text("hi")]);
+    let start = Instant::now();
+    let answer = context.execute_llm_call(request(), options(three_times())).await.unwrap();
+    assert_eq!((answer.message.text().as_str(), start.elapsed().as_secs()), ("hi", 3));
+    assert_eq!(provider.requests(), [request(), request(), request()]);
+
+    let (context, provider) = context_of(vec![unavailable(), unavailable(), unavailable()]);
+    let error = context.execute_llm_call(request(), options(three_times())).await.unwrap_err();
+    assert!(matches!(error, DurableError::Provider(ProviderError::ServiceUnavailable(_))));
+    assert_eq!(provider.calls(), 3);
+}
+
+#[tokio::test]
+async fn a_call_of_the_model_that_fails_for_good_is_not_made_again() {
+    for (error, policy) in [
+        (ProviderError::InvalidRequest("no".into()), three_times()),
+        (ProviderError::ModelLoading("soon".into()), three_times()),
+        (ProviderError::RateLimit { retry_after: Some(Duration::from_secs(31)) }, three_times()),
+        (ProviderError::ServiceUnavailable("529".into()), None),
+    ] {
+        let kind = error.kind();
+        let (context, provider) = context_of(vec![Reply::error(error), Reply::text("hi")]);
+        let error = context.execute_llm_call(request(), options(policy)).await.unwrap_err();
+        assert!(matches!(error, DurableError::Provider(error) if error.kind() == kind));
+        assert_eq!(provider.calls(), 1, "{kind}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_of_the_model_has_its_time() {
+    let (context, provider) = context_of(vec![Reply::hang(), Reply::hang(), Reply::text("hi")]);
+    let start = Instant::now();
+    let answer = context.execute_llm_call_ref(&request(), options(three_times())).await.unwrap();
+    assert_eq!(answer.message.text(), "hi");
+    assert_eq!(start.elapsed().as_secs(), 10 + 1 + 10 + 2);
+    assert_eq!(provider.open_streams(), 0);
+
+    let (context, _) = context_of(vec![Reply::hang()]);
+    let error = context.execute_llm_call_ref(&request(), options(None)).await.unwrap_err();
+    assert_eq!(error.to_string(), "provider error: timeout after 10s");
+}
+
+/// Keeps what it is sent, and takes its time for each.
+#[derive(Default)]
+struct Reader {
+    log: Log,
+    slow: Duration,
+}
+
+impl DeltaSink for Reader {
+    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
+        Box::pin(async move {
+            tokio::time::sleep(self.slow).await;
+            self.log.push(match event {
+                StreamEvent::TextDelta(text) => text,
+                StreamEvent::Reset { attempt, error } => format!("reset {attempt}: {error}"),
+                event => format!("{event:?}"),
+            });
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_stream_is_taken_back_and_told_again() {
+    let network = ProviderError::Network("reset".into());
+    let (context, _) = context_of(vec![
+        Reply::text("abcd").chunk_chars(2).fail_after(1, network),
+        Reply::text("abcd").chunk_chars(2).end_early_after(2),
+        Reply::text("efgh").chunk_chars(2),
+    ]);
+    let reader = Reader::default();
+    let answer = context.execute_llm_stream(&request(), options(three_times()), &reader).await;
+    assert_eq!(answer.unwrap().message.text(), "efgh");
+    assert_eq!(
+        reader.log.lines(),
+        [
+            "ab",
+            "reset 2: network error: reset",
+            "ab",
+            "cd",
+            "reset 3: stream error: the stream ended before the answer was complete",
+            "ef",
+            "gh"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_stops_is_ended_by_the_limit_and_a_slow_reader_is_not() {
+    let (context, provider) = context_of(vec![Reply::text("abcd").chunk_chars(1).hang_after(2)]);
+    let reader = Reader { slow: Duration::from_secs(60), ..Default::default() };
+    let start = Instant::now();
+    let answer = context.execute_llm_stream(&request(), options(None), &reader).await;
+    assert_eq!(answer.unwrap_err().to_string(), "provider error: timeout after 10s");
+    assert_eq!((reader.log.lines().join(""), start.elapsed().as_secs()), ("ab".into(), 130));
+    assert_eq!(provider.open_streams(), 0);
+
+    let (context, _) = context_of(vec![Reply::text("abcd").chunk_chars(1)]);
+    let answer = context.execute_llm_stream(&request(), options(None), &reader).await;
+    assert_eq!(answer.unwrap().message.text(), "abcd");
+}
+
+#[tokio::test]
+async fn an_error_that_says_it_is_final_is_not_tried_again() {
+    struct Final(ScriptedProvider);
+
+    impl Provider for Final {
+        async fn complete(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<neuron_types::CompletionResponse, ProviderError> {
+            self.0.complete(request).await
+        }
+
+        async fn complete_stream(
+            &self,
+            request: CompletionRequest,
+        ) -> Result<neuron_types::StreamHandle, ProviderError> {
+            self.0.complete(request).await.ok();
+            let error = neuron_types::StreamError::non_retryable("the model is gone");
+            let events = futures_util::stream::iter([StreamEvent::Error(error)]);
+            Ok(neuron_types::StreamReceiver::new(events).into())
+        }
+    }
+
+    let provider = ScriptedProvider::new(["a", "b"]);
+    let tools = Arc::new(ToolRegistry::new());
+    let context = LocalDurableContext::new(Arc::new(Final(provider.clone())), tools);
+    let reader = Reader::default();
+    let answer = context.execute_llm_stream(&request(), options(three_times()), &reader).await;
+    assert_eq!(answer.unwrap_err().to_string(), "provider error: stream error: the model is gone");
+    assert_eq!(provider.calls(), 1);
+}
+
+/// Runs the tool once by the context; returns how it ended, how often it began, and the seconds.
+async fn run_act(
+    effect: ToolEffect,
+    input: Value,
+    policy: Option<RetryPolicy>,
+) -> (Result<ToolOutput, String>, usize, u64) {
+    let log = Log::default();
+    let tools = registry([Act { effect, ..Act::new("act", &log) }]);
+    let provider = Arc::new(ScriptedProvider::new(Vec::<Reply>::new()));
+    let context = LocalDurableContext::new(provider, Arc::new(tools));
+    let ctx = ToolContext { call_id: "c1".into(), ..Default::default() };
+    let start = Instant::now();
+    let ran = context.execute_tool("act", input, &ctx, options(policy)).await;
+    let starts = log.lines().iter().filter(|line| *line == "start act c1").count();
+    (ran.map_err(|error| error.to_string()), starts, start.elapsed().as_secs())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_tool_that_may_run_twice_is_run_again() {
+    let flaky = || json!({ "fail": "disk full", "fail_times": 2 });
+    for effect in [ToolEffect::Pure, ToolEffect::Idempotent] {
+        let ran = run_act(effect, flaky(), three_times()).await;
+        assert_eq!(ran, (Ok(ToolOutput::text("ok")), 3, 3));
+    }
+    let failed = || Err("tool error: execution failed: disk full".to_owned());
+    assert_eq!(run_act(ToolEffect::AtMostOnce, flaky(), three_times()).await, (failed(), 1, 0));
+    assert_eq!(run_act(ToolEffect::Pure, flaky(), None).await, (failed(), 1, 0));
+    let always = json!({ "fail": "disk full" });
+    assert_eq!(run_act(ToolEffect::Pure, always, three_times()).await, (failed(), 3, 3));
+    let policy = RetryPolicy {
+        non_retryable_errors: vec!["ExecutionFailed".into()],
+        ..three_times().unwrap()
+    };
+    assert_eq!(run_act(ToolEffect::Pure, flaky(), Some(policy)).await, (failed(), 1, 0));
+    // What is no failure of the tool is told at once.
+    let (ran, starts, _) = run_act(ToolEffect::Pure, json!({ "retry": "no" }), three_times()).await;
+    assert_eq!((ran, starts), (Err("tool error: no".into()), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_attempt_of_a_tool_has_its_time() {
+    let hang = || json!({ "hang": true });
+    let text = "tool error: execution failed: `act` exceeded its time limit of 10s".to_owned();
+    let ran = run_act(ToolEffect::AtMostOnce, hang(), three_times()).await;
+    assert_eq!(ran, (Err(text.clone()), 1, 10));
+    assert_eq!(run_act(ToolEffect::Pure, hang(), three_times()).await, (Err(text), 3, 33));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_at_its_limit_or_dropped_is_told_by_its_token() {
+    use neuron_tool::tool_middleware_fn;
+
+    for dropped in [false, true] {
+        let log = Log::default();
+        let mut tools = registry([Act::new("act", &log)]);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        tools.add_middleware(tool_middleware_fn(move |call, ctx, next| {
+            sender.send(ctx.cancellation_token.clone()).unwrap();
+            Box::pin(next.run(call, ctx))
+        }));
+        let context =
+            LocalDurableContext::new(Arc::new(ScriptedProvider::new(["a"])), Arc::new(tools));
+        let ctx = ToolContext::default();
+        let run = context.execute_tool("act", json!({ "hang": true }), &ctx, options(None));
+        match dropped {
+            true => assert!(run.now_or_never().is_none()),
+            false => assert!(run.await.is_err()),
+        }
+        assert!(receiver.try_recv().unwrap().is_cancelled(), "dropped: {dropped}");
+        assert!(!ctx.cancellation_token.is_cancelled());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_call_is_not_run_again() {
+    let log = Log::default();
+    let tools = registry([Act { effect: ToolEffect::Pure, ..Act::new("act", &log) }]);
+    let context = LocalDurableContext::new(Arc::new(ScriptedProvider::new(["a"])), Arc::new(tools));
+    let ctx = ToolContext::default();
+    let run = context.execute_tool("act", json!({ "fail": "x" }), &ctx, options(three_times()));
+    let cancel = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        ctx.cancellation_token.cancel();
+        pending::<()>().await;
+    };
+    let error = tokio::select! {
+        ran = run => ran.unwrap_err(),
+        () = cancel => unreachable!(),
+    };
+    assert!(matches!(error, DurableError::Tool(ToolError::Cancelled)));
+    assert_eq!(log.lines().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_a_run_drops_what_the_context_does() {
+    for streamed in [false, true] {
+        let log = Log::default();
+        let tools = registry([Act::new("act", &log)]);
+        let replies = [Reply::tool_call("c1", "act", json!({})), Reply::hang()];
+        let provider = ScriptedProvider::new(replies);
+        let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools.clone()));
+        let mut agent =
+            AgentLoop::builder(provider.clone(), window()).tools(tools).durability(context).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            token.cancel();
+        });
+        match streamed {
+            true => {
+                let events: Vec<_> =
+                    agent.run_stream(Message::user("go"), &ctx).await.collect().await;
+                assert!(
+                    matches!(events.last(), Some(StreamEvent::Error(error)) if error.kind() == "Cancelled")
+                );
+            }
+            false => {
+                let ended = agent.run_text("go", &ctx).await;
+                assert!(matches!(ended, Err(LoopError::Cancelled)));
+            }
+        }
+        assert_eq!((provider.open_streams(), provider.calls()), (0, 2));
+        assert_eq!(agent.messages().len(), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_is_received_once_in_order_and_by_its_name() {
+    let (context, _) = context_of(Vec::new());
+    let signals = context.signals();
+    let wait = |name| context.wait_for_signal::<u32>(name, Duration::from_secs(5));
+    for number in [1, 2] {
+        signals.send("number", number).unwrap();
+    }
+    signals.send("other", 7).unwrap();
+    assert_eq!(wait("number").await.unwrap(), Some(1));
+    assert_eq!(wait("number").await.unwrap(), Some(2));
+    let start = Instant::now();
+    assert_eq!(wait("number").await.unwrap(), None);
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    assert_eq!(format!("{signals:?}"), "LocalSignals { waiting: 1, .. }");
+    // What is there counts even if there is no time to wait.
+    let other = context.wait_for_signal::<u32>("other", Duration::ZERO).await;
+    assert_eq!(other.unwrap(), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signal_wakes_who_waits_and_is_not_lost_by_who_gives_up() {
+    let (context, _) = context_of(Vec::new());
+    let forever = Duration::MAX;
+    let mut given_up = Box::pin(context.wait_for_signal::<String>("go", forever));
+    assert!(given_up.as_mut().now_or_never().is_none());
+    let mut waiting = Box::pin(context.wait_for_signal::<String>("go", forever));
+    assert!(waiting.as_mut().now_or_never().is_none());
+    context.signals().send("go", "one").unwrap();
+    drop(given_up);
+    assert_eq!(waiting.await.unwrap().as_deref(), Some("one"));
+
+    // Whoever waits for another name is not in the way.
+    let other = context.wait_for_signal::<u32>("other", forever);
+    let mine = context.wait_for_signal::<u32>("mine", Duration::from_secs(1));
+    let mut both = Box::pin(futures_util::future::select(Box::pin(other), Box::pin(mine)));
+    assert!(both.as_mut().now_or_never().is_none());
+    context.signals().send("mine", 1).unwrap();
+    let futures_util::future::Either::Right((mine, _)) = both.await else { panic!("mine") };
+    assert_eq!(mine.unwrap(), Some(1));
+
+    // Of many waiters each gets one.
+    let waiters = (0..8).map(|_| context.wait_for_signal::<u32>("n", forever));
+    let mut waiters = Box::pin(futures_util::future::join_all(waiters));
+    assert!(waiters.as_mut().now_or_never().is_none());
+    (0..8).for_each(|number| context.signals().send("n", number).unwrap());
+    let mut received: Vec<_> = waiters.await.into_iter().map(|n| n.unwrap().unwrap()).collect();
+    received.sort_unstable();
+    assert_eq!(received, (0..8).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_signal_of_another_type_is_an_error() {
+    let (context, _) = context_of(Vec::new());
+    context.signals().send("go", "text").unwrap();
+    let error = context.wait_for_signal::<u32>("go", Duration::ZERO).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid type: string \"text\", expected u32");
+    assert!(matches!(error, DurableError::Other(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn there_is_no_new_execution_and_time_is_tokios() {
+    let (context, _) = context_of(Vec::new());
+    assert!(!context.should_continue_as_new() && !context.is_replaying());
+    assert_eq!(context.run_id(), None);
+    let error = context.continue_as_new(json!({})).await.unwrap_err();
+    assert!(error.to_string().starts_with("a LocalDurableContext cannot continue as new"));
+    let (start, before) = (Instant::now(), context.now());
+    context.sleep(Duration::from_secs(3600)).await;
+    assert_eq!(start.elapsed(), Duration::from_secs(3600));
+    assert!(context.now() - before < chrono::TimeDelta::minutes(10));
+}
+
+#[test]
+fn outside_of_a_tokio_runtime_calls_pass_through_and_nobody_waits() {
+    let log = Log::default();
+    let tools = registry([Act { effect: ToolEffect::Pure, ..Act::new("act", &log) }]);
+    let provider = ScriptedProvider::new([unavailable(), Reply::text("hi")]);
+    let context = LocalDurableContext::new(Arc::new(provider), Arc::new(tools));
+    futures_util::FutureExt::now_or_never(async {
+        let answer = context.execute_llm_call(request(), options(three_times())).await;
+        assert_eq!(answer.unwrap().message.text(), "hi");
+        let input = json!({ "fail": "x", "fail_times": 1 });
+        let ctx = ToolContext::default();
+        let ran = context.execute_tool("act", input, &ctx, options(three_times())).await;
+        assert_eq!(ran.unwrap(), ToolOutput::text("ok"));
+        context.sleep(Duration::from_secs(1)).await;
+        let waited = context.wait_for_signal::<u32>("go", Duration::from_secs(1)).await;
+        assert!(waited.unwrap_err().to_string().contains("needs a tokio runtime"));
+    })
+    .expect("nothing waits");
+}
+
+#[test]
+fn debug_shows_the_tools() {
+    let (context, _) = context_of(Vec::new());
+    assert!(format!("{:?}", context.clone()).starts_with("LocalDurableContext { tools: "));
+}

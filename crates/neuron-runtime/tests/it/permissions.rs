@@ -1,0 +1,110 @@
+//! Permission rules in an agent, and in front of a registry.
+
+use neuron_loop::{AgentLoop, LoopError};
+use neuron_runtime::{
+    AnnotationCondition, ArgumentPattern, CombinedPolicy, PermissionRule, PermissionRules,
+};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::builtin::PermissionChecker;
+use neuron_types::{ApprovalDecisions, ToolAnnotations, ToolContext, ToolError, ToolOutput};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn reader(log: &Log) -> Act {
+    let annotations = ToolAnnotations { read_only_hint: Some(true), ..Default::default() };
+    Act { annotations: Some(annotations), ..Act::new("read", log) }
+}
+
+/// What only reads is allowed, writing within `/code` too; keys are denied; all else is asked about.
+fn policy() -> CombinedPolicy {
+    let read_only = AnnotationCondition { read_only: Some(true), ..Default::default() };
+    let user = PermissionRules::new([
+        PermissionRule::allow("*").annotated(read_only),
+        PermissionRule::allow("write").when("path", ArgumentPattern::path("/code/**")),
+    ]);
+    let company = PermissionRules::new([
+        PermissionRule::allow("*"),
+        PermissionRule::deny("*")
+            .named("no keys")
+            .when("path", ArgumentPattern::path("/**/.env"))
+            .because("keys stay here"),
+    ]);
+    CombinedPolicy::new().with(user.unwrap()).with(company.unwrap())
+}
+
+fn call(id: &str, tool: &str, path: &str) -> (String, String, Value) {
+    (id.to_owned(), tool.to_owned(), json!({ "path": path, "text": "done" }))
+}
+
+#[tokio::test]
+async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the_rest() {
+    let log = Log::default();
+    let provider = ScriptedProvider::new([
+        Reply::tool_calls([
+            call("c1", "read", "/code/a"),
+            call("c2", "write", "/code/a"),
+            call("c3", "read", "/code/.env"),
+            call("c4", "write", "/code/../etc/passwd"),
+            call("c5", "write", "/etc/passwd"),
+        ]),
+        Reply::text("all done"),
+    ]);
+    let mut agent = AgentLoop::builder(provider, window())
+        .tools(registry([reader(&log), Act::new("write", &log)]))
+        .permission_policy(policy())
+        .pause_for_approval(true)
+        .build();
+    let ctx = ToolContext::default();
+    let Err(LoopError::ApprovalRequired(pending)) = agent.run_text("go", &ctx).await else {
+        panic!("two calls wait");
+    };
+    let waiting: Vec<_> = pending.calls.iter().map(|call| call.call.id.as_str()).collect();
+    // A path that goes up might be one of the keys: the company's rule denies it.
+    assert_eq!(waiting, ["c5"]);
+    assert_eq!(pending.calls[0].reason, "May `write` be called? No rule says so");
+    let starts = |log: &Log| {
+        log.lines().into_iter().filter(|line| line.starts_with("start")).collect::<Vec<_>>()
+    };
+    assert_eq!(starts(&log), ["start read c1", "start write c2"]);
+
+    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    assert_eq!(starts(&log).len(), 3);
+    let results: Vec<_> = agent.messages()[2].content.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        results,
+        [
+            "[tool result c1: done]",
+            "[tool result c2: done]",
+            "[tool error c3: permission denied: `read` is denied by the rule `no keys`: keys stay here]",
+            "[tool error c4: permission denied: `write` is denied by the rule `no keys`: keys stay here \
+             (it cannot be told if that is meant: the argument `path`: the path goes up by `..`)]",
+            "[tool result c5: done]",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn in_front_of_a_registry_a_question_is_a_denial() {
+    let log = Log::default();
+    let mut tools = registry([reader(&log), Act::new("write", &log)]);
+    tools.add_middleware(PermissionChecker::new(policy()));
+    let run = async |tool: &str, path: &str| {
+        let input = json!({ "path": path, "text": "done" });
+        tools.execute(tool, input, &ToolContext::default()).await
+    };
+    assert_eq!(run("read", "/code/a").await.unwrap(), ToolOutput::text("done"));
+    assert_eq!(run("write", "/code/a").await.unwrap(), ToolOutput::text("done"));
+    let denied = run("read", "/code/.env").await.unwrap_err();
+    assert!(matches!(&denied, ToolError::PermissionDenied(_)));
+    assert_eq!(
+        denied.to_string(),
+        "permission denied: `read` is denied by the rule `no keys`: keys stay here"
+    );
+    let asked = run("write", "/etc/passwd").await.unwrap_err();
+    assert_eq!(
+        asked.to_string(),
+        "permission denied: a person would have to allow this: May `write` be called? No rule says so"
+    );
+    assert_eq!(log.lines().len(), 4);
+}

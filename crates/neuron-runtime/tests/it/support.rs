@@ -1,0 +1,103 @@
+//! Tools and helpers that the tests share.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ToolAnnotations, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
+    WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+/// A shared list of what happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn push(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A tool that does what its arguments say, and logs it: it waits `delay` milliseconds; then it fails
+/// (`fail`, until it has run `fail_times` times), asks the model to try again (`retry`), hangs (`hang`),
+/// panics (`panic`), or gives `text` back.
+#[derive(Clone)]
+pub(crate) struct Act {
+    pub(crate) name: &'static str,
+    pub(crate) effect: ToolEffect,
+    pub(crate) annotations: Option<ToolAnnotations>,
+    pub(crate) log: Log,
+}
+
+impl Act {
+    pub(crate) fn new(name: &'static str, log: &Log) -> Self {
+        Self { name, effect: ToolEffect::AtMostOnce, annotations: None, log: log.clone() }
+    }
+}
+
+impl ToolDyn for Act {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.into(),
+            title: None,
+            description: String::new(),
+            input_schema: json!({ "type": "object", "properties": { "text": {}, "path": {} } }),
+            output_schema: None,
+            annotations: self.annotations,
+            cache_control: None,
+        }
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.effect
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.log.push(format!("start {} {}", self.name, ctx.call_id));
+            let runs = self.log.lines().iter().filter(|line| line.starts_with("start")).count();
+            if let Some(delay) = input["delay"].as_u64() {
+                tokio::time::sleep(Duration::from_millis(delay)).await;
+            }
+            let fails = input["fail_times"].as_u64().is_none_or(|times| runs as u64 <= times);
+            let result = if let Some(text) = input["fail"].as_str().filter(|_| fails) {
+                Err(ToolError::ExecutionFailed(text.into()))
+            } else if let Some(hint) = input["retry"].as_str() {
+                Err(ToolError::ModelRetry(hint.into()))
+            } else if !input["hang"].is_null() {
+                std::future::pending().await
+            } else if !input["panic"].is_null() {
+                panic!("the tool panics")
+            } else {
+                Ok(ToolOutput::text(input["text"].as_str().unwrap_or("ok")))
+            };
+            self.log.push(format!("end {} {} {}", self.name, ctx.call_id, ctx.idempotency_key));
+            result
+        })
+    }
+}
+
+pub(crate) fn registry(tools: impl IntoIterator<Item = Act>) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    tools.into_iter().for_each(|tool| registry.register_dyn(Arc::new(tool)));
+    registry
+}
+
+pub(crate) fn window() -> SlidingWindowStrategy {
+    SlidingWindowStrategy::new(100, 1_000_000)
+}

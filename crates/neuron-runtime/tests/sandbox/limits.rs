@@ -1,0 +1,212 @@
+//! Attacks on the machine: each is stopped, and the error says at which limit.
+
+use std::time::{Duration, Instant};
+
+use neuron_types::{CommandOutput, SandboxError, SandboxLimit, ToolCommand, ToolOutput};
+
+use crate::support::{Folder, attack, attempt, build, builder, run, shell, text};
+
+#[track_caller]
+fn exceeded(result: Result<ToolOutput, SandboxError>) -> (SandboxLimit, CommandOutput) {
+    match result {
+        Err(SandboxError::LimitExceeded { limit, output }) => (limit, *output),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_sleeps_is_ended_and_its_output_kept() {
+    let folder = Folder::new();
+    let limit = Duration::from_millis(300);
+    let Some(sandbox) = build(builder(&folder).time_limit(limit)) else { return };
+    let script = "trap '' TERM INT HUP; echo started; echo trouble >&2; sleep 1000; sleep 1000";
+    let start = Instant::now();
+    let (stopped, output) = exceeded(run(&sandbox, shell(script)).await);
+    assert_eq!(stopped, SandboxLimit::Time(limit));
+    assert!(start.elapsed() >= limit);
+    assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"started\n"[..], &b"trouble\n"[..]));
+    // One that stops itself cannot be ended by itself.
+    let (stopped, _) = exceeded(run(&sandbox, shell("kill -STOP $$")).await);
+    assert_eq!(stopped, SandboxLimit::Time(limit));
+}
+
+#[tokio::test]
+async fn a_program_that_computes_without_end_is_stopped() {
+    let folder = Folder::new();
+    let limit = Duration::from_millis(300);
+    let Some(sandbox) = build(builder(&folder).cpu_time_limit(limit)) else { return };
+    let (stopped, _) = exceeded(run(&sandbox, attack("burn", &[])).await);
+    assert_eq!(stopped, SandboxLimit::CpuTime(limit));
+    // Each of them little, together too much, and the first one nothing.
+    let script = "for n in 1 2 3 4 5 6; do (while :; do :; done) & done; wait";
+    let (stopped, _) = exceeded(run(&sandbox, shell(script)).await);
+    assert_eq!(stopped, SandboxLimit::CpuTime(limit));
+    // One after the other, of which each has ended when the next begins.
+    let script = "n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); \
+                  sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'; done";
+    let (stopped, _) = exceeded(run(&sandbox, shell(script)).await);
+    assert_eq!(stopped, SandboxLimit::CpuTime(limit));
+}
+
+/// Where nobody waits for processes, the kernel forgets their time with them, and each of these is gone
+/// before it counts as 10 milliseconds.
+#[tokio::test]
+async fn processor_time_cannot_be_hidden_in_short_processes() {
+    let python = "/usr/bin/python3";
+    if !std::path::Path::new(python).exists() {
+        println!("not checked: hidden processor time (no {python})");
+        return;
+    }
+    let folder = Folder::new();
+    let limit = Duration::from_millis(400);
+    let Some(sandbox) = build(builder(&folder).cpu_time_limit(limit)) else { return };
+    let script = r"
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(250):
+    if os.fork() == 0:
+        while time.process_time() < 0.008: pass
+        os._exit(0)
+    try: os.wait()
+    except ChildProcessError: pass
+";
+    let (stopped, _) = exceeded(run(&sandbox, ToolCommand::new(python).args(["-c", script])).await);
+    assert_eq!(stopped, SandboxLimit::CpuTime(limit));
+}
+
+#[tokio::test]
+async fn a_program_that_allocates_without_end_is_stopped() {
+    let folder = Folder::new();
+    let limit = 128 << 20;
+    let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
+    let said = attempt(&sandbox, "touch_memory", &[&(32 << 20).to_string()]).await;
+    assert_eq!(said, "did 512");
+    let (stopped, _) =
+        exceeded(run(&sandbox, attack("touch_memory", &[&(200 << 20).to_string()])).await);
+    assert_eq!(stopped, SandboxLimit::Memory(limit));
+    // More than the kernel gives one process.
+    let said = attempt(&sandbox, "reserve_memory", &[&(4_u64 << 30).to_string()]).await;
+    assert!(said.starts_with("refused"), "{said}");
+    // Several, each below the limit.
+    let own = "\"$0\" attacker::attacker --exact --nocapture";
+    let script = format!("{own} & {own} & {own} & wait");
+    let command =
+        ToolCommand::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap());
+    let command = command.env("ATTACK", format!("touch_memory\n{}", 60 << 20));
+    let (stopped, _) = exceeded(run(&sandbox, command).await);
+    assert_eq!(stopped, SandboxLimit::Memory(limit));
+}
+
+/// The first thread of a process may end before the others, and `/proc` shows it as dead and without
+/// memory then. And reading costs memory as well: that of the tables which say where pages are.
+#[tokio::test]
+async fn memory_cannot_be_hidden() {
+    let python = "/usr/bin/python3";
+    if !std::path::Path::new(python).exists() {
+        println!("not checked: hidden memory (no {python})");
+        return;
+    }
+    let folder = Folder::new();
+    let limit = 128 << 20;
+    let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
+    let without_first_thread = r"
+import ctypes, mmap, os, threading, time
+ended = threading.Event()
+def allocate():
+    ended.wait()
+    time.sleep(0.1)
+    memory = mmap.mmap(-1, 256 << 20)
+    for _ in range(256): memory.write(b'x' * (1 << 20))
+    time.sleep(5)
+    os._exit(0)
+threading.Thread(target=allocate).start()
+ended.set()
+exit_thread = {'x86_64': 60}.get(os.uname().machine, 93)
+ctypes.CDLL(None).syscall(exit_thread, 0)
+";
+    let tables = r"
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+size = 150 << 30
+start = libc.mmap(None, size, 1, 0x4022, -1, 0)
+for at in range(0, size, 2 << 20): ctypes.c_char.from_address(start + at).value
+time.sleep(5)
+";
+    for script in [without_first_thread, tables] {
+        let command = ToolCommand::new(python).args(["-c", script]);
+        let (stopped, _) = exceeded(run(&sandbox, command).await);
+        assert_eq!(stopped, SandboxLimit::Memory(limit), "{script}");
+    }
+}
+
+/// Memory that is shared between processes counts, and one cannot hide it in the file system.
+#[tokio::test]
+async fn shared_memory_counts() {
+    let folder = Folder::new();
+    let limit = 128 << 20;
+    let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
+    let script = "import mmap, time\nm = mmap.mmap(-1, 256 << 20)\nfor _ in range(256): m.write(b'x' * (1 << 20))\n\
+                  time.sleep(1000)";
+    let python = "/usr/bin/python3";
+    if !std::path::Path::new(python).exists() {
+        println!("not checked: shared memory (no {python})");
+        return;
+    }
+    let (stopped, _) = exceeded(run(&sandbox, ToolCommand::new(python).args(["-c", script])).await);
+    assert_eq!(stopped, SandboxLimit::Memory(limit));
+}
+
+#[tokio::test]
+async fn a_program_that_forks_without_end_is_stopped() {
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder).process_limit(40)) else { return };
+    // Each ends by itself after some thousand processes and some seconds, for the machine on which a
+    // sandbox does not hold.
+    for script in [
+        // Twice as many each time.
+        "f() { [ $1 -gt 10 ] && exec sleep 10; f $(($1 + 1)) | f $(($1 + 1)) & }; f 0; sleep 10",
+        // One after the other, each an orphan.
+        "n=0; while [ $n -lt 3000 ]; do (sleep 10 &); n=$((n + 1)); done; sleep 10",
+        // A tree, in which each is the parent of two.
+        "s='[ $1 -gt 10 ] && exec sleep 10; n=$(($1 + 1)); \
+            sh -c \"$0\" \"$0\" $n & sh -c \"$0\" \"$0\" $n & wait'; sh -c \"$s\" \"$s\" 0; sleep 10",
+    ] {
+        let (stopped, _) = exceeded(run(&sandbox, shell(script)).await);
+        assert_eq!(stopped, SandboxLimit::Processes(40), "{script}");
+    }
+    let (stopped, _) = exceeded(run(&sandbox, attack("threads", &["100"])).await);
+    assert_eq!(stopped, SandboxLimit::Processes(40));
+}
+
+#[tokio::test]
+async fn a_file_that_grows_without_end_is_stopped() {
+    let folder = Folder::new();
+    let limit = 1 << 20;
+    let builder = builder(&folder).write(folder.path()).file_size_limit(limit);
+    let Some(sandbox) = build(builder) else { return };
+    let path = folder.path().join("large");
+    let size = (2 << 20).to_string();
+    let (stopped, _) =
+        exceeded(run(&sandbox, attack("large_file", &[path.to_str().unwrap(), &size])).await);
+    assert_eq!(stopped, SandboxLimit::FileSize(limit));
+    assert!(std::fs::metadata(path).unwrap().len() <= limit);
+}
+
+#[tokio::test]
+async fn a_flood_of_output_is_counted_and_does_not_stop_the_program() {
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder).output_limit(1000)) else { return };
+    let script = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 2000 /dev/zero >&2; echo end >&2";
+    let output = text(run(&sandbox, shell(script)).await);
+    let out = format!("{}\n[2999000 more bytes were dropped]\n[stderr]\n", "x".repeat(1000));
+    assert!(output.starts_with(&out), "{output}");
+    assert!(output.ends_with("\n[1004 more bytes were dropped]"), "{output}");
+
+    let limit = Duration::from_millis(200);
+    let Some(sandbox) = build(builder(&folder).output_limit(10).time_limit(limit)) else { return };
+    let (stopped, output) = exceeded(run(&sandbox, ToolCommand::new("yes")).await);
+    assert_eq!((stopped, &output.stdout[..]), (SandboxLimit::Time(limit), &b"y\ny\ny\ny\ny\n"[..]));
+    assert!(output.stdout_dropped > 0);
+}

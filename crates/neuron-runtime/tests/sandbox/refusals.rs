@@ -1,0 +1,121 @@
+//! What the sandbox refuses to run, or to be.
+
+use std::sync::Arc;
+
+use neuron_runtime::{CommandTool, Confined, NoOpSandbox, ProcessSandbox};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    Sandbox as _, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Runs, build, builder, run, shell};
+
+/// A tool whose code runs in this process.
+struct InProcess;
+
+impl ToolDyn for InProcess {
+    fn name(&self) -> &str {
+        "in_process"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition { name: "in_process".into(), ..Runs(|| Ok(shell(""))).definition() }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _input: Value,
+        _ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        panic!("it must not run")
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_runs_in_this_process_is_refused() {
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder)) else { return };
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(Arc::new(InProcess));
+    registry.set_sandbox(sandbox);
+    let error =
+        registry.execute("in_process", json!({}), &ToolContext::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "execution failed: sandbox setup failed: `in_process` runs in this process and cannot be \
+         confined; this sandbox takes tools that say which program they run"
+    );
+}
+
+#[tokio::test]
+async fn a_command_runs_in_a_sandbox_and_nowhere_else() {
+    let tool = || Arc::new(Confined(Runs(|| Ok(ToolCommand::new("echo").arg("hi")))));
+    let ctx = ToolContext::default();
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(tool());
+    let expected = "sandbox setup failed: `runs` runs a program, and there is no sandbox for it";
+    let error = registry.execute("runs", json!({}), &ctx).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("execution failed: {expected}"));
+    let error = NoOpSandbox.execute_tool(&*tool(), json!({}), &ctx).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("execution failed: {expected}"));
+
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder)) else { return };
+    registry.set_sandbox(sandbox);
+    let output = registry.execute("runs", json!({}), &ctx).await.unwrap();
+    assert_eq!(output, ToolOutput::text("hi\n"));
+}
+
+#[tokio::test]
+async fn a_tools_own_error_comes_through() {
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder)) else { return };
+    let tool = Confined(Runs(|| Err(ToolError::ModelRetry("give a path".into()))));
+    let error = sandbox.execute_tool(&tool, json!({}), &ToolContext::default()).await.unwrap_err();
+    assert!(matches!(error, SandboxError::Tool(ToolError::ModelRetry(_))), "{error:?}");
+}
+
+#[test]
+fn a_path_that_is_not_there_is_named() {
+    let folder = Folder::new();
+    if build(builder(&folder)).is_none() {
+        return;
+    }
+    let missing = folder.path().join("missing");
+    let text = missing.to_str().unwrap();
+    for builder in [
+        ProcessSandbox::builder(&missing),
+        builder(&folder).read(&missing),
+        builder(&folder).write(&missing),
+        builder(&folder).execute(&missing),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(
+            matches!(&error, SandboxError::SetupFailed(reason) if reason.contains(text)),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn without_the_systems_paths_there_is_no_shell_to_start_with() {
+    let folder = Folder::new();
+    let Some(sandbox) = build(builder(&folder).without_system_paths()) else { return };
+    let error =
+        run(&sandbox, ToolCommand::new(std::env::current_exe().unwrap())).await.unwrap_err();
+    assert!(
+        matches!(&error, SandboxError::SetupFailed(reason) if reason.contains("sh in the sandbox")),
+        "{error}"
+    );
+    let error = run(&sandbox, ToolCommand::new("true")).await.unwrap_err();
+    assert!(error.to_string().contains("not where programs may run"), "{error}");
+}
+
+#[test]
+fn debug_shows_no_value_of_the_environment() {
+    let folder = Folder::new();
+    let text = format!("{:?}", builder(&folder).env("TOKEN", "hunter2"));
+    assert!(text.contains("TOKEN") && !text.contains("hunter2"), "{text}");
+}

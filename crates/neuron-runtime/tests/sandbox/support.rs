@@ -1,0 +1,136 @@
+//! A sandbox in a folder of its own, a tool that runs what a test says, and the attacker.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, process};
+
+use neuron_runtime::{CommandTool, Confined, ProcessSandbox, ProcessSandboxBuilder};
+use neuron_types::{
+    CommandOutput, Sandbox as _, SandboxError, ToolCommand, ToolContext, ToolDefinition, ToolError,
+    ToolOutput,
+};
+use serde_json::json;
+
+/// A folder that is removed at the end.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("sandbox-{}-{number}", process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path.canonicalize().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Builds a sandbox, or says that this machine cannot: with `CI=true` that is a failure.
+pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
+    match builder.build() {
+        Ok(sandbox) => Some(sandbox),
+        Err(error) => {
+            println!("not checked: the process sandbox ({error})");
+            let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+            assert!(!ci, "with CI=true the process sandbox must be checked: {error}");
+            None
+        }
+    }
+}
+
+/// The sandbox of a test: the attacker may run, and work in the folder.
+pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
+    ProcessSandbox::builder(folder.path()).execute(std::env::current_exe().unwrap())
+}
+
+/// A tool that runs what a test says.
+pub(crate) struct Runs<F>(pub(crate) F);
+
+impl<F> CommandTool for Runs<F>
+where
+    F: Fn() -> Result<ToolCommand, ToolError> + Send + Sync,
+{
+    const NAME: &'static str = "runs";
+    type Args = serde_json::Value;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: String::new(),
+            input_schema: json!({}),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn command(&self, _args: Self::Args, _ctx: &ToolContext) -> Result<ToolCommand, ToolError> {
+        (self.0)()
+    }
+
+    /// The raw output as JSON for the test, beside what a model would see.
+    fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
+        Ok(output.to_tool_output())
+    }
+}
+
+pub(crate) async fn run_in(
+    sandbox: &ProcessSandbox,
+    command: ToolCommand,
+    ctx: &ToolContext,
+) -> Result<ToolOutput, SandboxError> {
+    let tool = Confined(Runs(move || Ok(command.clone())));
+    sandbox.execute_tool(&tool, json!({}), ctx).await
+}
+
+pub(crate) async fn run(
+    sandbox: &ProcessSandbox,
+    command: ToolCommand,
+) -> Result<ToolOutput, SandboxError> {
+    run_in(sandbox, command, &ToolContext::default()).await
+}
+
+pub(crate) fn shell(script: &str) -> ToolCommand {
+    ToolCommand::new("sh").arg("-c").arg(script)
+}
+
+/// The text of a result.
+#[track_caller]
+pub(crate) fn text(result: Result<ToolOutput, SandboxError>) -> String {
+    result.unwrap().content[0].to_string()
+}
+
+/// The command by which the attacker tries something.
+pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
+    ToolCommand::new(std::env::current_exe().unwrap())
+        .args(["attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
+        .env("ATTACK", [&[what], args].concat().join("\n"))
+}
+
+/// Lets the attacker try something and returns what it says of it: `did …` or `refused …`.
+pub(crate) async fn attempt(sandbox: &ProcessSandbox, what: &str, args: &[&str]) -> String {
+    let output = text(run(sandbox, attack(what, args)).await);
+    let said = output.lines().find_map(|line| line.split_once("ATTACK: "));
+    said.unwrap_or_else(|| panic!("{what}: {output}")).1.to_owned()
+}
+
+#[track_caller]
+pub(crate) fn assert_refused(what: &str, said: &str) {
+    assert!(said.starts_with("refused"), "{what}: {said}");
+}

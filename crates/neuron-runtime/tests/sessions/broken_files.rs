@@ -1,0 +1,273 @@
+//! Files that are no sessions, or not whole ones: each is named, and none is overwritten.
+
+use std::path::Path;
+
+use neuron_runtime::{
+    FileSessionStorage, Session, SessionRevision, SessionStorage, VersionedSessionStorage,
+};
+use neuron_types::{Message, StorageError};
+
+use crate::temporary::Temporary;
+
+fn session(id: &str) -> Session {
+    let mut session = Session::new(id, ".".into());
+    session.messages =
+        vec![Message::user("one"), Message::assistant("two"), Message::user("three")];
+    session
+}
+
+/// Checks that every method refuses a file, with an error that names it, and leaves it.
+async fn refused(
+    storage: &FileSessionStorage,
+    file: &Path,
+    is_right: &dyn Fn(&StorageError) -> bool,
+) {
+    let before = std::fs::read(file).unwrap();
+    let mut errors = vec![
+        ("list", storage.list().await.unwrap_err()),
+        ("revision", storage.revision("s").await.unwrap_err()),
+    ];
+    errors.extend(written(storage).await);
+    check(&before, file, errors, is_right);
+}
+
+/// Checks the same of a file whose fault is in the middle, where only those look who read it whole.
+async fn refused_when_read(storage: &FileSessionStorage, file: &Path) {
+    let before = std::fs::read(file).unwrap();
+    let errors = written(storage).await;
+    check(&before, file, errors, &is_corrupt);
+}
+
+async fn written(storage: &FileSessionStorage) -> Vec<(&'static str, StorageError)> {
+    let session = session("s");
+    let revision = SessionRevision::new("x");
+    vec![
+        ("save", storage.save(&session).await.unwrap_err()),
+        ("delete", storage.delete("s").await.unwrap_err()),
+        ("create", storage.create(&session).await.unwrap_err()),
+        ("load_versioned", storage.load_versioned("s").await.unwrap_err()),
+        ("update", storage.update(&session, &revision).await.unwrap_err()),
+        ("append", storage.append("s", &[], None, &revision).await.unwrap_err()),
+        ("load", storage.load("s").await.unwrap_err()),
+    ]
+}
+
+#[track_caller]
+fn check(
+    before: &[u8],
+    file: &Path,
+    errors: Vec<(&'static str, StorageError)>,
+    is_right: &dyn Fn(&StorageError) -> bool,
+) {
+    for (method, error) in errors {
+        let text = String::from_utf8_lossy(before);
+        assert!(is_right(&error), "{method}: {error:?} for {text:.300}");
+        assert!(error.to_string().contains(file.to_str().unwrap()), "{method}: {error}");
+    }
+    assert_eq!(std::fs::read(file).unwrap(), before);
+}
+
+fn is_corrupt(error: &StorageError) -> bool {
+    matches!(error, StorageError::Corrupt { .. })
+}
+
+#[tokio::test]
+async fn a_file_that_is_cut_anywhere() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let whole = std::fs::read(&file).unwrap();
+    // Without its last line feed it is the same JSON.
+    for length in 0..whole.len() - 1 {
+        std::fs::write(&file, &whole[..length]).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+    std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    assert_eq!(storage.load("s").await.unwrap().messages.len(), 3);
+    storage.save(&session("s")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_lost_its_beginning() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let whole = std::fs::read(&file).unwrap();
+    for start in 1..whole.len() {
+        std::fs::write(&file, &whole[start..]).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_somebody_else() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let ours = std::fs::read_to_string(&file).unwrap();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let foreign = [
+        String::new(),
+        " \n".into(),
+        "null".into(),
+        "[]".into(),
+        "{}".into(),
+        "\"neuron session\"".into(),
+        "{\"name\": \"left-pad\", \"version\": \"1.3.0\"}".into(),
+        "{\"format\": \"neuron session\"}".into(),
+        "{\"format\": \"neuron session\", \"version\": 1}".into(),
+        deep.clone(),
+        ours.replace("neuron session", "another session"),
+        ours.replace("\"version\": 1", "\"version\": 0"),
+        ours.replace("\"version\": 1", "\"version\": -1"),
+        ours.replace("\"version\": 1", "\"version\": \"1\""),
+        ours.replace("\"id\": \"s\"", "\"id\": \"other\""),
+        ours.replace("\"id\": \"s\"", "\"id\": \"S\""),
+        ours.replace("\"id\": \"s\",\n", ""),
+        ours.replace("\"revision\"", "\"other\""),
+        ours.replace("\"created_at\": \"2", "\"created_at\": \"yesterday 2"),
+        format!("{ours}x"),
+        format!("\u{feff}{ours}"),
+        // As one line, which is read to its end.
+        ours.replace('\n', "").replace("\"message_count\": 3", "\"message_count\": 4"),
+        ours.replace('\n', "").replace("\"messages\": [", "\"messages\": {").replace(']', "}"),
+    ];
+    for text in foreign {
+        std::fs::write(&file, text).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+    for bytes in [&[0u8; 5000][..], &[0xff, 0xfe, b'{'], &[b'\n'; 5000]] {
+        std::fs::write(&file, bytes).unwrap();
+        refused(&storage, &file, &is_corrupt).await;
+    }
+}
+
+/// What stands between the first line and the last is found when it is read.
+#[tokio::test]
+async fn messages_that_are_no_messages() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let ours = std::fs::read_to_string(&file).unwrap();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for (from, to) in [
+        ("\"user\"", "\"nobody\""),
+        ("\"type\":\"text\"", "\"type\":\"smell\""),
+        ("{\"role\":\"assistant\"", "{{\"role\":\"assistant\""),
+        ("\"two\"", "\"two"),
+        ("\"two\"", "\u{0}"),
+        ("\"two\"", deep.as_str()),
+        ("\"message_count\": 3", "\"message_count\": 2"),
+        ("\"message_count\": 3", "\"message_count\": 4"),
+    ] {
+        let text = ours.replacen(from, to, 1);
+        assert_ne!(text, ours);
+        std::fs::write(&file, &text).unwrap();
+        refused_when_read(&storage, &file).await;
+    }
+    std::fs::write(&file, format!("{ours}{ours}")).unwrap();
+    refused_when_read(&storage, &file).await;
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let file = temporary.file("s");
+    let ours = std::fs::read_to_string(&file).unwrap();
+    let is_newer = |error: &StorageError| {
+        matches!(error, StorageError::UnsupportedVersion { supported: 1, found: 2.., .. })
+    };
+    for text in [
+        ours.replace("\"version\": 1", "\"version\": 2"),
+        ours.replace("\"version\": 1", "\"version\": 18446744073709551615"),
+        // Its fields are others.
+        "{\"format\": \"neuron session\", \"version\": 3, \"chunks\": []}".into(),
+        "{\"version\": 2, \"messages\": {}, \"format\": \"neuron session\"}".into(),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        refused(&storage, &file, &is_newer).await;
+    }
+}
+
+/// One broken file does not touch the others.
+#[tokio::test]
+async fn other_sessions_are_as_they_were() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    storage.save(&session("other")).await.unwrap();
+    std::fs::write(temporary.file("s"), "half").unwrap();
+    assert_eq!(storage.load("other").await.unwrap().messages.len(), 3);
+    storage.save(&session("third")).await.unwrap();
+    storage.delete("other").await.unwrap();
+}
+
+#[tokio::test]
+async fn names_that_are_no_sessions_are_left_alone() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("s")).await.unwrap();
+    let names = [".hidden.json", "notes.txt", "s.json.tmp", "s.JSON", ".json", "json", "con.json"];
+    for name in names {
+        std::fs::write(temporary.join("sessions").join(name), "no session").unwrap();
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let name = std::ffi::OsStr::from_bytes(b"\xff.json");
+        std::fs::write(temporary.join("sessions").join(name), "no session").unwrap();
+    }
+    let ids: Vec<String> = storage.list().await.unwrap().into_iter().map(|one| one.id).collect();
+    assert_eq!(ids, ["s"]);
+    for name in names {
+        let path = temporary.join("sessions").join(name);
+        assert_eq!(std::fs::read_to_string(path).unwrap(), "no session");
+    }
+}
+
+/// A directory has the name of a session.
+#[tokio::test]
+async fn a_directory_in_the_place_of_a_file() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("other")).await.unwrap();
+    std::fs::create_dir(temporary.file("s")).unwrap();
+    for error in [
+        storage.save(&session("s")).await.unwrap_err(),
+        storage.load("s").await.unwrap_err(),
+        storage.delete("s").await.unwrap_err(),
+        storage.list().await.unwrap_err(),
+    ] {
+        assert!(matches!(error, StorageError::Io(_)), "{error:?}");
+        assert!(error.to_string().contains(temporary.file("s").to_str().unwrap()), "{error}");
+    }
+    assert!(temporary.file("s").is_dir());
+}
+
+/// Reading a pipe waits for a writer that never comes, and some devices have no end.
+#[cfg(unix)]
+#[tokio::test]
+async fn a_pipe_or_a_device_in_the_place_of_a_file() {
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.save(&session("other")).await.unwrap();
+    let file = temporary.file("s");
+    for make in ["mkfifo \"$0\"", "ln -s /dev/zero \"$0\""] {
+        let made = std::process::Command::new("sh").args(["-c", make]).arg(&file).status();
+        assert!(made.unwrap().success());
+        let mut errors = written(&storage).await;
+        errors.push(("list", storage.list().await.unwrap_err()));
+        errors.push(("revision", storage.revision("s").await.unwrap_err()));
+        for (method, error) in errors {
+            assert!(matches!(error, StorageError::Io(_)), "{method}: {error:?}");
+            assert!(error.to_string().contains(file.to_str().unwrap()), "{method}: {error}");
+        }
+        std::fs::remove_file(&file).unwrap();
+    }
+}

@@ -1,0 +1,30 @@
+//! A process that is killed while it writes.
+
+use neuron_runtime::FileSessionStorage;
+use neuron_testing::conformance::session::kill;
+
+use crate::temporary::Temporary;
+
+async fn place() -> (String, Temporary) {
+    let temporary = Temporary::new();
+    (temporary.join("sessions").to_str().unwrap().to_owned(), temporary)
+}
+
+async fn open(place: String) -> FileSessionStorage {
+    FileSessionStorage::new(place.into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_saves() {
+    println!("{:?}", kill::check_saves("killed::while_it_saves", place, open).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_updates() {
+    println!("{:?}", kill::check_updates("killed::while_it_updates", place, open).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_it_appends() {
+    println!("{:?}", kill::check_appends("killed::while_it_appends", place, open).await);
+}

@@ -1,0 +1,38 @@
+//! The storages for sessions: the suite that every storage passes, and what files alone can do wrong.
+
+mod broken_files;
+mod directories;
+mod files;
+mod in_memory;
+mod killed;
+mod locks;
+mod processes;
+mod temporary;
+
+/// One test a part of the conformance suite, for a storage that is made anew each time.
+macro_rules! conforms {
+    ($new:expr) => {
+        $crate::conforms! { $new;
+            round_trips, sizes, missing, rewriting, ids, listing, dropping, writers, creating,
+            updating, appending, revisions, versioned_ids, versioned_dropping
+        }
+
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn load() {
+            let (storage, _guard) = $new;
+            let load = neuron_testing::conformance::session::Load::from_env();
+            let tally = neuron_testing::conformance::session::load(&storage, load).await;
+            println!("{tally:?}");
+            assert!(tally.writes > 0);
+        }
+    };
+    ($new:expr; $($part:ident),*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $part() {
+            let (storage, _guard) = $new;
+            neuron_testing::conformance::session::$part(&storage).await;
+        }
+    )*};
+}
+
+pub(crate) use conforms;

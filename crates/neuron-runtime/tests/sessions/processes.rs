@@ -1,0 +1,67 @@
+//! Several processes that write one session.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
+use neuron_testing::conformance::victim::{self, Victim};
+use neuron_types::{Message, StorageError};
+
+use crate::temporary::Temporary;
+
+/// How many messages each process adds.
+const MESSAGES: usize = 40;
+
+async fn add(storage: &FileSessionStorage, text: &str) {
+    loop {
+        let (mut session, revision) = storage.load_versioned("shared").await.unwrap();
+        let message = Message::user(text);
+        let added = if text.ends_with('0') {
+            session.messages.push(message);
+            storage.update(&session, &revision).await
+        } else {
+            storage.append("shared", &[message], None, &revision).await
+        };
+        match added {
+            Ok(_) => return,
+            Err(StorageError::Conflict { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn lose_nothing() {
+    if let Some(errand) = victim::errand() {
+        let (name, place) = errand.split_once(' ').unwrap();
+        let storage = FileSessionStorage::new(place.into());
+        victim::tell("begun");
+        for index in 0..MESSAGES {
+            add(&storage, &format!("{name}-{index}")).await;
+        }
+        victim::tell("done");
+        std::future::pending().await
+    }
+    let temporary = Temporary::new();
+    let storage = temporary.storage();
+    storage.create(&Session::new("shared", ".".into())).await.unwrap();
+    let mut processes: Vec<Victim> = (0..3)
+        .map(|name| {
+            let place = temporary.join("sessions");
+            Victim::start("processes::lose_nothing", &format!("{name} {}", place.display()))
+        })
+        .collect();
+    for process in &mut processes {
+        assert_eq!(process.report(Duration::from_secs(60)).as_deref(), Some("begun"));
+    }
+    for index in 0..MESSAGES {
+        add(&storage, &format!("here-{index}")).await;
+    }
+    for process in &mut processes {
+        assert_eq!(process.report(Duration::from_secs(60)).as_deref(), Some("done"));
+    }
+    let session = storage.load("shared").await.unwrap();
+    let texts: BTreeSet<String> = session.messages.iter().map(Message::text).collect();
+    assert_eq!(session.messages.len(), 4 * MESSAGES);
+    assert_eq!(texts.len(), 4 * MESSAGES);
+}

@@ -1,0 +1,221 @@
+//! How a storage comes to its connections.
+
+use std::fmt;
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, Pool, Runtime, Timeouts};
+use neuron_types::StorageError;
+use tokio_postgres::config::Host;
+use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
+use tokio_postgres::{Config, NoTls, Socket};
+
+use crate::PostgresSessionStorage;
+use crate::connection::Connections;
+use crate::error;
+use crate::schema::Schema;
+
+/// Settings of a [`PostgresSessionStorage`], which [`connect`](Self::connect),
+/// [`connect_tls`](Self::connect_tls) or [`pool`](Self::pool) turns into one.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use neuron_session_postgres::PostgresSessionStorage;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), neuron_types::StorageError> {
+/// # let Some(server) = neuron_testing::postgres::PostgresServer::shared() else { return Ok(()) };
+/// # let url = server.url("postgres");
+/// let storage = PostgresSessionStorage::builder()
+///     .schema("support_agents")
+///     .max_connections(16)
+///     .timeout(Duration::from_secs(5))
+///     .connect(&url)
+///     .await?;
+/// # drop(storage);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct PostgresSessionStorageBuilder {
+    schema: String,
+    max_connections: usize,
+    timeout: Duration,
+}
+
+impl PostgresSessionStorageBuilder {
+    pub(crate) fn new() -> Self {
+        Self { schema: "neuron".into(), max_connections: 8, timeout: Duration::from_secs(30) }
+    }
+
+    /// Sets the schema of the database that holds the tables, `neuron` by default. It is made if it is
+    /// not there. Storages with different schemas have different sessions.
+    pub fn schema(mut self, name: impl Into<String>) -> Self {
+        self.schema = name.into();
+        self
+    }
+
+    /// Sets how many connections are open at the same time, 8 by default and at least one. Calls
+    /// beyond them wait.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections.max(1);
+        self
+    }
+
+    /// Sets how long a call waits for a free connection, and how long a new one may take to open: 30
+    /// seconds by default.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Connects without TLS to the server at an address such as
+    /// `postgres://user:password@host:5432/database`, and makes or migrates the tables.
+    ///
+    /// The address has libpq's form, with several hosts, `connect_timeout`, `keepalives_idle`,
+    /// `tcp_user_timeout`, `target_session_attrs` and so on; see [`Config`]. In it, characters such as
+    /// `@` in a password are percent-encoded.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Io`] when the server cannot be reached, [`StorageError::UnsupportedVersion`] when
+    /// the tables were made by a newer version of this crate, [`StorageError::Other`] for what the server
+    /// refuses (a wrong password, a database that is not there, missing rights) and for an address that
+    /// makes no sense. No error has the password.
+    pub async fn connect(self, url: &str) -> Result<PostgresSessionStorage, StorageError> {
+        self.connect_tls(url, NoTls).await
+    }
+
+    /// Connects as [`connect`](Self::connect) does, with TLS. Whether the connection must be encrypted is
+    /// for the address to say: `sslmode=require`.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn connect_tls<T>(
+        self,
+        url: &str,
+        tls: T,
+    ) -> Result<PostgresSessionStorage, StorageError>
+    where
+        T: MakeTlsConnect<Socket> + Clone + Send + Sync + 'static,
+        T::Stream: Send + Sync,
+        T::TlsConnect: Send + Sync,
+        <T::TlsConnect as TlsConnect<Socket>>::Future: Send,
+    {
+        let config = parse(url)?;
+        let place = Place(&config).to_string();
+        let timeouts = Timeouts {
+            wait: Some(self.timeout),
+            create: Some(self.timeout),
+            recycle: Some(self.timeout),
+        };
+        let pool = Pool::builder(Manager::new(config, tls))
+            .max_size(self.max_connections)
+            .timeouts(timeouts)
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| StorageError::Other(error.into()))?;
+        PostgresSessionStorage::open(Connections::new(pool, place), Schema::new(&self.schema)).await
+    }
+
+    /// Uses a pool of yours, with your TLS, your time limits and your hooks, and makes or migrates the
+    /// tables. The number of connections and the time limits are the pool's.
+    ///
+    /// A connection that is in an unknown state, because a future was dropped or the server failed, is
+    /// taken out of the pool and closed.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Self::connect).
+    pub async fn pool(self, pool: Pool) -> Result<PostgresSessionStorage, StorageError> {
+        let connections = Connections::new(pool, "PostgreSQL".into());
+        PostgresSessionStorage::open(connections, Schema::new(&self.schema)).await
+    }
+}
+
+/// Reads an address. What is wrong with it is not told in full, because it may be the password.
+fn parse(url: &str) -> Result<Config, StorageError> {
+    let Ok(config) = url.parse::<Config>() else {
+        return Err(error::settings(
+            "the address cannot be read; it is written as \
+             `postgres://user:password@host:5432/database`, with special characters percent-encoded",
+        ));
+    };
+    // An `@` that was not encoded ends the password too early, and its rest is taken for the host.
+    let has_at_sign = |text: &str| text.contains('@');
+    let hosts = || {
+        config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(name) if has_at_sign(name)))
+    };
+    if config.get_dbname().is_some_and(has_at_sign) || hosts() {
+        return Err(error::settings(
+            "the host or the database of the address has an `@`: in a password it is written as `%40`",
+        ));
+    }
+    Ok(config)
+}
+
+/// What errors say of an address: everything but the user, the password and the options.
+struct Place<'a>(&'a Config);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(database) = self.0.get_dbname() {
+            write!(f, "database {database} at ")?;
+        }
+        let ports = self.0.get_ports();
+        for (index, host) in self.0.get_hosts().iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            match host {
+                Host::Tcp(name) => f.write_str(name)?,
+                #[cfg(unix)]
+                Host::Unix(folder) => write!(f, "{}", folder.display())?,
+            }
+            // One port is that of all hosts.
+            let port = ports.get(index).or(ports.first()).copied().unwrap_or(5432);
+            write!(f, ":{port}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_the_place_and_nothing_secret() {
+        let check = |url: &str, expected: &str| {
+            assert_eq!(Place(&parse(url).unwrap()).to_string(), expected);
+        };
+        check(
+            "postgres://me:secret@db.example.org/agents",
+            "database agents at db.example.org:5432",
+        );
+        check(
+            "postgres://me:secret@a:1,b:2/agents?connect_timeout=3",
+            "database agents at a:1, b:2",
+        );
+        check("host=a,b port=7 password=secret", "a:7, b:7");
+        check("postgres:///agents?host=/run/postgresql", "database agents at /run/postgresql:5432");
+    }
+
+    #[test]
+    fn an_address_that_makes_no_sense_is_told_without_its_secrets() {
+        for url in [
+            "postgres://me:secret@host:port/agents",
+            "host=a secret=x",
+            "postgres://me:half@secret@host/agents",
+            "postgres://me:half@x/secret@host/agents",
+            "mysql://me:secret@host/agents",
+        ] {
+            let error = parse(url).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("secret"), "{error:?}");
+        }
+    }
+}

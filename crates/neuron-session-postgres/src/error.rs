@@ -1,0 +1,135 @@
+//! What goes wrong, as a [`StorageError`] that says so in one line and keeps its source.
+
+use std::error::Error as StdError;
+use std::{fmt, io};
+
+use deadpool_postgres::{PoolError, TimeoutType};
+use neuron_types::StorageError;
+use tokio_postgres::error::SqlState;
+
+/// What goes wrong on the way to a [`StorageError`].
+#[derive(Debug)]
+pub(crate) enum Error {
+    /// The server refused a statement, or the connection failed.
+    Postgres(tokio_postgres::Error),
+    /// There is an error for it.
+    Storage(StorageError),
+}
+
+impl Error {
+    /// Whether the server undid the whole because of others, and it may work when it is repeated.
+    pub(crate) fn is_transient(&self) -> bool {
+        let transient = [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED];
+        match self {
+            Self::Postgres(error) => error.code().is_some_and(|code| transient.contains(code)),
+            Self::Storage(_) => false,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<Error> for StorageError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Storage(error) => error,
+            Error::Postgres(error) => of_server("PostgreSQL", error),
+        }
+    }
+}
+
+/// An error of the settings, without a source that could quote them.
+pub(crate) fn settings(reason: &'static str) -> StorageError {
+    StorageError::Other(Box::new(Failure { text: format!("PostgreSQL: {reason}"), source: None }))
+}
+
+/// Why there is no connection to the place.
+pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
+    let timed_out = |what: &str| {
+        let text = format!("{place}: {what}");
+        StorageError::Io(io::Error::new(io::ErrorKind::TimedOut, Failure { text, source: None }))
+    };
+    match error {
+        PoolError::Backend(error) => of_server(&format!("cannot connect to {place}"), error),
+        PoolError::Timeout(TimeoutType::Wait) => {
+            timed_out("all connections of the pool are in use, and none became free in time")
+        }
+        PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle) => {
+            timed_out("the server did not answer in time")
+        }
+        other => {
+            let text = format!("cannot connect to {place}: {other}");
+            StorageError::Other(Box::new(Failure { text, source: Some(other.into()) }))
+        }
+    }
+}
+
+/// What the server or the connection to it says. An error of the connection is [`StorageError::Io`].
+fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
+    let kind = lost_connection(&error);
+    let text = match error.as_db_error() {
+        Some(refusal) => format!("{what}: {} ({})", refusal.message(), refusal.code().code()),
+        None => format!("{what}: {}", whole_text(&error)),
+    };
+    let failure = Failure { text, source: Some(error.into()) };
+    match kind {
+        Some(kind) => StorageError::Io(io::Error::new(kind, failure)),
+        None => StorageError::Other(Box::new(failure)),
+    }
+}
+
+/// Whether the connection is gone, and how.
+fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        cause = error.source();
+    }
+    // 08: the connection; 57P01 to 57P05: the server ends it, or does not take one yet.
+    let is_lost =
+        |code: &SqlState| code.code().starts_with("08") || code.code().starts_with("57P0");
+    let is_lost = error.is_closed() || error.code().is_some_and(is_lost);
+    is_lost.then_some(io::ErrorKind::ConnectionAborted)
+}
+
+/// The text of an error and of its causes: the client's own says only what it did.
+fn whole_text(error: &tokio_postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// What went wrong, in one line.
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl StdError for Failure {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,72 @@
+//! The public suite for storages of sessions, part by part, and a process that is killed while it writes.
+
+use neuron_session_postgres::PostgresSessionStorage;
+use neuron_testing::conformance::session::{self, Load, kill};
+use neuron_testing::conformance::victim;
+use neuron_testing::postgres::PostgresServer;
+
+use crate::connections::wait_until;
+use crate::support::{in_schema, look_at, storage};
+
+/// One test a part.
+macro_rules! parts {
+    ($($part:ident)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $part() {
+            let Some(storage) = storage(concat!("suite_", stringify!($part))).await else { return };
+            session::$part(&storage).await;
+        }
+    )*};
+}
+
+parts! {
+    round_trips sizes missing rewriting ids listing dropping writers
+    creating updating appending revisions versioned_ids versioned_dropping
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn load() {
+    let Some(storage) = storage("suite_load").await else { return };
+    let tally = session::load(&storage, Load::from_env()).await;
+    println!("{tally:?}");
+}
+
+/// One test a kind of write: the process that writes is killed.
+macro_rules! kills {
+    ($($test:ident: $check:ident;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $test() {
+            // The process that is to be killed uses the server of the test.
+            if victim::errand().is_none() && PostgresServer::shared().is_none() {
+                return;
+            }
+            let place = async || {
+                let url = PostgresServer::shared().unwrap().url("postgres");
+                (format!("{url}?application_name={}", stringify!($test)), ())
+            };
+            let name = concat!("conformance::", stringify!($test));
+            let killed = kill::$check(name, place, async |url| open(&url, stringify!($test)).await).await;
+            println!("{killed:?}");
+        }
+    )*};
+}
+
+kills! {
+    killed_saves: check_saves;
+    killed_updates: check_updates;
+    killed_appends: check_appends;
+}
+
+/// The storage in one of the two processes. What the killed one had sent the server still finishes: the
+/// other waits for that, so that two looks at the session see the same.
+async fn open(url: &str, victim: &str) -> PostgresSessionStorage {
+    if victim::errand().is_some() {
+        return in_schema("suite_killed").connect(url).await.unwrap();
+    }
+    let url = format!("{url}_is_over");
+    let client = look_at(&url).await;
+    let is_over =
+        format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = '{victim}'");
+    wait_until(&client, &is_over).await;
+    in_schema("suite_killed").connect(&url).await.unwrap()
+}

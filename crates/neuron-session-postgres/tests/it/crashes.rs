@@ -1,0 +1,80 @@
+//! The server fails in the middle of writes: what is there afterwards is the old or the new session.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use neuron_session_postgres::PostgresSessionStorage;
+use neuron_testing::postgres::PostgresServer;
+use neuron_types::{Message, SessionStorage, VersionedSessionStorage};
+
+use crate::support::{in_schema, session};
+
+/// How often the server is killed; `KILL_SERVER_ROUNDS` sets another number.
+const ROUNDS: u64 = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_keeps_whole_sessions() {
+    let Some(server) = PostgresServer::or_skip() else { return };
+    let rounds =
+        std::env::var("KILL_SERVER_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let storage = in_schema("killed").connect(&server.url("postgres")).await.unwrap();
+    let large = "x".repeat(500_000);
+    storage.save(&session("saved", 0)).await.unwrap();
+    storage.save(&session("appended", 0)).await.unwrap();
+
+    for round in 0..rounds {
+        // One writer rewrites a session of five megabytes, another appends to a second one. Each notes
+        // what it was told is written.
+        let saved = Arc::new(AtomicUsize::new(0));
+        let appended =
+            Arc::new(AtomicUsize::new(storage.load("appended").await.unwrap().messages.len()));
+        let writers = [
+            tokio::spawn(save(storage.clone(), large.clone(), saved.clone())),
+            tokio::spawn(append(storage.clone(), appended.clone())),
+        ];
+        // Another moment in each round; where it lands does not matter.
+        tokio::time::sleep(Duration::from_millis(50 + round * 37 % 400)).await;
+        let server = &server;
+        tokio::task::block_in_place(|| server.kill().unwrap());
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        tokio::task::block_in_place(|| server.restart().unwrap());
+
+        let loaded = storage.load("saved").await.unwrap();
+        let version = loaded.state.event_count as usize;
+        let known = saved.load(Ordering::Relaxed);
+        assert!(version == known || version == known + 1 || known == 0, "{version} after {known}");
+        let text = |message: &Message| message.text().to_owned();
+        assert!(
+            loaded.messages.iter().all(|message| text(message) == format!("{version} {large}")),
+            "round {round} is torn"
+        );
+        let there = storage.load("appended").await.unwrap().messages.len();
+        let known = appended.load(Ordering::Relaxed);
+        assert!(there == known || there == known + 1, "{there} after {known}");
+    }
+}
+
+/// Saves one version after another, until the server is gone.
+async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicUsize>) {
+    for version in 1.. {
+        let mut next = session("saved", 0);
+        next.state.event_count = version as u64;
+        next.messages = (0..10).map(|_| Message::user(format!("{version} {large}"))).collect();
+        if storage.save(&next).await.is_err() {
+            return;
+        }
+        saved.store(version, Ordering::Relaxed);
+    }
+}
+
+/// Appends one message after another, until the server is gone.
+async fn append(storage: PostgresSessionStorage, appended: Arc<AtomicUsize>) {
+    let Ok(mut revision) = storage.revision("appended").await else { return };
+    while let Ok(next) = storage.append("appended", &[Message::user("x")], None, &revision).await {
+        appended.fetch_add(1, Ordering::Relaxed);
+        revision = next;
+    }
+}

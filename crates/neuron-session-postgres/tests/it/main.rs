@@ -1,0 +1,11 @@
+//! The storage against a real PostgreSQL, which the tests start.
+#![cfg(unix)]
+
+mod support;
+
+mod conformance;
+mod connections;
+mod contents;
+mod crashes;
+mod drops;
+mod schema;

@@ -1,0 +1,46 @@
+//! Adding messages to a session: what is stored of it is not looked at, but for its row.
+
+use chrono::Utc;
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::Connection;
+use neuron_types::{Message, SessionRevision, SessionState, StorageError};
+
+use crate::head::{self, Content, Head};
+use crate::messages::Bodies;
+
+/// Messages to be added, as they will be stored.
+pub(crate) struct Addition {
+    bodies: Bodies,
+    state: Option<String>,
+}
+
+impl Addition {
+    pub(crate) fn of(
+        messages: &[Message],
+        state: Option<&SessionState>,
+    ) -> Result<Self, StorageError> {
+        Ok(Self { bodies: Bodies::of(messages)?, state: state.map(head::state).transpose()? })
+    }
+
+    /// Writes them, in a transaction.
+    pub(crate) fn write(
+        self,
+        connection: &Connection,
+        id: &str,
+        expected: &SessionRevision,
+    ) -> Result<SessionRevision, Abort<StorageError>> {
+        let Head { key, content, .. } = Head::expect(connection, id, expected)?;
+        let start = content.message_count;
+        let digests = self.bodies.digests(content.messages_digest);
+        let end = start + digests.len();
+        self.bodies.insert(connection, key, start, &digests, 0)?;
+        let content = Content {
+            updated_at: head::time(Utc::now()),
+            message_count: end,
+            messages_digest: digests.last().copied().unwrap_or(content.messages_digest),
+            state: self.state.unwrap_or(content.state),
+            ..content
+        };
+        Ok(content.write(connection, Some(key))?.revision())
+    }
+}

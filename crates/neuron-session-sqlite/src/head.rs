@@ -1,0 +1,167 @@
+//! The row of a session: everything but its messages.
+
+use chrono::{DateTime, Utc};
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{self, Connection, OptionalExtension as _, Row};
+use neuron_types::{Session, SessionRevision, SessionState, StorageError, stored_json};
+
+use crate::digest::Digest;
+
+type Result<T> = std::result::Result<T, Abort<StorageError>>;
+
+/// A row as it is stored.
+pub(crate) struct Head {
+    pub(crate) key: i64,
+    pub(crate) content: Content,
+    revision: String,
+    /// Where the session is, for errors.
+    location: String,
+}
+
+/// What a row says.
+pub(crate) struct Content {
+    pub(crate) id: String,
+    pub(crate) created_at: String,
+    pub(crate) updated_at: String,
+    pub(crate) message_count: usize,
+    /// The digest of the last message, which is that of all.
+    pub(crate) messages_digest: Digest,
+    pub(crate) state: String,
+}
+
+impl Head {
+    /// Finds a session's row, and sees that it is what was written.
+    pub(crate) fn find(connection: &Connection, id: &str) -> Result<Option<Self>> {
+        let mut select = connection.prepare_cached("SELECT * FROM sessions WHERE id = ?1")?;
+        let found = select.query_row([id], |row| Self::read(row, location(connection, id)));
+        let Some((head, digest)) = found.optional()? else {
+            return Ok(None);
+        };
+        match head.content.id == id && digest == head.content.digest(&head.revision) {
+            true => Ok(Some(head)),
+            false => Err(head.corrupt("its row is not as written")),
+        }
+    }
+
+    /// Finds a session's row, which must be there.
+    pub(crate) fn get(connection: &Connection, id: &str) -> Result<Self> {
+        let head = Self::find(connection, id)?;
+        head.ok_or_else(|| StorageError::NotFound(id.to_owned()).into())
+    }
+
+    /// Finds a session's row, which must be there and have this revision.
+    pub(crate) fn expect(
+        connection: &Connection,
+        id: &str,
+        revision: &SessionRevision,
+    ) -> Result<Self> {
+        let head = Self::get(connection, id)?;
+        match head.revision == revision.as_str() {
+            true => Ok(head),
+            false => Err(StorageError::Conflict { id: id.to_owned() }.into()),
+        }
+    }
+
+    fn read(row: &Row<'_>, location: String) -> rusqlite::Result<(Self, Digest)> {
+        let content = Content {
+            id: row.get("id")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+            message_count: row.get("message_count")?,
+            messages_digest: row.get("messages_digest")?,
+            state: row.get("state")?,
+        };
+        let head = Self { key: row.get("key")?, content, revision: row.get("revision")?, location };
+        Ok((head, row.get("digest")?))
+    }
+
+    pub(crate) fn revision(&self) -> SessionRevision {
+        SessionRevision::new(self.revision.as_str())
+    }
+
+    /// Builds the session, with its messages.
+    pub(crate) fn session(
+        self,
+        messages: Vec<neuron_types::Message>,
+    ) -> Result<(Session, SessionRevision)> {
+        let revision = self.revision();
+        let session = Session {
+            messages,
+            state: self.state()?,
+            created_at: self.time(&self.content.created_at)?,
+            updated_at: self.time(&self.content.updated_at)?,
+            id: self.content.id,
+        };
+        Ok((session, revision))
+    }
+
+    fn time(&self, text: &str) -> Result<DateTime<Utc>> {
+        text.parse().map_err(|error| self.corrupt(format!("the time {text:?}: {error}")))
+    }
+
+    fn state(&self) -> Result<SessionState> {
+        stored_json::read(self.content.state.as_bytes())
+            .map_err(|error| self.corrupt(format!("its state: {error}")))
+    }
+
+    /// Says that the session cannot be read.
+    pub(crate) fn corrupt(&self, reason: impl Into<String>) -> Abort<StorageError> {
+        StorageError::Corrupt { location: self.location.clone(), reason: reason.into() }.into()
+    }
+}
+
+impl Content {
+    /// Writes a row in place of the one with this key, or another one. It gets a new revision.
+    pub(crate) fn write(self, connection: &Connection, key: Option<i64>) -> Result<Head> {
+        // Random, so that it never comes again: neither after a deletion nor when a backup was put
+        // back.
+        let mut revision = connection.prepare_cached("SELECT lower(hex(randomblob(16)))")?;
+        let revision: String = revision.query_row([], |row| row.get(0))?;
+        let mut write = connection.prepare_cached(
+            "INSERT INTO sessions (key, id, revision, created_at, updated_at, message_count,
+                messages_digest, digest, state)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+            ON CONFLICT (key) DO UPDATE SET revision = excluded.revision,
+                created_at = excluded.created_at, updated_at = excluded.updated_at,
+                message_count = excluded.message_count, messages_digest = excluded.messages_digest,
+                digest = excluded.digest, state = excluded.state
+            RETURNING key",
+        )?;
+        let values = (
+            key,
+            &self.id,
+            &revision,
+            &self.created_at,
+            &self.updated_at,
+            self.message_count,
+            self.messages_digest,
+            self.digest(&revision),
+            &self.state,
+        );
+        let key = write.query_row(values, |row| row.get(0))?;
+        let location = location(connection, &self.id);
+        Ok(Head { key, content: self, revision, location })
+    }
+
+    /// The digest of the row. Of the texts only the last can contain a line feed, so that no two
+    /// rows give one text.
+    fn digest(&self, revision: &str) -> Digest {
+        let Self { id, created_at, updated_at, message_count, messages_digest, state } = self;
+        let row = format!("{id}\n{revision}\n{created_at}\n{updated_at}\n{message_count}\n{state}");
+        messages_digest.then(row.as_bytes())
+    }
+}
+
+/// A time as it is stored.
+pub(crate) fn time(time: DateTime<Utc>) -> String {
+    format!("{time:?}")
+}
+
+/// A state as it is stored.
+pub(crate) fn state(state: &SessionState) -> std::result::Result<String, StorageError> {
+    Ok(stored_json::to_string(state)?)
+}
+
+fn location(connection: &Connection, id: &str) -> String {
+    format!("session {id:?} in {}", connection.path().unwrap_or(":memory:"))
+}

@@ -1,0 +1,116 @@
+//! The messages of a session as texts, one after the other, and as rows.
+
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
+use neuron_types::{Message, StorageError, stored_json};
+
+use crate::digest::Digest;
+use crate::head::Head;
+
+type Result<T> = std::result::Result<T, Abort<StorageError>>;
+
+/// Messages as JSON, in one buffer.
+pub(crate) struct Bodies {
+    text: Vec<u8>,
+    /// Where each ends.
+    ends: Vec<usize>,
+}
+
+impl Bodies {
+    pub(crate) fn of(messages: &[Message]) -> std::result::Result<Self, StorageError> {
+        let mut bodies = Self { text: Vec::new(), ends: Vec::with_capacity(messages.len()) };
+        for message in messages {
+            stored_json::write(&mut bodies.text, message)?;
+            bodies.ends.push(bodies.text.len());
+        }
+        Ok(bodies)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |end| {
+            let body = self.text.get(start..*end).unwrap_or_default();
+            start = *end;
+            body
+        })
+    }
+
+    /// The digest of each message and all before it, where those before the first have that of `start`.
+    pub(crate) fn digests(&self, start: Digest) -> Vec<Digest> {
+        let chain = self.iter().scan(start, |digest, body| {
+            *digest = digest.then(body);
+            Some(*digest)
+        });
+        chain.collect()
+    }
+
+    /// Inserts all but the first of them. The first of all would have the position `start` in its
+    /// session; the digests are those of all.
+    pub(crate) fn insert(
+        &self,
+        connection: &Connection,
+        session: i64,
+        start: usize,
+        digests: &[Digest],
+        skipped: usize,
+    ) -> Result<()> {
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO messages (session, position, digest, body) VALUES (?1, ?2, ?3, ?4)",
+        )?;
+        let rows = (start..).zip(self.iter().zip(digests));
+        for (position, (body, digest)) in rows.skip(skipped) {
+            let body = str::from_utf8(body)
+                .map_err(|error| StorageError::Serialization(error.to_string()))?;
+            insert.execute((session, position, digest, body))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the messages from a position on, and sees that each is what was written.
+pub(crate) fn read<T>(
+    connection: &Connection,
+    head: &Head,
+    from: usize,
+    take: impl Fn(&[u8]) -> serde_json::Result<T>,
+) -> Result<Vec<T>> {
+    let mut digest = digest_before(connection, head, from)?;
+    let mut select = connection.prepare_cached(
+        "SELECT position, digest, body FROM messages
+         WHERE session = ?1 AND position >= ?2 ORDER BY position",
+    )?;
+    let mut rows = select.query((head.key, from))?;
+    let mut messages = Vec::new();
+    for position in from..head.content.message_count {
+        let Some(row) = rows.next()? else {
+            return Err(head.corrupt(format!("message {position} is missing")));
+        };
+        let body = row.get_ref(2)?.as_bytes().unwrap_or_default();
+        digest = digest.then(body);
+        if row.get::<_, usize>(0)? != position || row.get::<_, Digest>(1)? != digest {
+            return Err(head.corrupt(format!("message {position} is not as written")));
+        }
+        let message = take(body);
+        messages
+            .push(message.map_err(|error| head.corrupt(format!("message {position}: {error}")))?);
+    }
+    if rows.next()?.is_some() || digest != head.content.messages_digest {
+        return Err(head.corrupt("it has other messages than it says"));
+    }
+    Ok(messages)
+}
+
+/// The digest of the messages before a position.
+pub(crate) fn digest_before(
+    connection: &Connection,
+    head: &Head,
+    position: usize,
+) -> Result<Digest> {
+    let Some(last) = position.checked_sub(1) else {
+        return Ok(Digest::START);
+    };
+    let mut select = connection
+        .prepare_cached("SELECT digest FROM messages WHERE session = ?1 AND position = ?2")?;
+    let digest = select.query_row((head.key, last), |row| row.get(0)).optional()?;
+    digest.ok_or_else(|| head.corrupt(format!("message {last} is missing")))
+}

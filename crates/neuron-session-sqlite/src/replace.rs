@@ -1,0 +1,116 @@
+//! Writing a whole session: what is stored already stays, and the rest is written.
+
+use neuron_sqlite::Abort;
+use neuron_sqlite::rusqlite::Connection;
+use neuron_types::{Session, SessionRevision, StorageError};
+
+use crate::digest::Digest;
+use crate::head::{self, Content, Head};
+use crate::messages::{self, Bodies};
+
+type Result<T> = std::result::Result<T, Abort<StorageError>>;
+
+/// A session as it will be stored.
+pub(crate) struct Replacement {
+    id: String,
+    created_at: String,
+    updated_at: String,
+    state: String,
+    bodies: Bodies,
+}
+
+/// What must be stored before.
+pub(crate) enum Before {
+    /// Whatever is there.
+    Anything,
+    /// Nothing.
+    Nothing,
+    /// This revision.
+    Revision(SessionRevision),
+}
+
+impl Replacement {
+    pub(crate) fn of(session: &Session) -> std::result::Result<Self, StorageError> {
+        Ok(Self {
+            id: session.id.clone(),
+            created_at: head::time(session.created_at),
+            updated_at: head::time(session.updated_at),
+            state: head::state(&session.state)?,
+            bodies: Bodies::of(&session.messages)?,
+        })
+    }
+
+    /// Writes it, in a transaction.
+    pub(crate) fn write(self, connection: &Connection, before: &Before) -> Result<SessionRevision> {
+        let stored = match before {
+            Before::Revision(revision) => Some(Head::expect(connection, &self.id, revision)?),
+            Before::Anything => Head::find(connection, &self.id)?,
+            Before::Nothing => match Head::find(connection, &self.id)? {
+                Some(_) => return Err(StorageError::Conflict { id: self.id }.into()),
+                None => None,
+            },
+        };
+        let digests = self.bodies.digests(Digest::START);
+        let kept = match &stored {
+            Some(head) => {
+                let kept = common(connection, head, &digests)?;
+                delete_from(connection, head, kept)?;
+                kept
+            }
+            None => 0,
+        };
+        let content = Content {
+            id: self.id,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            message_count: digests.len(),
+            messages_digest: digests.last().copied().unwrap_or(Digest::START),
+            state: self.state,
+        };
+        let head = content.write(connection, stored.map(|head| head.key))?;
+        self.bodies.insert(connection, head.key, 0, &digests, kept)?;
+        Ok(head.revision())
+    }
+}
+
+/// How many messages from the first on are stored as they should be. Reads digests alone, and few of
+/// them: where two are the same, everything before them is.
+fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<usize> {
+    let stored = head.content.message_count;
+    if messages::digest_before(connection, head, stored)? != head.content.messages_digest {
+        return Err(head.corrupt("its last message is not the one that it says"));
+    }
+    let is_common = |count: usize| -> Result<bool> {
+        let digest = count.checked_sub(1).and_then(|last| digests.get(last)).copied();
+        let digest = digest.unwrap_or(Digest::START);
+        Ok(messages::digest_before(connection, head, count)? == digest)
+    };
+    let most = stored.min(digests.len());
+    if is_common(most)? {
+        return Ok(most);
+    }
+    let (mut common, mut different) = (0, most);
+    while common + 1 < different {
+        let middle = common.midpoint(different);
+        match is_common(middle)? {
+            true => common = middle,
+            false => different = middle,
+        }
+    }
+    Ok(common)
+}
+
+/// Deletes the messages from a position on. They are read before: what is damaged is not written over.
+fn delete_from(connection: &Connection, head: &Head, position: usize) -> Result<()> {
+    let count = head.content.message_count - position;
+    if count == 0 {
+        return Ok(());
+    }
+    messages::read(connection, head, position, |_| Ok(()))?;
+    let mut delete =
+        connection.prepare_cached("DELETE FROM messages WHERE session = ?1 AND position >= ?2")?;
+    match delete.execute((head.key, position))? == count {
+        true => Ok(()),
+        false => Err(head.corrupt("it has other messages than it says")),
+    }
+}

@@ -1,0 +1,44 @@
+//! The public suite, in a file and in memory.
+
+use neuron_session_sqlite::SqliteSessionStorage;
+use neuron_testing::conformance::session::{self, Load};
+
+use crate::support::{open, place};
+
+macro_rules! parts {
+    ($($part:ident)*) => {$(
+        mod $part {
+            use super::*;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+            async fn in_a_file() {
+                let (_folder, path) = place();
+                session::$part(&open(&path).await).await;
+            }
+
+            #[tokio::test]
+            async fn in_memory() {
+                let storage = SqliteSessionStorage::open(":memory:").await.unwrap();
+                session::$part(&storage).await;
+            }
+        }
+    )*};
+}
+
+parts! {
+    round_trips sizes missing rewriting ids listing dropping writers
+    creating updating appending revisions versioned_ids versioned_dropping
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn load_in_a_file() {
+    let (_folder, path) = place();
+    let tally = session::load(&open(&path).await, Load::from_env()).await;
+    println!("{tally:?}");
+}
+
+#[tokio::test]
+async fn load_in_memory() {
+    let storage = SqliteSessionStorage::open(":memory:").await.unwrap();
+    session::load(&storage, Load::from_env()).await;
+}

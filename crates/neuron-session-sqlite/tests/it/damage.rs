@@ -1,0 +1,153 @@
+//! Files that are damaged: no wrong message, no session written over.
+
+use std::fs;
+use std::path::Path;
+
+use neuron_session_sqlite::SqliteSessionStorage;
+use neuron_types::{Session, SessionStorage, StorageError, VersionedSessionStorage};
+
+use crate::support::{message, open, place, run, same_or_corrupt, session};
+
+/// The bytes of a database with this session.
+async fn database(path: &Path, session: &Session) -> Vec<u8> {
+    open(path).await.save(session).await.unwrap();
+    fs::read(path).unwrap()
+}
+
+#[tokio::test]
+async fn a_changed_byte_is_noticed_wherever_it_matters() {
+    let (_folder, path) = place();
+    let expected = session("s", 40);
+    let whole = database(&path, &expected).await;
+    let (mut same, mut refused) = (0, 0);
+    for at in (0..whole.len()).step_by(37) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&path, &bytes).unwrap();
+        let loaded = match SqliteSessionStorage::open(&path).await {
+            Ok(storage) => storage.load("s").await,
+            Err(StorageError::UnsupportedVersion { .. }) => continue,
+            Err(error) => Err(error),
+        };
+        match loaded {
+            // The index of ids says that it is not there, which nothing can tell from the truth.
+            Err(StorageError::NotFound(_)) => refused += 1,
+            // The schema says something else.
+            Err(StorageError::Other(_)) => refused += 1,
+            loaded => match same_or_corrupt(loaded, &expected) {
+                true => same += 1,
+                false => refused += 1,
+            },
+        }
+    }
+    // Most of the pages are texts.
+    assert!(refused * 3 > same, "{refused} were refused, and {same} were whole");
+}
+
+#[tokio::test]
+async fn a_file_cut_at_any_length_is_refused_and_left_as_it_is() {
+    let (_folder, path) = place();
+    let expected = session("s", 60);
+    let whole = database(&path, &expected).await;
+    for length in (1..whole.len()).step_by(61) {
+        fs::write(&path, &whole[..length]).unwrap();
+        let error = SqliteSessionStorage::open(&path).await.unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{length}: {error:?}");
+        assert!(error.to_string().starts_with(&path.display().to_string()), "{error}");
+        assert!(fs::read(&path).unwrap() == whole[..length]);
+    }
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(open(&path).await.load("s").await.unwrap(), expected);
+}
+
+/// Damages a session in one way; says how that is told, and checks that nothing writes over it.
+async fn refused(damage: &str, says: &str) {
+    let (_folder, path) = place();
+    let storage = open(&path).await;
+    let stored = session("s", 10);
+    let revision = storage.create(&stored).await.unwrap();
+    storage.save(&session("other", 10)).await.unwrap();
+    run(&path, damage);
+    let dump = || {
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let text = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap();
+        let sessions = text("SELECT hex(group_concat(id || revision || state)) FROM sessions");
+        let messages = text("SELECT hex(group_concat(session || position || body)) FROM messages");
+        (sessions, messages)
+    };
+    let before = dump();
+
+    let error = storage.load("s").await.unwrap_err();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "{damage}: {error:?}");
+    let text = error.to_string();
+    assert!(text.contains(says), "{damage}: {text}");
+    assert!(text.starts_with(&format!("session \"s\" in {}", path.display())), "{text}");
+
+    // Another session would take its place.
+    let replacement = Session { messages: vec![message(77)], ..session("s", 0) };
+    let error = storage.save(&replacement).await.unwrap_err();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "{damage}: {error:?}");
+    let updated = storage.update(&replacement, &revision).await.unwrap_err();
+    assert!(matches!(updated, StorageError::Corrupt { .. }), "{damage}: {updated:?}");
+    let created = storage.create(&replacement).await.unwrap_err();
+    assert!(
+        matches!(created, StorageError::Corrupt { .. } | StorageError::Conflict { .. }),
+        "{damage}: {created:?}"
+    );
+    assert_eq!(dump(), before, "{damage}: it was written over");
+
+    // Others are as before, and so is the storage, once it is deleted.
+    assert_eq!(storage.load("other").await.unwrap().messages.len(), 10);
+    storage.delete("s").await.unwrap();
+    storage.save(&replacement).await.unwrap();
+    assert_eq!(storage.load("s").await.unwrap(), replacement);
+}
+
+#[tokio::test]
+async fn damaged_sessions_are_told_and_not_written_over() {
+    const SESSION: &str = "session = (SELECT key FROM sessions WHERE id = 's')";
+    let at = |position: usize| format!("WHERE {SESSION} AND position = {position}");
+    let set = |what: &str, position| format!("UPDATE messages SET {what} {}", at(position));
+    refused(&set("body = replace(body, '4:', '5:')", 4), "message 4 is not as written").await;
+    refused(&set("body = '{'", 9), "message 9 is not as written").await;
+    refused(&set("body = ''", 0), "message 0 is not as written").await;
+    refused(&set("digest = zeroblob(32)", 3), "message 3 is not as written").await;
+    refused(&set("position = 20", 5), "message 5 is not as written").await;
+    refused(&format!("DELETE FROM messages {}", at(5)), "message 5 is not as written").await;
+    refused(&format!("DELETE FROM messages {}", at(9)), "message 9 is missing").await;
+    refused(&format!("DELETE FROM messages WHERE {SESSION}"), "message 0 is missing").await;
+    let more = "INSERT INTO messages SELECT key, 10, digest, '{}' FROM sessions WHERE id = 's'";
+    refused(more, "it has other messages than it says").await;
+
+    for what in [
+        "state = replace(state, 'srv', 'SRV')",
+        "state = '{}'",
+        "message_count = 9",
+        "message_count = 11",
+        "created_at = '2000-01-01T00:00:00Z'",
+        "updated_at = 'soon'",
+        "revision = 'another'",
+        "digest = zeroblob(32)",
+        "messages_digest = zeroblob(32)",
+    ] {
+        let damage = format!("UPDATE sessions SET {what} WHERE id = 's'");
+        refused(&damage, "its row is not as written").await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_in_a_column_is_told() {
+    let (_folder, path) = place();
+    let storage = open(&path).await;
+    storage.save(&session("s", 1)).await.unwrap();
+    for (column, value) in
+        [("message_count", "-1"), ("digest", "x'00'"), ("messages_digest", "x''")]
+    {
+        run(&path, &format!("UPDATE sessions SET {column} = {value}"));
+        let error = storage.load("s").await.unwrap_err();
+        assert!(matches!(error, StorageError::Corrupt { .. }), "{column}: {error:?}");
+    }
+    run(&path, "UPDATE sessions SET message_count = 1, created_at = 'soon'");
+    let error = storage.list().await.unwrap_err();
+    assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
+}

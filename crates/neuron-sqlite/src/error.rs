@@ -1,0 +1,230 @@
+//! What goes wrong with a database, and what it is to a storage.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use neuron_types::{DurableError, StorageError};
+use rusqlite::{Error, ErrorCode};
+
+/// What goes wrong with a database.
+///
+/// It becomes a [`StorageError`] by `?`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SqliteError {
+    /// What is there is no database. It is left as it is.
+    #[error("{} is no SQLite database: {reason}; it is left as it is", path.display())]
+    NotADatabase {
+        /// Where.
+        path: PathBuf,
+        /// What it is instead.
+        reason: String,
+    },
+    /// The database is another application's. It is left as it is.
+    #[error(
+        "{} is not a database of {expected}, but of the application {found:#010x}; it is left as it is",
+        path.display()
+    )]
+    OtherApplication {
+        /// Where.
+        path: PathBuf,
+        /// Its `application_id`.
+        found: i32,
+        /// What was looked for.
+        expected: &'static str,
+    },
+    /// The database was written by a newer version. It is left as it is.
+    #[error("{} has schema version {found}, and this version reads up to {supported}", path.display())]
+    UnsupportedVersion {
+        /// Where.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest that can be read.
+        supported: u64,
+    },
+    /// The database is damaged.
+    #[error("{} is damaged: {reason}", path.display())]
+    Corrupt {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+        /// What SQLite says, if it was SQLite that noticed.
+        source: Option<rusqlite::Error>,
+    },
+    /// The database cannot be written.
+    #[error("{} is read-only", path.display())]
+    ReadOnly {
+        /// Where.
+        path: PathBuf,
+        /// What SQLite says, if it was SQLite that noticed.
+        source: Option<rusqlite::Error>,
+    },
+    /// Another process held the database for longer than
+    /// [`SqliteOptions::busy_timeout`](crate::SqliteOptions::busy_timeout).
+    #[error("{} is in use by another process", path.display())]
+    Busy {
+        /// Where.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// There is no room left. The transaction changed nothing.
+    #[error("there is no room left for {}", path.display())]
+    Full {
+        /// Where.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The file system failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What the file system says.
+        source: io::Error,
+    },
+    /// Anything else.
+    #[error("{}: {source}", path.display())]
+    Sqlite {
+        /// Where.
+        path: PathBuf,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The runtime shut down before the work was done. Nothing was changed.
+    #[error("the work on {} was given up before it was done", path.display())]
+    Stopped {
+        /// Where.
+        path: PathBuf,
+    },
+}
+
+impl SqliteError {
+    /// Tells what SQLite's error means for a database.
+    #[must_use]
+    pub fn new(path: &Path, error: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt) => {
+                Self::Corrupt { path, reason: error.to_string(), source: Some(error) }
+            }
+            Some(ErrorCode::NotADatabase) => {
+                Self::NotADatabase { path, reason: "it does not begin as one".into() }
+            }
+            Some(ErrorCode::ReadOnly) => Self::ReadOnly { path, source: Some(error) },
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                Self::Busy { path, source: error }
+            }
+            Some(ErrorCode::DiskFull) => Self::Full { path, source: error },
+            // A column holds what its type does not allow.
+            None if matches!(
+                error,
+                Error::FromSqlConversionFailure(..)
+                    | Error::IntegralValueOutOfRange(..)
+                    | Error::InvalidColumnType(..)
+                    | Error::Utf8Error(..)
+            ) =>
+            {
+                Self::Corrupt { path, reason: error.to_string(), source: Some(error) }
+            }
+            _ => Self::Sqlite { path, source: error },
+        }
+    }
+
+    /// Whether the same may succeed later, without anybody having changed something: another process
+    /// was at it.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Self::Busy { .. })
+    }
+
+    /// What kind of failure of the file system it is, if it is one.
+    fn io_kind(&self) -> Option<io::ErrorKind> {
+        match self {
+            Self::Io { source, .. } => Some(source.kind()),
+            Self::Full { .. } => Some(io::ErrorKind::StorageFull),
+            Self::ReadOnly { .. } => Some(io::ErrorKind::PermissionDenied),
+            Self::Sqlite { source, .. } => match source.sqlite_error_code() {
+                Some(ErrorCode::CannotOpen | ErrorCode::SystemIoFailure) => {
+                    Some(io::ErrorKind::Other)
+                }
+                Some(ErrorCode::PermissionDenied) => Some(io::ErrorKind::PermissionDenied),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+impl From<SqliteError> for StorageError {
+    fn from(error: SqliteError) -> Self {
+        if let Some(kind) = error.io_kind() {
+            return Self::Io(io::Error::new(kind, error));
+        }
+        let location = |path: PathBuf| path.display().to_string();
+        match error {
+            SqliteError::NotADatabase { path, reason } => Self::Corrupt {
+                location: location(path),
+                reason: format!("it is no SQLite database: {reason}"),
+            },
+            SqliteError::OtherApplication { path, found, .. } => Self::Corrupt {
+                location: location(path),
+                reason: format!("it is a database of the application {found:#010x}"),
+            },
+            SqliteError::Corrupt { path, reason, .. } => {
+                Self::Corrupt { location: location(path), reason }
+            }
+            SqliteError::UnsupportedVersion { path, found, supported } => {
+                Self::UnsupportedVersion { location: location(path), found, supported }
+            }
+            other => Self::Other(Box::new(other)),
+        }
+    }
+}
+
+/// Why a transaction is given up: SQLite failed, or whoever runs it has a reason of their own.
+///
+/// SQLite's errors and those of the storages become one by `?`.
+#[derive(Debug)]
+pub enum Abort<E> {
+    /// SQLite failed.
+    Sqlite(rusqlite::Error),
+    /// A reason of one's own.
+    Own(E),
+}
+
+impl<E: From<SqliteError>> Abort<E> {
+    pub(crate) fn into_error(self, path: &Path) -> E {
+        match self {
+            Self::Sqlite(error) => SqliteError::new(path, error).into(),
+            Self::Own(error) => error,
+        }
+    }
+}
+
+impl<E> From<rusqlite::Error> for Abort<E> {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<SqliteError> for Abort<SqliteError> {
+    fn from(error: SqliteError) -> Self {
+        Self::Own(error)
+    }
+}
+
+impl From<StorageError> for Abort<StorageError> {
+    fn from(error: StorageError) -> Self {
+        Self::Own(error)
+    }
+}
+
+impl From<DurableError> for Abort<DurableError> {
+    fn from(error: DurableError) -> Self {
+        Self::Own(error)
+    }
+}

@@ -1,0 +1,143 @@
+//! What a file says of itself before SQLite opens it: SQLite would repair or complete even what is
+//! not ours.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use crate::{Schema, SqliteError};
+
+/// The header of every SQLite database: <https://sqlite.org/fileformat2.html#the_database_header>.
+const LENGTH: usize = 100;
+const MAGIC: &[u8; 16] = b"SQLite format 3\0";
+
+/// Checks that a path is free, or leads to a database of this schema or an older version of it. Reads
+/// and writes nothing else.
+pub(crate) fn inspect(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
+    match verdict(path, schema) {
+        // It may be that another process created or ended its work on the database meanwhile.
+        Err(_) => verdict(path, schema),
+        whole => whole,
+    }
+}
+
+fn verdict(path: &Path, schema: &Schema) -> Result<(), SqliteError> {
+    let fail = |source| SqliteError::Io { path: path.into(), source };
+    let no_database =
+        |reason: &str| Err(SqliteError::NotADatabase { path: path.into(), reason: reason.into() });
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return check_folder(path),
+        Err(error) => return Err(fail(error)),
+    };
+    if metadata.is_dir() {
+        return no_database("it is a directory");
+    }
+    if !metadata.is_file() {
+        return no_database("it is no regular file");
+    }
+    let header = read_header(path).map_err(fail)?;
+    if header.is_empty() {
+        return check_empty(path);
+    }
+    let Some(fields) = Fields::of(&header) else {
+        let is_part = MAGIC.starts_with(&header) || header.starts_with(MAGIC);
+        // A creation that was interrupted, or is under way: SQLite completes or undoes it.
+        return match header.iter().all(|byte| *byte == 0) && has_content(path, "-journal") {
+            true => Ok(()),
+            false if is_part => Err(cut(path, header.len() as u64, LENGTH as u64)),
+            false => no_database("it does not begin as one"),
+        };
+    };
+    schema.check(fields.application_id, fields.version, path)?;
+    if metadata.permissions().readonly() {
+        return Err(SqliteError::ReadOnly { path: path.into(), source: None });
+    }
+    // Asked for again: what is written meanwhile makes it longer. With a log or a journal the header
+    // may be ahead of the file, and SQLite knows.
+    let length = fs::metadata(path).map_err(fail)?.len();
+    match fields.length {
+        Some(expected) if length < expected && !is_unsettled(path) => {
+            Err(cut(path, length, expected))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks that a database can be created there.
+fn check_folder(path: &Path) -> Result<(), SqliteError> {
+    let Some(folder) = path.parent() else {
+        return Ok(());
+    };
+    match fs::metadata(folder) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(SqliteError::Io { path: folder.into(), source }),
+    }
+}
+
+/// An empty file is a database that was never written, unless a log says otherwise.
+fn check_empty(path: &Path) -> Result<(), SqliteError> {
+    match has_content(path, "-wal") {
+        true => Err(SqliteError::Corrupt {
+            path: path.into(),
+            reason: "it is empty, but its log is not".into(),
+            source: None,
+        }),
+        false => Ok(()),
+    }
+}
+
+fn read_header(path: &Path) -> io::Result<Vec<u8>> {
+    let mut header = Vec::with_capacity(LENGTH);
+    File::open(path)?.take(LENGTH as u64).read_to_end(&mut header)?;
+    Ok(header)
+}
+
+/// Whether something of a write is in a file beside the database.
+fn is_unsettled(path: &Path) -> bool {
+    ["-journal", "-wal"].iter().any(|ending| has_content(path, ending))
+}
+
+/// Whether SQLite's file beside the database has something in it.
+fn has_content(path: &Path, ending: &str) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(ending);
+    fs::metadata(PathBuf::from(beside)).is_ok_and(|metadata| metadata.len() > 0)
+}
+
+fn cut(path: &Path, length: u64, expected: u64) -> SqliteError {
+    let reason = format!("it is cut short: {length} of {expected} bytes");
+    SqliteError::Corrupt { path: path.into(), reason, source: None }
+}
+
+/// What matters of a header.
+struct Fields {
+    application_id: i32,
+    version: i32,
+    /// How long the file is, if the header is sure of it.
+    length: Option<u64>,
+}
+
+impl Fields {
+    fn of(header: &[u8]) -> Option<Self> {
+        if header.len() < LENGTH || !header.starts_with(MAGIC) {
+            return None;
+        }
+        let four = |at| header.get(at..).and_then(|rest| rest.first_chunk().copied());
+        let unsigned = |at| four(at).map(u32::from_be_bytes);
+        let signed = |at| four(at).map(i32::from_be_bytes);
+        let page_size = match header.get(16..).and_then(|rest| rest.first_chunk().copied()) {
+            Some([0, 1]) => 65_536,
+            Some(size) => u64::from(u16::from_be_bytes(size)),
+            None => return None,
+        };
+        // The count of pages is that of the last change if that change wrote it.
+        let is_sure = unsigned(24)? == unsigned(92)?;
+        let pages = u64::from(unsigned(28)?);
+        Some(Self {
+            application_id: signed(68)?,
+            version: signed(60)?,
+            length: is_sure.then_some(pages * page_size),
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! What is opened, what is refused, and that what is refused stays as it is.
+
+use std::fs;
+use std::path::Path;
+
+use neuron_sqlite::rusqlite::Connection;
+use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions, Synchronous};
+
+use crate::support::{NOTES, add, all, files, open, place};
+
+/// Checks that a file is refused in these words, and that nothing in its folder changes.
+#[track_caller]
+fn refused(path: &Path, words: &str) {
+    let folder = path.parent().unwrap();
+    let before = files(folder);
+    let error = poll(Database::open(path, NOTES, SqliteOptions::new())).unwrap_err();
+    let expected = format!("{}{words}", path.display());
+    assert_eq!(error.to_string(), expected, "{error:?}");
+    assert!(files(folder) == before, "the folder has changed: {error}");
+}
+
+/// Without a runtime everything happens at once.
+fn poll<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(result) => result,
+        std::task::Poll::Pending => panic!("there is something to wait for"),
+    }
+}
+
+#[test]
+fn without_a_runtime_it_works_on_the_calling_thread() {
+    let (_folder, path) = place();
+    let notes = poll(open(&path)).unwrap();
+    poll(add(&notes, "one")).unwrap();
+    assert_eq!(poll(all(&notes)).unwrap(), ["one"]);
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_when_it_is_opened_again() {
+    let (folder, path) = place();
+    for round in 0..3 {
+        let notes = open(&path).await.unwrap();
+        assert_eq!(all(&notes).await.unwrap().len(), round);
+        add(&notes, "one more").await.unwrap();
+        assert_eq!(notes.path(), path);
+    }
+    let names: Vec<_> = files(folder.path()).into_keys().collect();
+    assert_eq!(names, ["notes.db"], "the last to close it leaves no log");
+}
+
+#[tokio::test]
+async fn every_connection_is_set_up() {
+    let (_folder, path) = place();
+    let options = SqliteOptions::new().synchronous(Synchronous::Normal).readers(0);
+    let normal = Database::open(&path, NOTES, options).await.unwrap();
+    let full = open(&path).await.unwrap();
+    for (notes, synchronous) in [(full, 2), (normal, 1)] {
+        for name in ["synchronous", "foreign_keys", "cell_size_check", "trusted_schema"] {
+            let ask = move |transaction: &neuron_sqlite::rusqlite::Transaction<'_>| {
+                Ok(transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0))?)
+            };
+            let expected = match name {
+                "synchronous" => synchronous,
+                "trusted_schema" => 0,
+                _ => 1,
+            };
+            assert_eq!(notes.write::<_, SqliteError>(ask).await.unwrap(), expected, "{name}");
+            assert_eq!(notes.read::<_, SqliteError>(ask).await.unwrap(), expected, "{name}");
+        }
+        let mode: String = notes
+            .read::<_, SqliteError>(|transaction| {
+                Ok(transaction.pragma_query_value(None, "journal_mode", |row| row.get(0))?)
+            })
+            .await
+            .unwrap();
+        assert_eq!(mode, "wal");
+    }
+}
+
+#[tokio::test]
+async fn in_memory_it_lives_as_long_as_its_value() {
+    let notes = open(Path::new(":memory:")).await.unwrap();
+    let clone = notes.clone();
+    add(&notes, "one").await.unwrap();
+    drop(notes);
+    assert_eq!(all(&clone).await.unwrap(), ["one"]);
+    let other = open(Path::new(":memory:")).await.unwrap();
+    assert!(all(&other).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_empty_file_is_a_new_database() {
+    let (_folder, path) = place();
+    fs::write(&path, "").unwrap();
+    let notes = open(&path).await.unwrap();
+    assert!(all(&notes).await.unwrap().is_empty());
+}
+
+#[test]
+fn what_is_no_database_is_refused() {
+    let (folder, path) = place();
+    let begins = " is no SQLite database: it does not begin as one; it is left as it is";
+    fs::create_dir(folder.path().join("directory")).unwrap();
+    refused(
+        &folder.path().join("directory"),
+        " is no SQLite database: it is a directory; it is left as it is",
+    );
+    for text in ["x", "A text.", &"A long text. ".repeat(1000)] {
+        fs::write(&path, text).unwrap();
+        refused(&path, begins);
+    }
+    fs::write(&path, [0; 8192]).unwrap();
+    refused(&path, begins);
+    fs::write(&path, [b"SQLite format 2\0".as_slice(), &[0; 8192]].concat()).unwrap();
+    refused(&path, begins);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_device_is_not_opened() {
+    let error = poll(open(Path::new("/dev/zero"))).unwrap_err().to_string();
+    assert!(error.contains("it is no regular file"), "{error}");
+}
+
+#[test]
+fn databases_of_others_are_refused() {
+    let (_folder, path) = place();
+    let nobody = Connection::open(&path).unwrap();
+    nobody.execute_batch("CREATE TABLE other (x); INSERT INTO other VALUES (1)").unwrap();
+    drop(nobody);
+    let words = |id| {
+        format!(" is not a database of notes, but of the application {id}; it is left as it is")
+    };
+    refused(&path, &words("0x00000000"));
+
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA application_id = 0x12345678; PRAGMA journal_mode = WAL").unwrap();
+    drop(other);
+    refused(&path, &words("0x12345678"));
+
+    // Also while somebody else has it open, with a log.
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("INSERT INTO other VALUES (2)").unwrap();
+    refused(&path, &words("0x12345678"));
+}
+
+#[test]
+fn versions_that_are_not_known_are_refused() {
+    let (_folder, path) = place();
+    drop(poll(open(&path)).unwrap());
+    let set = |version: i32| {
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
+    };
+    set(2);
+    refused(&path, " has schema version 2, and this version reads up to 1");
+    set(i32::MAX);
+    refused(&path, " has schema version 2147483647, and this version reads up to 1");
+    set(0);
+    refused(&path, " is damaged: its schema has the version 0");
+    set(-1);
+    refused(&path, " is damaged: its schema has the version -1");
+}
+
+/// The file itself says nothing of the new version, which is in the log alone.
+#[test]
+fn a_newer_version_in_the_log_is_refused() {
+    let (_folder, path) = place();
+    drop(poll(open(&path)).unwrap());
+    let newer = Connection::open(&path).unwrap();
+    newer.pragma_update(None, "user_version", 7).unwrap();
+    let before = fs::read(&path).unwrap();
+    let error = poll(open(&path)).unwrap_err();
+    assert!(matches!(error, SqliteError::UnsupportedVersion { found: 7, .. }), "{error:?}");
+    assert!(fs::read(&path).unwrap() == before, "the file has changed");
+    let version: i32 = newer.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(version, 7);
+}
+
+#[test]
+fn a_file_cut_at_any_length_is_refused() {
+    let (_folder, path) = place();
+    let notes = poll(open(&path)).unwrap();
+    for _ in 0..5 {
+        poll(add(&notes, &"note ".repeat(300))).unwrap();
+    }
+    drop(notes);
+    let whole = fs::read(&path).unwrap();
+    assert!(whole.len() > 3 * 4096, "it has several pages");
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    for length in (1..whole.len()).rev() {
+        file.set_len(length as u64).unwrap();
+        let error = poll(open(&path)).unwrap_err();
+        let expected = if length < 100 { 100 } else { whole.len() };
+        let words =
+            format!("{} is damaged: it is cut short: {length} of {expected} bytes", path.display());
+        assert_eq!(error.to_string(), words);
+        assert_eq!(fs::metadata(&path).unwrap().len(), length as u64);
+    }
+    assert!(whole.starts_with(&fs::read(&path).unwrap()));
+}
+
+#[test]
+fn a_file_that_lost_everything_but_its_log_is_refused() {
+    let (folder, path) = place();
+    let notes = poll(open(&path)).unwrap();
+    poll(add(&notes, "one")).unwrap();
+    let mut files = files(folder.path());
+    drop(notes);
+    fs::write(&path, "").unwrap();
+    fs::write(folder.path().join("notes.db-wal"), files.remove("notes.db-wal").unwrap()).unwrap();
+    refused(&path, " is damaged: it is empty, but its log is not");
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_refused() {
+    let (_folder, path) = place();
+    drop(poll(open(&path)).unwrap());
+    let mut permissions = fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    fs::set_permissions(&path, permissions).unwrap();
+    refused(&path, " is read-only");
+}
+
+#[test]
+fn what_the_file_system_refuses_is_told() {
+    let (folder, _path) = place();
+    let missing = folder.path().join("missing").join("notes.db");
+    let error = poll(open(&missing)).unwrap_err();
+    let named = folder.path().join("missing").display().to_string();
+    assert!(error.to_string().starts_with(&named), "{error}");
+    assert!(matches!(error, SqliteError::Io { .. }), "{error:?}");
+    assert!(files(folder.path()).is_empty());
+
+    for path in ["", "a\0b", &"x".repeat(300)] {
+        let error = poll(open(Path::new(path))).unwrap_err();
+        assert!(matches!(error, SqliteError::Io { .. }), "{path:?}: {error:?}");
+    }
+}
+
+/// Damage behind the header is noticed when it is met.
+#[tokio::test]
+async fn damaged_pages_are_told() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    for _ in 0..20 {
+        add(&notes, &"note ".repeat(300)).await.unwrap();
+    }
+    drop(notes);
+    let mut bytes = fs::read(&path).unwrap();
+    // The first byte of a page says what it is.
+    for page in bytes.chunks_mut(4096).skip(2) {
+        page[0] = 0xff;
+    }
+    fs::write(&path, &bytes).unwrap();
+    let notes = open(&path).await.unwrap();
+    let error = all(&notes).await.unwrap_err();
+    assert!(matches!(error, SqliteError::Corrupt { source: Some(_), .. }), "{error:?}");
+    let error = add(&notes, "another").await.unwrap_err();
+    assert!(matches!(error, SqliteError::Corrupt { source: Some(_), .. }), "{error:?}");
+    drop(notes);
+    assert!(fs::read(&path).unwrap() == bytes, "it was written to");
+}
+
+#[test]
+fn the_version_is_the_number_of_migrations() {
+    assert_eq!(NOTES.version(), 1);
+    assert_eq!(Schema { migrations: &["", ""], ..NOTES }.version(), 2);
+}

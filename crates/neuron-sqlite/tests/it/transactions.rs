@@ -1,0 +1,273 @@
+//! Transactions: all or nothing, whoever fails, panics, is dropped or gets in between.
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use neuron_sqlite::rusqlite::{Connection, TransactionBehavior};
+use neuron_sqlite::{Abort, Database, SqliteError, SqliteOptions};
+use tokio::sync::oneshot;
+
+use crate::support::{NOTES, add, all, open, place};
+
+const INSERT: &str = "INSERT INTO notes (body) VALUES ('from a transaction')";
+
+/// A reason of one's own.
+#[derive(Debug)]
+enum Reason {
+    Enough,
+    Sqlite(SqliteError),
+}
+
+impl From<SqliteError> for Reason {
+    fn from(error: SqliteError) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+#[tokio::test]
+async fn an_error_undoes_everything() {
+    for path in ["notes.db", ":memory:"] {
+        let (folder, _) = place();
+        let path = if path == ":memory:" { path.into() } else { folder.path().join(path) };
+        let notes = open(&path).await.unwrap();
+        let given_up = notes.write::<(), Reason>(|transaction| {
+            transaction.execute(INSERT, [])?;
+            Err(Abort::Own(Reason::Enough))
+        });
+        assert!(matches!(given_up.await.unwrap_err(), Reason::Enough));
+        let failed = notes.write::<(), Reason>(|transaction| {
+            transaction.execute(INSERT, [])?;
+            transaction.execute("INSERT INTO nowhere VALUES (1)", [])?;
+            Ok(())
+        });
+        let Reason::Sqlite(error) = failed.await.unwrap_err() else { panic!("SQLite's error") };
+        assert!(error.to_string().contains("nowhere"), "{error}");
+        assert!(all(&notes).await.unwrap().is_empty());
+        add(&notes, "after").await.unwrap();
+        assert_eq!(all(&notes).await.unwrap(), ["after"]);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_undoes_everything_and_reaches_the_caller() {
+    for path in ["notes.db", ":memory:"] {
+        let (folder, _) = place();
+        let path = if path == ":memory:" { path.into() } else { folder.path().join(path) };
+        let notes = open(&path).await.unwrap();
+        let clone = notes.clone();
+        let panicking = tokio::spawn(async move {
+            let write = clone.write::<(), SqliteError>(|transaction| {
+                transaction.execute(INSERT, [])?;
+                std::panic::panic_any("the work panics");
+            });
+            write.await
+        });
+        let payload = panicking.await.unwrap_err().into_panic();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "the work panics");
+        let clone = notes.clone();
+        let panicking = tokio::spawn(async move {
+            clone.read::<(), SqliteError>(|_| std::panic::panic_any("so does a reader")).await
+        });
+        assert!(panicking.await.unwrap_err().is_panic());
+        add(&notes, "after").await.unwrap();
+        assert_eq!(all(&notes).await.unwrap(), ["after"]);
+    }
+}
+
+/// A write that stands still in the middle until it is told to go on.
+fn stopping_write(
+    notes: &Database,
+) -> (impl Future<Output = Result<(), SqliteError>> + use<>, oneshot::Receiver<()>, mpsc::Sender<()>)
+{
+    let (begun, begins) = oneshot::channel();
+    let (go_on, told) = mpsc::channel::<()>();
+    let notes = notes.clone();
+    let write = async move {
+        let work = notes.write(move |transaction| {
+            transaction.execute(INSERT, [])?;
+            let _ = begun.send(());
+            let _ = told.recv();
+            Ok(())
+        });
+        work.await
+    };
+    (write, begins, go_on)
+}
+
+#[tokio::test]
+async fn a_write_that_is_dropped_in_the_middle_is_undone() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let (write, begins, go_on) = stopping_write(&notes);
+    tokio::select! {
+        _ = write => panic!("nobody told it to go on"),
+        begun = begins => begun.unwrap(),
+    }
+    // A later write waits until the first is undone.
+    let mut later = Box::pin(add(&notes, "later"));
+    assert!(later.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    go_on.send(()).unwrap();
+    later.await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["later"]);
+}
+
+#[tokio::test]
+async fn a_write_that_is_dropped_before_its_turn_does_nothing() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let (write, begins, go_on) = stopping_write(&notes);
+    let write = tokio::spawn(write);
+    begins.await.unwrap();
+    let mut dropped = Box::pin(add(&notes, "dropped"));
+    assert!(dropped.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(dropped);
+    go_on.send(()).unwrap();
+    write.await.unwrap().unwrap();
+    add(&notes, "later").await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["from a transaction", "later"]);
+}
+
+#[tokio::test]
+async fn those_who_read_do_not_wait_for_who_writes() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    add(&notes, "before").await.unwrap();
+    let (write, begins, go_on) = stopping_write(&notes);
+    let write = tokio::spawn(write);
+    begins.await.unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["before"]);
+    go_on.send(()).unwrap();
+    write.await.unwrap().unwrap();
+    assert_eq!(all(&notes).await.unwrap(), ["before", "from a transaction"]);
+}
+
+#[tokio::test]
+async fn a_read_is_of_one_moment() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let (begun, begins) = oneshot::channel();
+    let (go_on, told) = mpsc::channel::<()>();
+    let clone = notes.clone();
+    let read = tokio::spawn(async move {
+        let counts = clone.read::<_, SqliteError>(move |transaction| {
+            let count = || {
+                transaction.query_row("SELECT count(*) FROM notes", [], |row| row.get::<_, i64>(0))
+            };
+            let before = count()?;
+            let _ = begun.send(());
+            let _ = told.recv();
+            Ok((before, count()?))
+        });
+        counts.await
+    });
+    begins.await.unwrap();
+    add(&notes, "meanwhile").await.unwrap();
+    go_on.send(()).unwrap();
+    assert_eq!(read.await.unwrap().unwrap(), (0, 0));
+    assert_eq!(all(&notes).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_reader_cannot_write() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let error = notes
+        .read::<_, SqliteError>(|transaction| Ok(transaction.execute(INSERT, [])?))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, SqliteError::ReadOnly { .. }), "{error:?}");
+    assert!(all(&notes).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn as_many_read_at_the_same_time_as_are_allowed() {
+    let (_folder, path) = place();
+    let options = SqliteOptions::new().readers(2);
+    let notes = Database::open(&path, NOTES, options).await.unwrap();
+    let stopping_read = || {
+        let (begun, begins) = oneshot::channel();
+        let (go_on, told) = mpsc::channel::<()>();
+        let notes = notes.clone();
+        let read = tokio::spawn(async move {
+            let work = notes.read::<_, SqliteError>(move |_| {
+                let _ = begun.send(());
+                let _ = told.recv();
+                Ok(())
+            });
+            work.await
+        });
+        (read, begins, go_on)
+    };
+    let (first, begins, go_on) = stopping_read();
+    begins.await.unwrap();
+    let (second, begins, _go_on_too) = stopping_read();
+    begins.await.unwrap();
+    let mut third = Box::pin(all(&notes));
+    assert!(third.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    go_on.send(()).unwrap();
+    first.await.unwrap().unwrap();
+    third.await.unwrap();
+    drop(_go_on_too);
+    second.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_and_readers_lose_nothing() {
+    let (_folder, path) = place();
+    let handles = [open(&path).await.unwrap(), open(&path).await.unwrap()];
+    let tasks: Vec<_> = (0..64)
+        .map(|task| {
+            let notes = handles[task % 2].clone();
+            tokio::spawn(async move {
+                for number in 0..5 {
+                    add(&notes, &format!("{task}/{number}")).await.unwrap();
+                    let found = all(&notes).await.unwrap();
+                    let mine = found.iter().filter(|body| body.starts_with(&format!("{task}/")));
+                    assert_eq!(mine.count(), number + 1);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let mut found = all(&handles[0]).await.unwrap();
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 64 * 5);
+}
+
+#[tokio::test]
+async fn another_process_that_holds_on_is_told() {
+    let (_folder, path) = place();
+    let options = SqliteOptions::new().busy_timeout(Duration::from_millis(1));
+    let notes = Database::open(&path, NOTES, options.clone()).await.unwrap();
+    let mut other = Connection::open(&path).unwrap();
+    let held = other.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let error = add(&notes, "one").await.unwrap_err();
+    assert!(matches!(error, SqliteError::Busy { .. }), "{error:?}");
+    assert!(error.is_retryable());
+    // Who is up to date takes no lock to open it.
+    Database::open(&path, NOTES, options).await.unwrap();
+    drop(held);
+    add(&notes, "one").await.unwrap();
+}
+
+#[test]
+fn after_the_runtime_nothing_is_done() {
+    let (_folder, path) = place();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let notes = runtime.block_on(open(&path)).unwrap();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+    let _entered = handle.enter();
+    let mut write = Box::pin(add(&notes, "one"));
+    match write.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        std::task::Poll::Ready(Err(SqliteError::Stopped { path })) => {
+            assert_eq!(Path::new(&path), notes.path());
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,37 @@
+//! The context that a sub-agent runs with: that of its caller, one level deeper and with a key of its
+//! own.
+
+use neuron_types::{ResumedApproval, ToolContext};
+
+/// How many agents are around the one that runs with a context.
+#[derive(Clone, Copy)]
+struct Depth(usize);
+
+/// The depth at which an agent would run that is called with this context.
+pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
+    ctx.extensions.get::<Depth>().map_or(1, |depth| depth.0.saturating_add(1))
+}
+
+/// The context of the agent of this name; `place` tells apart those that run at the same time.
+pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>) -> ToolContext {
+    let mut child = ctx.clone();
+    child.extensions.insert(Depth(depth_below(ctx)));
+    // The agent's run takes the key for its id, and the keys of its calls begin with it. No name of a
+    // tool has a `#`.
+    let key = match ctx.idempotency_key.as_str() {
+        "" => &mut child.run_id,
+        _ => &mut child.idempotency_key,
+    };
+    if !key.is_empty() {
+        key.push('/');
+        key.push_str(name);
+        if let Some(place) = place {
+            key.push_str(&format!("#{place}"));
+        }
+    }
+    if place.is_some() {
+        // It is the state of one run: all would go on with it.
+        child.extensions.remove::<ResumedApproval>();
+    }
+    child
+}

@@ -1,0 +1,116 @@
+//! What a sub-agent is made of.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_loop::LoopConfig;
+use neuron_types::{BoxedHook, BoxedStrategy, PermissionPolicy, SystemPrompt, ToolEffect};
+
+use crate::KeepAll;
+
+/// What a sub-agent is made of. Build it with `..Default::default()`: fields may be added.
+///
+/// # Example
+///
+/// ```
+/// use neuron_subagent::SubAgentConfig;
+///
+/// let config = SubAgentConfig {
+///     description: "Finds facts on the web and says where they are from.".into(),
+///     system_prompt: "You are a researcher. Cite your sources.".into(),
+///     tools: vec!["search".into(), "read_page".into()],
+///     max_turns: Some(10),
+///     ..Default::default()
+/// };
+/// ```
+#[derive(Clone)]
+pub struct SubAgentConfig {
+    /// What the agent is for, and when to use it: what a model is told of it as a tool. Default: that
+    /// it takes a task and returns an answer.
+    pub description: String,
+    /// Instructions for the model. Default: those of [`settings`](Self::settings).
+    pub system_prompt: SystemPrompt,
+    /// The names of the tools that it has: those of the agent that calls it, or other sub-agents.
+    /// Default: none.
+    pub tools: Vec<String>,
+    /// The model, of the provider that it runs with. Default: that of [`settings`](Self::settings).
+    pub model: Option<String>,
+    /// How many agents may be around it. With 1 only an agent that is no sub-agent may call it; with 2
+    /// its sub-agents may too; with 0 nobody. Default: 1.
+    ///
+    /// All of them stand on one stack: more than ten may end the process, if its threads have the usual
+    /// two megabytes and it is built without optimisation.
+    pub max_depth: usize,
+    /// The most calls of the model in one run. Default: that of [`settings`](Self::settings).
+    pub max_turns: Option<usize>,
+    /// All other settings: limits, sampling, parallel tools. Default: those of every agent.
+    ///
+    /// [`pause_for_approval`](LoopConfig::pause_for_approval) holds only for an agent that runs outside
+    /// of a tool call; inside one it waits if the run around the call does.
+    pub settings: LoopConfig,
+    /// What keeps its conversation inside the model's context window. Default: [`KeepAll`].
+    pub context: BoxedStrategy,
+    /// Who decides which calls may run, in place of the policy of the run around it. Default: that
+    /// one.
+    pub policy: Option<Arc<dyn PermissionPolicy>>,
+    /// Hooks of its own, after those of the run around it. Default: none.
+    pub hooks: Vec<BoxedHook>,
+    /// Whether the hooks of the run around it watch it too, guardrails among them. Default: `true`.
+    pub inherits_hooks: bool,
+    /// What running it twice would do, for durable engines: whether a call that a crash interrupted may
+    /// start anew. Default: [`ToolEffect::AtMostOnce`].
+    pub effect: ToolEffect,
+}
+
+impl Default for SubAgentConfig {
+    fn default() -> Self {
+        Self {
+            description: String::new(),
+            system_prompt: SystemPrompt::default(),
+            tools: Vec::new(),
+            model: None,
+            max_depth: 1,
+            max_turns: None,
+            settings: LoopConfig::default(),
+            context: BoxedStrategy::new(KeepAll),
+            policy: None,
+            hooks: Vec::new(),
+            inherits_hooks: true,
+            effect: ToolEffect::AtMostOnce,
+        }
+    }
+}
+
+impl SubAgentConfig {
+    /// The settings of the loop, with those that have a field here.
+    pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
+        let mut settings = self.settings.clone();
+        name.clone_into(&mut settings.name);
+        if !self.system_prompt.is_empty() {
+            settings.system_prompt.clone_from(&self.system_prompt);
+        }
+        if let Some(model) = &self.model {
+            settings.request.model.clone_from(model);
+        }
+        settings.max_turns = self.max_turns.or(settings.max_turns);
+        settings
+    }
+}
+
+impl fmt::Debug for SubAgentConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubAgentConfig")
+            .field("description", &self.description)
+            .field("system_prompt", &self.system_prompt)
+            .field("tools", &self.tools)
+            .field("model", &self.model)
+            .field("max_depth", &self.max_depth)
+            .field("max_turns", &self.max_turns)
+            .field("settings", &self.settings)
+            .field("policy", &self.policy.is_some())
+            .field("hooks", &self.hooks.len())
+            .field("inherits_hooks", &self.inherits_hooks)
+            .field("effect", &self.effect)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,168 @@
+//! An agent as a tool.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_loop::{AgentResult, LoopError};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ApprovalError, Provider, ResumedApproval, StopReason, SubAgentError, ToolContext,
+    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture, read_json,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::SubAgentManager;
+use crate::child_context::child_context;
+
+/// The agents that call each other, with what all of them need.
+pub(crate) struct Team<P> {
+    pub(crate) agents: SubAgentManager,
+    pub(crate) provider: P,
+    /// What they may have beside each other.
+    pub(crate) tools: ToolRegistry,
+}
+
+/// An agent as a tool; made by [`SubAgentManager::into_tools`].
+///
+/// Its result is the agent's answer. An agent that fails, reaches a limit, refuses or answers nothing is
+/// an error result, which the model around it can act on. Three things are none, and end the run around
+/// it too: a cancellation, a pause for an approval, and a hook that ends the agent's run.
+///
+/// Resumed after an approval, the call goes on with the agent's run where it stopped.
+pub struct SubAgentTool<P> {
+    team: Arc<Team<P>>,
+    name: String,
+}
+
+impl<P> SubAgentTool<P> {
+    pub(crate) fn new(team: Arc<Team<P>>, name: String) -> Self {
+        Self { team, name }
+    }
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    prompt: String,
+}
+
+impl<P: Provider + 'static> SubAgentTool<P> {
+    fn arguments(&self, input: &Value) -> Result<Arguments, ToolError> {
+        read_json(input.clone()).map_err(|mismatch| {
+            ToolError::InvalidInput(format!("arguments of `{}`: {mismatch}", self.name))
+        })
+    }
+
+    async fn call(&self, input: Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let Arguments { prompt } = self.arguments(&input)?;
+        if prompt.trim().is_empty() {
+            return Err(ToolError::ModelRetry("the prompt is empty; describe the task".into()));
+        }
+        let team = &self.team;
+        let child = child_context(ctx, &self.name, None);
+        let agent_tool = |name: &str| {
+            let tool = || Arc::new(Self::new(team.clone(), name.to_owned())) as Arc<dyn ToolDyn>;
+            team.agents.get(name).map(|_| tool())
+        };
+        let agents = &team.agents;
+        let run = agents.run(&self.name, &prompt, &team.tools, &team.provider, &child, agent_tool);
+        match Box::pin(run).await {
+            Ok(result) => Ok(self.output(result)),
+            Err(error) => self.failure(error, ctx),
+        }
+    }
+
+    /// What the model around the agent sees of its answer.
+    fn output(&self, result: AgentResult) -> ToolOutput {
+        let Self { name, .. } = self;
+        let AgentResult { mut response, stop_reason, limit_reached, .. } = result;
+        if stop_reason == StopReason::Refusal {
+            return ToolOutput::error(format!("the agent `{name}` refused: {response}"));
+        }
+        if response.trim().is_empty() {
+            return ToolOutput::error(format!("the agent `{name}` ended without an answer"));
+        }
+        let is_cut_off = matches!(
+            stop_reason,
+            StopReason::MaxTokens | StopReason::ContentFilter | StopReason::ContextWindowExceeded
+        );
+        if is_cut_off {
+            response.push_str("\n\n[the answer was cut off]");
+        }
+        if let Some(limit) = limit_reached {
+            response.push_str(&format!("\n\n[the agent had to come to an end: {limit}]"));
+        }
+        ToolOutput::text(response)
+    }
+
+    /// What ends the run around the agent too; all else is a result that its model sees.
+    fn failure(&self, error: SubAgentError, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let resumed = ctx.extensions.get::<ResumedApproval>();
+        if let Some(resumed) = resumed
+            && let Some(LoopError::Approval(unfit @ ApprovalError::InvalidInput { .. })) =
+                error.run_error()
+        {
+            // Only the agent inside knows what its tools take. Nothing ran: it waits on.
+            tracing::warn!(agent = self.name, error = %unfit, "a decision on a sub-agent's call does not fit; it waits on");
+            return Err(ToolError::ApprovalRequired(Box::new(resumed.pending.clone())));
+        }
+        let text = error.to_string();
+        match ToolError::from(error) {
+            passed_on @ (ToolError::ApprovalRequired(_)
+            | ToolError::Cancelled
+            | ToolError::HookTerminated(_)) => Err(passed_on),
+            _ => Ok(ToolOutput::error(text)),
+        }
+    }
+}
+
+impl<P: Provider + 'static> ToolDyn for SubAgentTool<P> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        let described = self.team.agents.get(&self.name).map(|config| config.description.as_str());
+        let description = match described.unwrap_or_default() {
+            "" => format!("Gives a task to the agent `{}` and returns its answer.", self.name),
+            text => text.to_owned(),
+        };
+        let about = "The task, with all that the agent needs to know: it sees nothing else of this \
+                     conversation.";
+        ToolDefinition {
+            name: self.name.clone(),
+            title: None,
+            description,
+            input_schema: json!({
+                "type": "object",
+                "properties": { "prompt": { "type": "string", "description": about } },
+                "required": ["prompt"],
+            }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(self.call(input, ctx))
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.team.agents.get(&self.name).map(|config| config.effect).unwrap_or_default()
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        self.arguments(input).map(drop)
+    }
+}
+
+impl<P> fmt::Debug for SubAgentTool<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubAgentTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,139 @@
+//! Cancelled or dropped at any point, a run with agents inside it leaves a valid history, counts what was
+//! taken once, and goes on.
+
+use std::pin::pin;
+
+use neuron_loop::{Budget, LoopError};
+use neuron_types::{ApprovalDecisions, ToolContext, UsageLimits, transcript};
+use serde_json::json;
+
+use crate::support::*;
+
+fn scripts() -> Scripts {
+    let worker = || vec![calls([("x", "act", json!({}))]), text("done")];
+    Scripts::new([
+        ("main", vec![asks(&["a", "b"]), text("done")]),
+        ("a", worker()),
+        ("b", vec![asks(&["c"]), text("done")]),
+        ("c", worker()),
+    ])
+}
+
+fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Agent {
+    let mut c = with_tools("c", &["act"]);
+    c.max_depth = 2;
+    let agents = [("a", with_tools("a", &["act"])), ("b", with_tools("b", &["c"])), ("c", c)];
+    parent(scripts, log, agents)
+        .budget(budget.clone())
+        .parallel_tool_execution(parallel)
+        .pause_for_approval(true)
+        .build()
+}
+
+/// Every answer took 10 and 1: so many were told, and all of them count.
+#[track_caller]
+fn check(agent: &Agent, ctx: &ToolContext, budget: &Budget, at: &str) {
+    assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
+    let sum = agent.usage();
+    assert_eq!(sum.input_tokens, 10 * sum.output_tokens, "{at}");
+    assert_eq!(agent.total_usage(), sum, "{at}");
+    assert_eq!(&ctx.usage.total(), sum, "{at}");
+    assert_eq!(budget.reserved_tokens(), 0, "{at}");
+    // A call that was under way counts there as it was estimated.
+    assert!(budget.usage().total_tokens() >= sum.total_tokens(), "{at}");
+}
+
+#[test]
+fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
+    for parallel in [false, true] {
+        for cancels in [false, true] {
+            let mut most = 0;
+            for polls in 0.. {
+                let at = format!("parallel: {parallel}, cancels: {cancels}, after {polls} polls");
+                let (scripts, log) = (scripts(), Log::default());
+                let budget = Budget::new(UsageLimits::default());
+                let mut agent = built(&scripts, &log, parallel, &budget);
+                let ctx = ToolContext::default();
+                let ended = {
+                    let mut whole = pin!(agent.run_text("start", &ctx));
+                    let mut ended = poll_times(whole.as_mut(), polls);
+                    if ended.is_none() && cancels {
+                        ctx.cancellation_token.cancel();
+                        ended = poll_times(whole.as_mut(), 50);
+                        // Work that is done counts, also where a cancellation comes at once.
+                        let is_cancelled = matches!(ended, Some(Err(LoopError::Cancelled)));
+                        assert!(is_cancelled || matches!(ended, Some(Ok(_))), "{at}: {ended:?}");
+                        ended = ended.filter(Result::is_ok);
+                    }
+                    ended
+                };
+                check(&agent, &ctx, &budget, &at);
+                assert!(agent.usage().output_tokens >= most, "{at}: more polls, more answers");
+                most = agent.usage().output_tokens;
+                if let Some(ended) = ended {
+                    assert_eq!(ended.unwrap().usage, usage(80, 8), "{at}");
+                    assert!(polls > 5, "there was something to interrupt");
+                    break;
+                }
+                // What has not been answered is answered now; the agents begin anew.
+                for (name, script) in [("main", "done"), ("a", "done"), ("b", "done")] {
+                    scripts.of(name).push(text(script));
+                }
+                let again = ToolContext::default();
+                let next = {
+                    let mut next = pin!(agent.run_text("again", &again));
+                    poll_times(next.as_mut(), 1_000).expect("it ends")
+                };
+                assert!(next.is_ok(), "{at}: {next:?}");
+                assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
+            }
+        }
+    }
+}
+
+/// A resumed run that is dropped has used its decisions up, and no call runs twice.
+#[test]
+fn interrupted_while_agents_go_on_after_an_approval_nothing_runs_twice() {
+    for parallel in [false, true] {
+        for polls in 0.. {
+            let at = format!("parallel: {parallel}, after {polls} polls");
+            let (scripts, log) = (scripts(), Log::default());
+            let mut c = with_tools("c", &["act"]);
+            c.max_depth = 2;
+            let agents =
+                [("a", with_tools("a", &["act"])), ("b", with_tools("b", &["c"])), ("c", c)];
+            let mut agent = parent(&scripts, &log, agents)
+                .permission_policy(AsksAbout(&["act"]))
+                .parallel_tool_execution(parallel)
+                .pause_for_approval(true)
+                .build();
+            let ctx = ToolContext::default();
+            let waiting = {
+                let mut whole = pin!(agent.run_text("start", &ctx));
+                match poll_times(whole.as_mut(), 1_000) {
+                    Some(Err(LoopError::ApprovalRequired(waiting))) => waiting,
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert!(log.lines().is_empty(), "{at}");
+            let ended = {
+                let decisions = ApprovalDecisions::approve_all(&waiting);
+                let mut whole = pin!(agent.resume(decisions, &ctx));
+                poll_times(whole.as_mut(), polls)
+            };
+            assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
+            assert_eq!(agent.total_usage(), agent.usage(), "{at}");
+            assert_eq!(&ctx.usage.total(), agent.usage(), "{at}");
+            let mut keys = log.lines();
+            let count = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), count, "{at}: no call began twice");
+            if let Some(ended) = ended {
+                assert_eq!(ended.unwrap().usage, usage(80, 8), "{at}");
+                assert_eq!(count, 2);
+                break;
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What agents share with the run around them: usage, limits, budgets.
+
+use neuron_loop::{Budget, LoopError, OnLimit};
+use neuron_testing::Reply;
+use neuron_types::{ProviderError, TokenUsage, ToolContext, UsageLimits};
+use serde_json::json;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn what_agents_take_counts_in_the_runs_around_them_once() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let scripts = Scripts::new([
+                ("main", vec![asks(&["a", "b"]), text("done")]),
+                // One that calls another, and one that fails after it has taken something.
+                ("a", vec![asks(&["c"]), text("a")]),
+                (
+                    "b",
+                    vec![
+                        calls([("x", "act", json!({}))]),
+                        Reply::error(ProviderError::InvalidRequest("no".into())),
+                    ],
+                ),
+                ("c", vec![text("c").usage(usage(1_000, 100))]),
+            ]);
+            let mut c = with_tools("c", &[]);
+            c.max_depth = 2;
+            let agents =
+                [("a", with_tools("a", &["c"])), ("b", with_tools("b", &["act"])), ("c", c)];
+            let builder = parent(&scripts, &Log::default(), agents);
+            let mut agent = builder.parallel_tool_execution(parallel).build();
+            let ctx = ToolContext::default();
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            // `main` and `a` twice, `b` once, and `c`.
+            assert_eq!(result.usage, usage(1_050, 105), "{way:?} {parallel}");
+            assert_eq!(agent.tool_usage(), &usage(1_030, 103));
+            assert_eq!(agent.total_usage(), &result.usage);
+            assert_eq!(ctx.usage.total(), result.usage);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_token_limits_of_a_run_hold_with_what_agents_took() {
+    for way in WAYS {
+        let scripts = Scripts::new([
+            ("main", vec![asks(&["a"]), text("landed")]),
+            ("a", vec![text("a").usage(usage(1_000, 0))]),
+        ]);
+        let limits = UsageLimits::default().with_input_tokens_limit(500);
+        for on_limit in [OnLimit::Fail, OnLimit::Finalize] {
+            let scripts = if on_limit == OnLimit::Fail {
+                scripts.clone()
+            } else {
+                Scripts::new([
+                    ("main", vec![asks(&["a"]), text("landed")]),
+                    ("a", vec![text("a").usage(usage(1_000, 0))]),
+                ])
+            };
+            let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]);
+            let mut agent = builder.usage_limits(limits.clone()).on_limit(on_limit).build();
+            let ended = run(way, &mut agent, &ToolContext::default()).await;
+            match on_limit {
+                OnLimit::Finalize => assert_eq!(ended.unwrap().response, "landed"),
+                OnLimit::Fail => {
+                    let text = ended.unwrap_err().to_string();
+                    assert!(text.contains("input token limit exceeded: 1010 > 500"), "{text}");
+                    assert_eq!(scripts.of("main").calls(), 1);
+                }
+            }
+            assert_eq!(last_results(agent.messages()), ["c0: a"]);
+        }
+    }
+}
+
+/// The estimate counted what a model says and not what tools say, which is most of what an agent takes.
+#[tokio::test]
+async fn what_agents_take_counts_where_the_provider_reports_no_usage_too() {
+    let long = "long ".repeat(2_000);
+    let none = TokenUsage::default;
+    let scripts = Scripts::new([
+        ("main", vec![asks(&["a"]), text("never")]),
+        (
+            "a",
+            vec![
+                calls([("x", "act", json!({ "text": long }))]).usage(none()),
+                text("done").usage(none()),
+            ],
+        ),
+    ]);
+    let limits = UsageLimits::default().with_total_tokens_limit(5_000);
+    let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &["act"]))]);
+    let mut agent = builder.usage_limits(limits).build();
+    let ended = run(Way::Run, &mut agent, &ToolContext::default()).await;
+    let error = ended.unwrap_err().to_string();
+    assert!(error.contains("token limit exceeded"), "{error}");
+    // The call, the call sent back, and its result.
+    assert!(agent.tool_usage().total_tokens() > 7_500, "{:?}", agent.tool_usage());
+    assert_eq!(scripts.of("main").calls(), 1);
+}
+
+#[tokio::test]
+async fn agents_share_the_budget_of_the_run_around_them() {
+    for way in WAYS {
+        for parallel in [false, true] {
+            let scripts = Scripts::new([
+                ("main", vec![asks(&["a", "b"]), text("never")]),
+                ("a", vec![calls([("x", "act", json!({}))]), text("a")]),
+                ("b", vec![calls([("x", "act", json!({}))]), text("b")]),
+            ]);
+            let agents = ["a", "b"].map(|name| (name, with_tools(name, &["act"])));
+            // `main` once and three more: one of the agents finds no room.
+            let budget = Budget::new(UsageLimits::default().with_request_limit(4));
+            let builder = parent(&scripts, &Log::default(), agents);
+            let mut agent =
+                builder.budget(budget.clone()).parallel_tool_execution(parallel).build();
+            let ended = run(way, &mut agent, &ToolContext::default()).await;
+            let text = ended.unwrap_err().to_string();
+            assert!(text.contains("budget: request limit exceeded: 5 > 4"), "{text}");
+            assert_eq!(
+                last_results(agent.messages()),
+                [
+                    "c0: a".to_owned(),
+                    "c1: !the agent `b` failed: usage limit exceeded: budget: request limit \
+                     exceeded: 5 > 4"
+                        .to_owned()
+                ]
+            );
+            assert_eq!((budget.requests(), budget.reserved_tokens()), (4, 0));
+            // What the agents take, they take of it themselves; the run around them does not again.
+            assert_eq!(budget.usage(), usage(40, 4));
+            assert_eq!(agent.usage(), &usage(40, 4));
+            assert_eq!(budget.tool_calls(), 4);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_agents_own_limits_are_its_own() {
+    let scripts = Scripts::new([
+        ("main", vec![asks(&["a"]), asks(&["a"]), text("done")]),
+        ("a", vec![text("one"), text("two")]),
+    ]);
+    let mut config = with_tools("a", &[]);
+    config.settings.usage_limits = Some(UsageLimits::default().with_request_limit(1));
+    let mut agent = parent(&scripts, &Log::default(), [("a", config)]).build();
+    let result = agent.run_text("start", &ToolContext::default()).await;
+    assert_eq!(result.unwrap().response, "done", "each run counts anew");
+    assert!(matches!(
+        agent.run_text("again", &ToolContext::default()).await,
+        Err(LoopError::Provider(_))
+    ));
+}

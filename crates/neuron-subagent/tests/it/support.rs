@@ -1,0 +1,292 @@
+//! A provider with a script for each agent, tools that log, and the three ways to run.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, AgentLoopBuilder, AgentResult, LoopError, TurnResult};
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, Message, PermissionDecision,
+    PermissionPolicy, Provider, ProviderError, ProviderInfo, StreamEvent, StreamHandle, TokenUsage,
+    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture, transcript,
+};
+use serde_json::{Value, json};
+
+/// A shared list of what happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn push(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, part: &str) -> usize {
+        self.lines().iter().filter(|line| line.contains(part)).count()
+    }
+}
+
+/// Answers each agent, which is told by its model, from a script of its own.
+#[derive(Clone, Default)]
+pub(crate) struct Scripts(Arc<BTreeMap<String, ScriptedProvider>>);
+
+impl Scripts {
+    pub(crate) fn new<const N: usize>(scripts: [(&str, Vec<Reply>); N]) -> Self {
+        let script =
+            |(agent, replies): (&str, _)| (agent.to_owned(), ScriptedProvider::new(replies));
+        Self(Arc::new(scripts.into_iter().map(script).collect()))
+    }
+
+    pub(crate) fn of(&self, agent: &str) -> &ScriptedProvider {
+        self.0.get(agent).unwrap_or_else(|| panic!("no script for the agent `{agent}`"))
+    }
+}
+
+impl Provider for Scripts {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        assert_eq!(transcript::validate(&request.messages), Ok(()));
+        Yields(1).await;
+        self.of(&request.model).complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        assert_eq!(transcript::validate(&request.messages), Ok(()));
+        self.of(&request.model).complete_stream(request).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::default()
+    }
+}
+
+/// Pending so often.
+pub(crate) struct Yields(pub(crate) usize);
+
+impl Future for Yields {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.0 == 0 {
+            return Poll::Ready(());
+        }
+        self.0 -= 1;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+/// A tool that logs its agent's run and its key, and does what its arguments say.
+pub(crate) struct Act {
+    pub(crate) name: &'static str,
+    pub(crate) log: Log,
+}
+
+impl ToolDyn for Act {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.into(),
+            title: None,
+            description: String::new(),
+            input_schema: json!({ "type": "object" }),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.log.push(format!("{} {}", self.name, ctx.idempotency_key));
+            Yields(2).await;
+            if let Some(seconds) = input["sleep"].as_u64() {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+            }
+            if input["hang"] == true {
+                std::future::pending::<()>().await;
+            }
+            match input["fail"].as_str() {
+                Some(text) => Err(ToolError::ExecutionFailed(text.into())),
+                None => Ok(ToolOutput::text(input["text"].as_str().unwrap_or("ok"))),
+            }
+        })
+    }
+
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        match input["unfit"] == true {
+            true => Err(ToolError::InvalidInput("it does not fit".into())),
+            false => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn acting(log: &Log) -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    for name in ["act", "other"] {
+        tools.register_dyn(Arc::new(Act { name, log: log.clone() }));
+    }
+    tools
+}
+
+/// An agent that may use the tools of these names.
+pub(crate) fn with_tools(name: &str, tools: &[&str]) -> SubAgentConfig {
+    SubAgentConfig {
+        model: Some(name.into()),
+        tools: tools.iter().map(|&tool| tool.into()).collect(),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens, ..Default::default() }
+}
+
+pub(crate) fn text(text: &str) -> Reply {
+    Reply::text(text).usage(usage(10, 1))
+}
+
+/// An answer that calls tools: their ids, names and arguments.
+pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
+    Reply::tool_calls(calls).usage(usage(10, 1))
+}
+
+/// An answer that gives each of these agents the task `go`, as `c0`, `c1`, ….
+pub(crate) fn asks(agents: &[&str]) -> Reply {
+    let task = || json!({ "prompt": "go" });
+    let names = agents.iter().enumerate();
+    Reply::tool_calls(names.map(|(index, agent)| (format!("c{index}"), *agent, task())))
+        .usage(usage(10, 1))
+}
+
+pub(crate) type Builder = AgentLoopBuilder<Scripts, SlidingWindowStrategy>;
+pub(crate) type Agent = AgentLoop<Scripts, SlidingWindowStrategy>;
+
+/// An agent `main` that has the tools and the agents.
+pub(crate) fn parent(
+    scripts: &Scripts,
+    log: &Log,
+    agents: impl IntoIterator<Item = (&'static str, SubAgentConfig)>,
+) -> Builder {
+    let mut manager = SubAgentManager::new();
+    for (name, config) in agents {
+        manager.register(name, config);
+    }
+    let mut tools = acting(log);
+    manager.add_to(&mut tools, scripts.clone()).unwrap();
+    AgentLoop::builder(scripts.clone(), SlidingWindowStrategy::new(100, 1_000_000))
+        .model("main")
+        .tools(tools)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    Run,
+    Stream,
+    Step,
+}
+
+pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
+
+/// Runs in one of the three ways. Of a stream's error only the text is known, but for a pause.
+pub(crate) async fn run(
+    way: Way,
+    agent: &mut Agent,
+    ctx: &ToolContext,
+) -> Result<AgentResult, LoopError> {
+    let message = Message::user("start");
+    match way {
+        Way::Run => agent.run(message, ctx).await,
+        Way::Stream => {
+            let mut events = agent.run_stream(message, ctx).await;
+            while let Some(event) = events.recv().await {
+                match event {
+                    StreamEvent::RunComplete(result) => return Ok(*result),
+                    StreamEvent::ApprovalRequired(pending) => {
+                        return Err(LoopError::ApprovalRequired(pending));
+                    }
+                    StreamEvent::Error(error) => {
+                        let text = error.to_string();
+                        return Err(match text.strip_prefix("terminated by hook: ") {
+                            Some(reason) => LoopError::HookTerminated(reason.into()),
+                            None => ToolError::ExecutionFailed(text.into()).into(),
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            panic!("a stream without an end")
+        }
+        Way::Step => {
+            let mut steps = agent.run_step(message, ctx);
+            while let Some(turn) = steps.next().await {
+                match turn {
+                    TurnResult::FinalResponse(result) => return Ok(result),
+                    TurnResult::Error(error) => return Err(error),
+                    TurnResult::MaxTurnsReached => return Err(LoopError::MaxTurns(0)),
+                    TurnResult::ToolsExecuted { .. } | TurnResult::CompactionOccurred { .. } => {}
+                }
+            }
+            panic!("steps without an end")
+        }
+    }
+}
+
+/// The results of the last tools, with `!` before errors.
+#[track_caller]
+pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
+    assert_eq!(transcript::validate(messages), Ok(()));
+    let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+    let message = messages.iter().rev().find(|message| message.content.iter().any(is_result));
+    let text = |block: &ContentBlock| match block {
+        ContentBlock::ToolResult { tool_use_id, content, is_error } => {
+            format!("{tool_use_id}: {}{}", if *is_error { "!" } else { "" }, content[0])
+        }
+        other => other.to_string(),
+    };
+    message.expect("tool results").content.iter().map(text).collect()
+}
+
+/// Asks about the calls of some tools, and lets all others run.
+pub(crate) struct AsksAbout(pub(crate) &'static [&'static str]);
+
+impl PermissionPolicy for AsksAbout {
+    fn check(&self, tool_name: &str, _: &Value) -> PermissionDecision {
+        match self.0.contains(&tool_name) {
+            true => PermissionDecision::Ask(format!("{tool_name}?")),
+            false => PermissionDecision::Allow,
+        }
+    }
+}
+
+/// Polls so often, whether woken or not.
+pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
+    let mut cx = Context::from_waker(Waker::noop());
+    (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    })
+}

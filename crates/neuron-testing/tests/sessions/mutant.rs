@@ -1,0 +1,490 @@
+//! A storage that holds, broken in one way.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use chrono::{DateTime, SubsecRound, Utc};
+use neuron_types::{
+    ContentBlock, Message, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
+    StorageError, VersionedSessionStorage, check_session_id,
+};
+use serde_json::Value;
+
+/// The one thing that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mutation {
+    None,
+    CutsTimes,
+    SortsKeys,
+    CutsAtNul,
+    RoundsFloats,
+    ForgetsState,
+    LosesLastMessage,
+    LoadingChanges,
+    CannotReadDeep,
+    MissingIsEmpty,
+    DeletesNothing,
+    MissingIsOther,
+    ListsDeleted,
+    KeepsTheRest,
+    SavesNewMessages,
+    NewestWins,
+    TakesBadIds,
+    BadIdIsMissing,
+    FoldsIds,
+    CutsIds,
+    ListsUnordered,
+    ListsByLanguage,
+    CountsOne,
+    TearsSaves,
+    SavesLater,
+    FailsWhenBusy,
+    CreateOverwrites,
+    CreateRaces,
+    UpdateCreates,
+    ReadingRevises,
+    UpdateIgnores,
+    UpdateRaces,
+    ConflictWrites,
+    ConflictIsOther,
+    SaveKeepsRevision,
+    CountsFromOne,
+    AppendIgnores,
+    AppendRaces,
+    AppendDropsState,
+    AppendsFirst,
+    AppendsTwice,
+    AppendReplaces,
+    AppendKeepsTime,
+    AppendSkips,
+    BeginsAgain,
+    HashesContent,
+    VersionedTakesBadIds,
+    TearsUpdates,
+    TearsAppends,
+}
+
+use Mutation as M;
+
+/// A clone shares the sessions.
+#[derive(Clone)]
+pub(crate) struct Mutant {
+    mutation: Mutation,
+    sessions: Arc<Mutex<BTreeMap<String, Stored>>>,
+    deleted: Arc<Mutex<Vec<SessionSummary>>>,
+    revisions: Arc<AtomicUsize>,
+    busy: Arc<AtomicUsize>,
+}
+
+#[derive(Clone)]
+struct Stored {
+    session: Session,
+    revision: SessionRevision,
+}
+
+impl Mutant {
+    pub(crate) fn new(mutation: Mutation) -> Self {
+        Self {
+            mutation,
+            sessions: Arc::default(),
+            deleted: Arc::default(),
+            revisions: Arc::default(),
+            busy: Arc::default(),
+        }
+    }
+
+    fn is(&self, mutation: Mutation) -> bool {
+        self.mutation == mutation
+    }
+
+    fn check(&self, id: &str) -> Result<(), StorageError> {
+        match check_session_id(id) {
+            Err(_) if self.is(M::TakesBadIds) => Ok(()),
+            Err(_) if self.is(M::BadIdIsMissing) => Err(StorageError::NotFound(id.into())),
+            checked => checked,
+        }
+    }
+
+    fn check_versioned(&self, id: &str) -> Result<(), StorageError> {
+        if self.is(M::VersionedTakesBadIds) { Ok(()) } else { check_session_id(id) }
+    }
+
+    fn key(&self, id: &str) -> String {
+        match self.mutation {
+            M::FoldsIds => id.to_lowercase(),
+            M::CutsIds => id.chars().take(60).collect(),
+            _ => id.to_owned(),
+        }
+    }
+
+    fn get(&self, id: &str) -> Result<Stored, StorageError> {
+        self.sessions.lock().unwrap().get(&self.key(id)).cloned().ok_or_else(|| {
+            match self.mutation {
+                M::MissingIsOther => StorageError::Other("no such row".into()),
+                _ => StorageError::NotFound(id.into()),
+            }
+        })
+    }
+
+    /// Writes without asking, and gives the new revision.
+    fn put(&self, session: Session) -> SessionRevision {
+        let mut sessions = self.sessions.lock().unwrap();
+        let key = self.key(&session.id);
+        let before = sessions.get(&key).map(|stored| stored.revision.clone());
+        let revision = match self.mutation {
+            M::CountsFromOne | M::BeginsAgain => {
+                let before = before.map_or(0, |before| number(&before));
+                // In a second mutation the sessions at least do not share theirs.
+                let prefix = if self.is(M::BeginsAgain) { session.id.as_str() } else { "" };
+                SessionRevision::new(format!("{prefix}#{}", before + 1))
+            }
+            M::HashesContent => {
+                SessionRevision::new(serde_json::to_string(&session.messages).unwrap())
+            }
+            _ => self.next_revision(),
+        };
+        sessions.insert(key, Stored { session, revision: revision.clone() });
+        revision
+    }
+
+    fn next_revision(&self) -> SessionRevision {
+        SessionRevision::new(self.revisions.fetch_add(1, Ordering::Relaxed).to_string())
+    }
+
+    /// What becomes of a session when it is stored.
+    fn stored_form(&self, mut session: Session) -> Session {
+        match self.mutation {
+            M::CutsTimes => {
+                session.created_at = session.created_at.trunc_subsecs(6);
+                session.updated_at = session.updated_at.trunc_subsecs(6);
+            }
+            M::SortsKeys => each_input(&mut session, &sorted),
+            M::RoundsFloats => each_input(&mut session, &rounded),
+            M::CutsAtNul => {
+                for block in session.messages.iter_mut().flat_map(|message| &mut message.content) {
+                    if let ContentBlock::Text(text) = block {
+                        *text = text.split('\0').next().unwrap().to_owned();
+                    }
+                }
+            }
+            M::ForgetsState => session.state = SessionState::default(),
+            M::LosesLastMessage => drop(session.messages.pop()),
+            _ => {}
+        }
+        session
+    }
+
+    /// Writes in two steps, between which others have their turn.
+    async fn put_in_two(&self, session: Session) -> SessionRevision {
+        let mut half = session.clone();
+        half.messages.truncate(session.messages.len() / 2);
+        self.put(half);
+        for _ in 0..4 {
+            tokio::task::yield_now().await;
+        }
+        self.put(session)
+    }
+}
+
+impl SessionStorage for Mutant {
+    async fn save(&self, session: &Session) -> Result<(), StorageError> {
+        self.check(&session.id)?;
+        let mut session = self.stored_form(session.clone());
+        let before = self.get(&session.id).ok();
+        if let Some(Stored { session: before, .. }) = &before {
+            match self.mutation {
+                M::KeepsTheRest => {
+                    let rest = before.messages.iter().skip(session.messages.len());
+                    session.messages.extend(rest.cloned());
+                }
+                M::SavesNewMessages if session.messages.len() >= before.messages.len() => {
+                    let new = session.messages.split_off(before.messages.len());
+                    session.messages = before.messages.iter().cloned().chain(new).collect();
+                }
+                M::NewestWins if before.updated_at > session.updated_at => return Ok(()),
+                _ => {}
+            }
+        }
+        match (self.mutation, before) {
+            (M::TearsSaves, _) => drop(self.put_in_two(session).await),
+            (M::SavesLater, _) => {
+                let storage = self.clone();
+                let turns = match session.state.event_count % 3 {
+                    1 => 20,
+                    _ => 2,
+                };
+                // The caller may go away; the save does not.
+                let save = tokio::spawn(async move {
+                    for _ in 0..turns {
+                        tokio::task::yield_now().await;
+                    }
+                    storage.put(session);
+                });
+                save.await.unwrap();
+            }
+            (M::FailsWhenBusy, _) => {
+                let others = self.busy.fetch_add(1, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                self.busy.fetch_sub(1, Ordering::Relaxed);
+                if others > 0 {
+                    return Err(StorageError::Other("the database is locked".into()));
+                }
+                self.put(session);
+            }
+            (M::SaveKeepsRevision, Some(Stored { revision, .. })) => {
+                let stored = Stored { session, revision };
+                self.sessions.lock().unwrap().insert(stored.session.id.clone(), stored);
+            }
+            (_, _) => drop(self.put(session)),
+        }
+        Ok(())
+    }
+
+    async fn load(&self, id: &str) -> Result<Session, StorageError> {
+        self.check(id)?;
+        let stored = match self.get(id) {
+            Err(_) if self.is(M::MissingIsEmpty) => return Ok(Session::new(id, ".".into())),
+            stored => stored?,
+        };
+        if self.is(M::LoadingChanges) {
+            let mut changed = stored.session.clone();
+            changed.updated_at = Utc::now();
+            self.put(changed);
+        }
+        if self.is(M::CannotReadDeep) {
+            let json = serde_json::to_string(&stored.session).unwrap();
+            return serde_json::from_str(&json)
+                .map_err(|error| StorageError::Serialization(error.to_string()));
+        }
+        Ok(stored.session)
+    }
+
+    async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
+        let sessions = self.sessions.lock().unwrap();
+        let mut list: Vec<_> = sessions.values().map(|stored| stored.session.summary()).collect();
+        match self.mutation {
+            M::ListsUnordered => list.reverse(),
+            M::ListsByLanguage => list.sort_by_key(|summary| summary.id.to_lowercase()),
+            M::CountsOne => list.iter_mut().for_each(|summary| summary.message_count = 1),
+            M::ListsDeleted => list.extend(self.deleted.lock().unwrap().iter().cloned()),
+            _ => {}
+        }
+        Ok(list)
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StorageError> {
+        self.check(id)?;
+        let stored = match self.get(id) {
+            Err(_) if self.is(M::DeletesNothing) => return Ok(()),
+            stored => stored?,
+        };
+        self.deleted.lock().unwrap().push(stored.session.summary());
+        self.sessions.lock().unwrap().remove(&self.key(id));
+        Ok(())
+    }
+}
+
+impl VersionedSessionStorage for Mutant {
+    async fn create(&self, session: &Session) -> Result<SessionRevision, StorageError> {
+        self.check_versioned(&session.id)?;
+        let id = session.id.clone();
+        let conflict = || StorageError::Conflict { id: id.clone() };
+        if !self.is(M::CreateOverwrites) && self.get(&id).is_ok() {
+            return Err(conflict());
+        }
+        if self.is(M::CreateRaces) {
+            tokio::task::yield_now().await;
+            return Ok(self.put(session.clone()));
+        }
+        let mut sessions = self.sessions.lock().unwrap();
+        if sessions.contains_key(&self.key(&id)) && !self.is(M::CreateOverwrites) {
+            return Err(conflict());
+        }
+        // Taken at once, so that nobody comes in between.
+        let taken = Stored { session: session.clone(), revision: SessionRevision::new("") };
+        sessions.remove(&self.key(&id));
+        match self.mutation {
+            M::CountsFromOne | M::BeginsAgain | M::HashesContent => {
+                drop(sessions);
+                Ok(self.put(session.clone()))
+            }
+            _ => {
+                let revision = self.next_revision();
+                sessions.insert(self.key(&id), Stored { revision: revision.clone(), ..taken });
+                Ok(revision)
+            }
+        }
+    }
+
+    async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
+        self.check_versioned(id)?;
+        let stored = self.get(id)?;
+        if self.is(M::ReadingRevises) {
+            let revision = self.put(stored.session.clone());
+            return Ok((stored.session, revision));
+        }
+        Ok((stored.session, stored.revision))
+    }
+
+    async fn revision(&self, id: &str) -> Result<SessionRevision, StorageError> {
+        self.check_versioned(id)?;
+        Ok(self.get(id)?.revision)
+    }
+
+    async fn update(
+        &self,
+        session: &Session,
+        expected: &SessionRevision,
+    ) -> Result<SessionRevision, StorageError> {
+        self.check_versioned(&session.id)?;
+        if self.is(M::UpdateCreates) {
+            return Ok(self.put(session.clone()));
+        }
+        let write = |stored: &mut Session| *stored = session.clone();
+        match self.mutation {
+            M::UpdateRaces | M::TearsUpdates => {
+                self.expect(&session.id, expected, false)?;
+                tokio::task::yield_now().await;
+                match self.mutation {
+                    M::UpdateRaces => Ok(self.put(session.clone())),
+                    _ => Ok(self.put_in_two(session.clone()).await),
+                }
+            }
+            _ => self.change(&session.id, expected, self.is(M::UpdateIgnores), write),
+        }
+    }
+
+    async fn append(
+        &self,
+        id: &str,
+        messages: &[Message],
+        state: Option<&SessionState>,
+        expected: &SessionRevision,
+    ) -> Result<SessionRevision, StorageError> {
+        self.check_versioned(id)?;
+        let write = |session: &mut Session| {
+            match self.mutation {
+                M::AppendsFirst => drop(session.messages.splice(0..0, messages.iter().cloned())),
+                M::AppendReplaces => session.messages = messages.to_vec(),
+                M::AppendsTwice => session.messages.extend([messages, messages].concat()),
+                _ => session.messages.extend_from_slice(messages),
+            }
+            if let Some(state) = state
+                && !self.is(M::AppendDropsState)
+            {
+                session.state = state.clone();
+            }
+            if !self.is(M::AppendKeepsTime) {
+                session.updated_at = now();
+            }
+        };
+        match self.mutation {
+            M::AppendSkips if messages.is_empty() && state.is_none() => {
+                Ok(self.expect(id, expected, false)?.revision)
+            }
+            M::AppendRaces | M::TearsAppends => {
+                let mut session = self.expect(id, expected, false)?.session;
+                let mut half = session.clone();
+                write(&mut session);
+                if self.is(M::TearsAppends) {
+                    half.messages.extend(messages.iter().take(messages.len().div_ceil(2)).cloned());
+                    self.put(half);
+                }
+                tokio::task::yield_now().await;
+                Ok(self.put(session))
+            }
+            _ => self.change(id, expected, self.is(M::AppendIgnores), write),
+        }
+    }
+}
+
+impl Mutant {
+    fn expect(
+        &self,
+        id: &str,
+        expected: &SessionRevision,
+        ignores: bool,
+    ) -> Result<Stored, StorageError> {
+        let stored = self.get(id)?;
+        match &stored.revision {
+            revision if revision == expected || ignores => Ok(stored),
+            _ if self.is(M::ConflictIsOther) => Err(StorageError::Other("no row changed".into())),
+            _ => Err(StorageError::Conflict { id: id.to_owned() }),
+        }
+    }
+
+    /// Compares and writes in one step.
+    fn change(
+        &self,
+        id: &str,
+        expected: &SessionRevision,
+        ignores: bool,
+        write: impl FnOnce(&mut Session),
+    ) -> Result<SessionRevision, StorageError> {
+        let counts = matches!(self.mutation, M::CountsFromOne | M::BeginsAgain | M::HashesContent);
+        let mut stored = match self.expect(id, expected, ignores) {
+            Err(error) if self.is(M::ConflictWrites) => {
+                let mut stored = self.get(id)?;
+                write(&mut stored.session);
+                self.put(stored.session);
+                return Err(error);
+            }
+            stored => stored?,
+        };
+        write(&mut stored.session);
+        if counts {
+            return Ok(self.put(stored.session));
+        }
+        let mut sessions = self.sessions.lock().unwrap();
+        let current = sessions.get_mut(&self.key(id));
+        let current = current.ok_or_else(|| StorageError::NotFound(id.to_owned()))?;
+        // Somebody may have come in between, on another thread.
+        if current.revision != *expected && !ignores {
+            return Err(StorageError::Conflict { id: id.to_owned() });
+        }
+        stored.revision = self.next_revision();
+        *current = stored.clone();
+        Ok(stored.revision)
+    }
+}
+
+fn now() -> DateTime<Utc> {
+    Utc::now()
+}
+
+fn number(revision: &SessionRevision) -> usize {
+    revision.as_str().rsplit('#').next().unwrap().parse().unwrap()
+}
+
+/// Changes the arguments of all tool calls.
+fn each_input(session: &mut Session, change: &dyn Fn(&Value) -> Value) {
+    for block in session.messages.iter_mut().flat_map(|message| &mut message.content) {
+        if let ContentBlock::ToolUse { input, .. } = block {
+            *input = change(input);
+        }
+    }
+}
+
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let map: BTreeMap<_, _> = map.iter().map(|(key, value)| (key, sorted(value))).collect();
+            map.into_iter().map(|(key, value)| (key.clone(), value)).collect()
+        }
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        value => value.clone(),
+    }
+}
+
+fn rounded(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(rounded).collect(),
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap();
+            // What a parser does that multiplies digits and powers of ten.
+            Value::from(float + float * f64::EPSILON)
+        }
+        value => value.clone(),
+    }
+}

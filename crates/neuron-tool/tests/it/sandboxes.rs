@@ -1,0 +1,179 @@
+//! A registry's sandbox: where in a call it is, whose it is, and what comes out of it.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_tool::{ToolRegistry, tool_middleware_fn};
+use neuron_types::{
+    CommandOutput, Sandbox, SandboxError, SandboxLimit, ToolContext, ToolDyn, ToolError, ToolOutput,
+};
+use serde_json::{Value, json};
+
+use crate::support::{Result, echo, tool};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Notes the calls and runs the tool.
+struct Noting {
+    name: &'static str,
+    log: Log,
+}
+
+impl Sandbox for Noting {
+    async fn execute_tool(
+        &self,
+        tool: &dyn ToolDyn,
+        input: Value,
+        ctx: &ToolContext,
+    ) -> std::result::Result<ToolOutput, SandboxError> {
+        self.log.lock().unwrap().push(format!("{}: {} {}", self.name, tool.name(), ctx.call_id));
+        Ok(tool.call_dyn(input, ctx).await?)
+    }
+}
+
+/// Fails in the way that the arguments say.
+struct Failing;
+
+impl Sandbox for Failing {
+    async fn execute_tool(
+        &self,
+        _tool: &dyn ToolDyn,
+        input: Value,
+        _ctx: &ToolContext,
+    ) -> std::result::Result<ToolOutput, SandboxError> {
+        Err(match input.as_str() {
+            Some("setup") => SandboxError::SetupFailed("no".into()),
+            Some("limit") => SandboxError::LimitExceeded {
+                limit: SandboxLimit::Processes(4),
+                output: Box::<CommandOutput>::default(),
+            },
+            Some("retry") => SandboxError::Tool(ToolError::ModelRetry("again".into())),
+            Some("cancelled") => SandboxError::Tool(ToolError::Cancelled),
+            _ => panic!("the sandbox panics"),
+        })
+    }
+}
+
+fn noting(log: &Log, name: &'static str) -> Noting {
+    Noting { name, log: log.clone() }
+}
+
+fn taken(log: &Log) -> Vec<String> {
+    std::mem::take(&mut *log.lock().unwrap())
+}
+
+fn add_noting_middleware(registry: &mut ToolRegistry, log: &Log, name: &'static str) {
+    let log = log.clone();
+    registry.add_middleware(tool_middleware_fn(move |call, ctx, next| {
+        log.lock().unwrap().push(format!("{name}: {}", call.name));
+        next.run(call, ctx)
+    }));
+}
+
+async fn call(registry: &ToolRegistry, name: &str) -> Result {
+    let ctx = ToolContext { call_id: "c1".into(), ..Default::default() };
+    registry.execute(name, json!("hi"), &ctx).await
+}
+
+#[tokio::test]
+async fn every_call_goes_through_the_sandbox_inside_all_middleware() {
+    let log = Log::default();
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(echo("say"));
+    registry.set_sandbox(noting(&log, "box"));
+    assert_eq!(call(&registry, "say").await.unwrap(), ToolOutput::text("\"hi\""));
+    assert_eq!(taken(&log), ["box: say c1"]);
+
+    add_noting_middleware(&mut registry, &log, "outer");
+    call(&registry, "say").await.unwrap();
+    assert_eq!(taken(&log), ["outer: say", "box: say c1"]);
+
+    let shared = registry.clone();
+    assert!(registry.remove_sandbox().is_some() && registry.remove_sandbox().is_none());
+    call(&registry, "say").await.unwrap();
+    assert_eq!(taken(&log), ["outer: say"]);
+    call(&shared, "say").await.unwrap();
+    assert_eq!(taken(&log), ["outer: say", "box: say c1"]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_or_unknown_does_not_reach_the_sandbox() {
+    let log = Log::default();
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(echo("say"));
+    registry.set_sandbox(noting(&log, "box"));
+    registry.add_middleware(tool_middleware_fn(|_, _, _| {
+        Box::pin(async { Err(ToolError::PermissionDenied("no".into())) })
+    }));
+    assert!(matches!(call(&registry, "say").await, Err(ToolError::PermissionDenied(_))));
+    assert!(matches!(call(&registry, "other").await, Err(ToolError::NotFound(_))));
+    assert!(taken(&log).is_empty());
+}
+
+/// A sandbox that ran the merged tool as a whole would run the other registry's middleware inside
+/// itself, or go around it.
+#[tokio::test]
+async fn a_merged_tool_runs_in_the_sandbox_inside_the_middleware_that_it_came_with() {
+    let log = Log::default();
+    let mut innermost = ToolRegistry::new();
+    innermost.register_dyn(echo("say"));
+    add_noting_middleware(&mut innermost, &log, "innermost");
+    let mut inner = ToolRegistry::new();
+    inner.merge_prefixed("a_", innermost).unwrap();
+    add_noting_middleware(&mut inner, &log, "inner");
+    let mut outer = ToolRegistry::new();
+    outer.merge_prefixed("b_", inner).unwrap();
+    add_noting_middleware(&mut outer, &log, "outer");
+
+    let names = ["outer: b_a_say", "inner: a_say", "innermost: say"];
+    call(&outer, "b_a_say").await.unwrap();
+    assert_eq!(taken(&log), names);
+
+    outer.set_sandbox(noting(&log, "box"));
+    call(&outer, "b_a_say").await.unwrap();
+    assert_eq!(taken(&log), [&names[..], &["box: say c1"]].concat());
+}
+
+#[tokio::test]
+async fn a_merged_registry_keeps_its_own_sandbox() {
+    for prefix in ["", "a_"] {
+        let log = Log::default();
+        let mut inner = ToolRegistry::new();
+        inner.register_dyn(echo("say"));
+        inner.set_sandbox(noting(&log, "inner"));
+        let mut outer = ToolRegistry::new();
+        outer.register_dyn(echo("own"));
+        outer.merge_prefixed(prefix, inner).unwrap();
+
+        let name = format!("{prefix}say");
+        call(&outer, &name).await.unwrap();
+        assert_eq!(taken(&log), ["inner: say c1"], "without one around it");
+        outer.set_sandbox(noting(&log, "outer"));
+        call(&outer, &name).await.unwrap();
+        assert_eq!(taken(&log), ["inner: say c1"], "with one around it");
+        call(&outer, "own").await.unwrap();
+        assert_eq!(taken(&log), ["outer: own c1"]);
+    }
+}
+
+#[tokio::test]
+async fn errors_keep_their_class_and_a_panic_is_caught() {
+    let mut registry = ToolRegistry::new();
+    registry.register_dyn(tool("never", |_| panic!("the tool must not run")));
+    registry.set_sandbox(Failing);
+    let ctx = ToolContext::default();
+    let run = async |how: &str| registry.execute("never", json!(how), &ctx).await;
+
+    assert!(matches!(run("retry").await, Err(ToolError::ModelRetry(hint)) if hint == "again"));
+    assert!(matches!(run("cancelled").await, Err(ToolError::Cancelled)));
+    let source = |result: Result| match result {
+        Err(ToolError::ExecutionFailed(source)) => *source.downcast::<SandboxError>().unwrap(),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(source(run("setup").await), SandboxError::SetupFailed(_)));
+    let limit = source(run("limit").await);
+    assert!(
+        matches!(limit, SandboxError::LimitExceeded { limit: SandboxLimit::Processes(4), .. }),
+        "{limit:?}"
+    );
+    assert!(run("panic").await.unwrap().is_error);
+}

@@ -1,0 +1,159 @@
+//! What of a tool's result a model can be given as itself, and what only in words.
+
+use crate::{ContentItem, EmbeddedResource, ImageSource};
+
+/// A piece of a tool's result as models take it, see [`ContentItem::for_model`].
+///
+/// Made for providers. What a vendor does not take as it is, it takes in words: the item's `Display` form.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ModelContent<'a> {
+    /// Text.
+    Text(&'a str),
+    /// An image of a type that models read.
+    Image {
+        /// `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+        media_type: &'static str,
+        /// The bytes in standard base64.
+        data: &'a str,
+    },
+    /// An image at an address that the vendor fetches.
+    ImageUrl {
+        /// The address.
+        url: &'a str,
+    },
+    /// A PDF.
+    Pdf {
+        /// The bytes in standard base64.
+        data: &'a str,
+    },
+    /// Something else: it can only be told in words, those of its `Display` form.
+    Words(&'a ContentItem),
+}
+
+impl ContentItem {
+    /// Returns what a model can be given of the item.
+    ///
+    /// An image is one only if it is of a type that every vendor's models read, because tools, and servers
+    /// of others above all, return any type, and a request with another is refused. Resources that hold
+    /// images or PDFs are such too.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::{ContentItem, EmbeddedResource, ModelContent};
+    ///
+    /// let blob = |mime_type: &str| ContentItem::Resource {
+    ///     resource: EmbeddedResource::blob("file:///a", "aGk=").with_mime_type(mime_type),
+    /// };
+    /// let image = ModelContent::Image { media_type: "image/jpeg", data: "aGk=" };
+    /// assert_eq!(blob("image/jpg").for_model(), image);
+    /// assert_eq!(blob("application/pdf").for_model(), ModelContent::Pdf { data: "aGk=" });
+    ///
+    /// let archive = blob("application/zip");
+    /// assert_eq!(archive.for_model(), ModelContent::Words(&archive));
+    /// assert_eq!(archive.to_string(), "[resource file:///a, application/zip]");
+    /// ```
+    #[must_use]
+    pub fn for_model(&self) -> ModelContent<'_> {
+        let known = match self {
+            Self::Text(text) => Some(ModelContent::Text(text)),
+            Self::Image { source: ImageSource::Base64 { media_type, data } } => {
+                image(media_type, data)
+            }
+            Self::Image { source: ImageSource::Url { url } } => {
+                Some(ModelContent::ImageUrl { url })
+            }
+            Self::Resource {
+                resource:
+                    EmbeddedResource {
+                        text: None, blob: Some(data), mime_type: Some(mime_type), ..
+                    },
+            } => image(mime_type, data).or_else(|| pdf(mime_type, data)),
+            Self::Audio { .. } | Self::Resource { .. } | Self::ResourceLink { .. } => None,
+        };
+        known.unwrap_or(ModelContent::Words(self))
+    }
+}
+
+/// The types of images that all vendors' models read.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
+    let media_type = match essence(media_type) {
+        // No such type is registered, but many write it.
+        jpeg if jpeg.eq_ignore_ascii_case("image/jpg") => "image/jpeg",
+        other => IMAGE_TYPES.into_iter().find(|known| known.eq_ignore_ascii_case(other))?,
+    };
+    (!data.is_empty()).then_some(ModelContent::Image { media_type, data })
+}
+
+fn pdf<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
+    let is_pdf = essence(media_type).eq_ignore_ascii_case("application/pdf");
+    (is_pdf && !data.is_empty()).then_some(ModelContent::Pdf { data })
+}
+
+/// A MIME type without its parameters.
+fn essence(media_type: &str) -> &str {
+    media_type.split(';').next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image_of(media_type: &str, data: &str) -> ContentItem {
+        let source = ImageSource::Base64 { media_type: media_type.into(), data: data.into() };
+        ContentItem::Image { source }
+    }
+
+    #[track_caller]
+    fn check(item: &ContentItem, expected: ModelContent<'_>) {
+        assert_eq!(item.for_model(), expected);
+    }
+
+    #[track_caller]
+    fn check_words(item: &ContentItem) {
+        check(item, ModelContent::Words(item));
+    }
+
+    #[test]
+    fn images_are_those_of_types_that_all_vendors_read() {
+        for (given, expected) in [
+            ("image/png", "image/png"),
+            ("image/jpeg", "image/jpeg"),
+            ("image/jpg", "image/jpeg"),
+            ("image/gif", "image/gif"),
+            ("image/webp", "image/webp"),
+            ("IMAGE/PNG", "image/png"),
+            (" image/JPG ; q=1", "image/jpeg"),
+        ] {
+            let expected = ModelContent::Image { media_type: expected, data: "aGk=" };
+            check(&image_of(given, "aGk="), expected);
+            let resource = EmbeddedResource::blob("a:b", "aGk=").with_mime_type(given);
+            check(&ContentItem::Resource { resource }, expected);
+        }
+        for given in ["image/svg+xml", "image/tiff", "image/", "image", "", "png", "text/plain"] {
+            check_words(&image_of(given, "aGk="));
+        }
+        check_words(&image_of("image/png", ""));
+        let url = ContentItem::Image { source: ImageSource::Url { url: "https://a".into() } };
+        check(&url, ModelContent::ImageUrl { url: "https://a" });
+    }
+
+    #[test]
+    fn of_resources_only_bytes_of_a_known_type_are_more_than_words() {
+        let resource = |resource| ContentItem::Resource { resource };
+        let pdf = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("Application/PDF");
+        check(&resource(pdf.clone()), ModelContent::Pdf { data: "aGk=" });
+        check_words(&resource(EmbeddedResource { blob: Some(String::new()), ..pdf.clone() }));
+        check_words(&resource(EmbeddedResource { mime_type: None, ..pdf.clone() }));
+        // What is said in text needs no bytes.
+        check_words(&resource(EmbeddedResource { text: Some("a".into()), ..pdf }));
+        check_words(&resource(EmbeddedResource::text("a:b", "<svg/>").with_mime_type("image/png")));
+        check_words(&resource(EmbeddedResource::default()));
+        check_words(&ContentItem::Audio { media_type: "audio/wav".into(), data: "aGk=".into() });
+        check_words(&ContentItem::ResourceLink { resource: crate::ResourceLink::default() });
+        check(&ContentItem::Text("a".into()), ModelContent::Text("a"));
+    }
+}

@@ -1,0 +1,258 @@
+//! "DurableContext"
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use neuron_context::SlidingWindowStrategy;
+use neuron_durable_sqlite::SqliteDurableContext;
+use neuron_loop::AgentLoop;
+use neuron_runtime::LocalDurableContext;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ActivityOptions, AgentResult, CompletionRequest, CompletionResponse, DurableContext,
+    DurableError, HookAction, HookError, HookEvent, LoopError, Message, ObservabilityHook,
+    Provider, RetryPolicy, ToolContext, ToolOutput,
+};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::Shout;
+
+/// "The Trait": a pass-through with the signatures as printed.
+struct PassThrough<P> {
+    provider: Arc<P>,
+    tools: Arc<ToolRegistry>,
+}
+
+impl<P: Provider> DurableContext for PassThrough<P> {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        let answered = self.provider.complete(request).await;
+        answered.map_err(|error| DurableError::Other(Box::new(error)))
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        _options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let ran = self.tools.execute(tool_name, input, ctx).await;
+        ran.map_err(|error| DurableError::ActivityFailed(error.to_string()))
+    }
+
+    async fn wait_for_signal<T: DeserializeOwned>(
+        &self,
+        _signal_name: &str,
+        _timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        Err(DurableError::SignalTimeout)
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        false
+    }
+
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        Err(DurableError::ContinueAsNew(state.to_string()))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+}
+
+/// "LocalDurableContext"
+#[tokio::test]
+async fn an_agent_runs_through_a_local_durable_context() {
+    let my_provider = ScriptedProvider::new([Reply::text("hi")]);
+    let context = SlidingWindowStrategy::new(20, 100_000);
+    let mut agent = AgentLoop::builder(my_provider.clone(), context).build();
+
+    use neuron_runtime::LocalDurableContext;
+    use neuron_tool::ToolRegistry;
+    use std::sync::Arc;
+
+    let provider = Arc::new(my_provider);
+    let tools = Arc::new(ToolRegistry::new());
+    let durable = LocalDurableContext::new(provider, tools);
+
+    // Use in the agent loop
+    agent.set_durability(durable);
+
+    assert_eq!(agent.run_text("hi", &ToolContext::default()).await.unwrap().response, "hi");
+}
+
+/// The same with a context of one's own.
+#[tokio::test]
+async fn an_agent_runs_through_a_context_of_ones_own() {
+    let provider = ScriptedProvider::new([
+        Reply::tool_call("c1", "shout", json!({ "text": "hi" })),
+        Reply::text("HI"),
+    ]);
+    let mut tools = ToolRegistry::new();
+    tools.register(Shout);
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(20, 100_000))
+        .tools(tools.clone())
+        .build();
+
+    let provider = Arc::new(provider);
+    let tools = Arc::new(tools);
+    let durable = PassThrough { provider, tools };
+
+    // Use in the agent loop
+    agent.set_durability(durable);
+
+    let result = agent.run_text("shout", &ToolContext::default()).await;
+    assert_eq!(result.unwrap().response, "HI");
+}
+
+/// "In production, swap LocalDurableContext": the calling code, which knows no engine.
+async fn calling_code(
+    provider: Arc<ScriptedProvider>,
+    tools: Arc<ToolRegistry>,
+    durable: impl DurableContext,
+) -> AgentResult {
+    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+        .tools((*tools).clone())
+        .build();
+    agent.set_durability(durable);
+    agent.run_text("shout", &ToolContext::default()).await.unwrap()
+}
+
+/// "The calling code stays the same."
+#[tokio::test]
+async fn the_calling_code_stays_the_same_with_a_real_journal() {
+    let script = || {
+        let call = Reply::tool_call("c1", "shout", json!({ "text": "hi" }));
+        Arc::new(ScriptedProvider::new([call, Reply::text("HI")]))
+    };
+    let mut tools = ToolRegistry::new();
+    tools.register(Shout);
+    let tools = Arc::new(tools);
+
+    let provider = script();
+    let durable = LocalDurableContext::new(provider.clone(), tools.clone());
+    let locally = calling_code(provider, tools.clone(), durable).await;
+    assert_eq!(locally.response, "HI");
+
+    let folder = tempfile::tempdir().unwrap();
+    let runs = folder.path().join("runs.db");
+    let open = |provider: &Arc<ScriptedProvider>| {
+        let (provider, tools) = (provider.clone(), tools.clone());
+        let runs = runs.clone();
+        async move { SqliteDurableContext::open(runs, "run-1", provider, tools).await.unwrap() }
+    };
+    let provider = script();
+    let journaled = calling_code(provider.clone(), tools.clone(), open(&provider).await).await;
+    assert_eq!(journaled, locally);
+    assert_eq!(provider.calls(), 2);
+
+    // The process starts again, and the model has nothing more to say: all of it is in the journal.
+    let silent = Arc::new(ScriptedProvider::new(Vec::<Reply>::new()));
+    let replayed = calling_code(silent.clone(), tools.clone(), open(&silent).await).await;
+    assert_eq!(replayed, locally);
+    assert_eq!(silent.calls(), 0);
+}
+
+/// "All other behavior (hooks, compaction, cancellation) works the same way."
+#[tokio::test]
+async fn hooks_compaction_and_cancellation_work_the_same_way() {
+    /// The names of the events, in their order.
+    #[derive(Clone, Default)]
+    struct Names(Arc<Mutex<Vec<String>>>);
+
+    impl ObservabilityHook for Names {
+        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+            let text = format!("{event:?}");
+            let name = text.split([' ', '(', '{']).next().unwrap_or_default();
+            self.0.lock().unwrap().push(name.to_owned());
+            Ok(HookAction::Continue)
+        }
+    }
+
+    fn parts() -> (Arc<ScriptedProvider>, Arc<ToolRegistry>) {
+        let call = Reply::tool_call("c1", "shout", json!({ "text": "hi" }));
+        let provider = ScriptedProvider::new([call, Reply::text("done")]);
+        let mut tools = ToolRegistry::new();
+        tools.register(Shout);
+        (Arc::new(provider), Arc::new(tools))
+    }
+
+    async fn run(journal: Option<&Path>) -> (Vec<String>, Vec<Message>) {
+        let (provider, tools) = parts();
+        let names = Names::default();
+        let long = "word ".repeat(100);
+        let earlier = (0..4).flat_map(|_| [Message::user(&*long), Message::assistant(&*long)]);
+        let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(2, 100))
+            .tools((*tools).clone())
+            .messages(earlier.collect())
+            .hook(names.clone())
+            .build();
+        if let Some(path) = journal {
+            let durable = SqliteDurableContext::open(path, "run-1", provider, tools).await.unwrap();
+            agent.set_durability(durable);
+        }
+        let result = agent.run_text("shout", &ToolContext::default()).await.unwrap();
+        assert_eq!(result.response, "done");
+        let names = names.0.lock().unwrap().clone();
+        (names, result.messages)
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.db");
+    // Hooks and compaction: the same events and messages.
+    let plain = run(None).await;
+    assert!(plain.0.iter().any(|name| name == "ContextCompaction"), "{:?}", plain.0);
+    assert_eq!(run(Some(&path)).await, plain);
+    // And once more on replay.
+    assert_eq!(run(Some(&path)).await, plain);
+
+    // Cancellation: the run ends, the conversation is valid, and the journal can be opened again.
+    let cancelled = tokio_util::sync::CancellationToken::new();
+    cancelled.cancel();
+    let ctx = ToolContext { cancellation_token: cancelled, ..Default::default() };
+    let provider = Arc::new(ScriptedProvider::new([Reply::text("never asked")]));
+    let other = folder.path().join("other.db");
+    let tools = Arc::new(ToolRegistry::new());
+    let durable =
+        SqliteDurableContext::open(&other, "run-1", provider.clone(), tools.clone()).await.unwrap();
+    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(20, 100_000))
+        .durability(durable)
+        .build();
+    let error = agent.run_text("hi", &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::Cancelled), "{error}");
+    assert_eq!(provider.calls(), 0);
+    drop(agent);
+    assert!(SqliteDurableContext::open(&other, "run-1", provider, tools).await.is_ok());
+}
+
+/// "ActivityOptions"
+#[test]
+fn activity_options_are_built_as_printed() {
+    let options = ActivityOptions {
+        start_to_close_timeout: Duration::from_secs(30),
+        heartbeat_timeout: Some(Duration::from_secs(10)),
+        retry_policy: Some(RetryPolicy {
+            initial_interval: Duration::from_secs(1),
+            backoff_coefficient: 2.0,
+            maximum_attempts: 3,
+            maximum_interval: Duration::from_secs(30),
+            non_retryable_errors: vec!["Authentication".to_string()],
+        }),
+    };
+    let policy = options.retry_policy.unwrap();
+    let key = neuron_types::ProviderError::Authentication("bad key".into());
+    assert_eq!(policy.non_retryable_errors, [key.kind()]);
+}

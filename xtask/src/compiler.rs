@@ -1,0 +1,85 @@
+//! What this machine's compiler is too old for: a member of the workspace may ask for a newer one than the
+//! rest. It is left out then, which is said.
+
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::workspace::{self, Package};
+use crate::{means, process};
+
+/// Selects the packages of the workspace that this machine's compiler can build.
+pub(crate) fn select_workspace(command: &mut Command) -> Result<(), String> {
+    command.arg("--workspace");
+    for name in too_new()? {
+        command.args(["--exclude", name]);
+    }
+    Ok(())
+}
+
+/// Whether this machine's compiler can build a package.
+pub(crate) fn builds(package: &Package) -> Result<bool, String> {
+    Ok(!too_new()?.contains(&package.name))
+}
+
+/// The members that ask for a newer compiler. Each is told of once.
+fn too_new() -> Result<&'static [String], String> {
+    static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
+    TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)
+}
+
+fn find() -> Result<Vec<String>, String> {
+    let compiler = version()?;
+    let mut found = Vec::new();
+    for package in workspace::members()?.packages {
+        if let Some(wanted) = &package.rust_version
+            && numbers(wanted) > numbers(&compiler)
+        {
+            let reason = format!("it needs Rust {wanted}, and this is {compiler}");
+            means::not_checked(&package.name, &reason)?;
+            found.push(package.name);
+        }
+    }
+    Ok(found)
+}
+
+/// The version of the compiler that cargo calls.
+fn version() -> Result<String, String> {
+    let mut command = process::program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    command.arg("--version");
+    let text = process::capture(command)?;
+    let version = text.split_whitespace().nth(1);
+    version.map(str::to_owned).ok_or_else(|| format!("`rustc --version` says {}", text.trim()))
+}
+
+/// A version as numbers that compare; `1.90` is `1.90.0`, and a nightly the version that it leads to.
+pub(crate) fn numbers(version: &str) -> [u32; 3] {
+    let version = version.split(['-', '+']).next().unwrap_or_default();
+    let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
+    std::array::from_fn(|_| numbers.next().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(numbers("1.90") == numbers("1.90.0"));
+        assert!(numbers("1.100") > numbers("1.90.1"));
+        assert!(numbers("1.9") < numbers("1.90"));
+        assert!(numbers("1.92.0-nightly") == numbers("1.92"));
+    }
+
+    #[test]
+    fn the_compiler_that_builds_this_builds_xtask() {
+        assert!(numbers(&version().unwrap()) >= numbers(env!("CARGO_PKG_RUST_VERSION")));
+    }
+
+    #[test]
+    fn what_is_too_new_is_excluded() {
+        let mut command = Command::new("cargo");
+        select_workspace(&mut command).unwrap();
+        let excluded = too_new().unwrap();
+        assert_eq!(command.get_args().count(), 1 + 2 * excluded.len());
+    }
+}
