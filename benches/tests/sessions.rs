@@ -4,6 +4,10 @@ use neuron_benches::ALLOCATOR;
 use neuron_benches::session::{Growing, LENGTHS, sqlite};
 use stats_alloc::Region;
 
+/// How many appends are counted. The least of them is what an append takes: where the thread that did
+/// the one before is not yet idle again, the runtime starts another, which allocates as well.
+const APPENDS: usize = 20;
+
 // One test: the counter counts for the whole process.
 #[test]
 fn an_append_allocates_the_same_for_every_length() {
@@ -12,12 +16,16 @@ fn an_append_allocates_the_same_for_every_length() {
         let folder = tempfile::tempdir().unwrap();
         runtime.block_on(async {
             let storage = sqlite::storage(folder.path()).await.unwrap();
-            let mut session = Growing::new(storage, length, 2).await.unwrap();
+            let mut session = Growing::new(storage, length, APPENDS + 1).await.unwrap();
             // The first prepares the statements.
             session.append().await.unwrap();
-            let region = Region::new(ALLOCATOR);
-            session.append().await.unwrap();
-            region.change().allocations
+            let mut least = usize::MAX;
+            for _ in 0..APPENDS {
+                let region = Region::new(ALLOCATOR);
+                session.append().await.unwrap();
+                least = least.min(region.change().allocations);
+            }
+            least
         })
     });
     println!("an append to a session of {LENGTHS:?} messages allocates {counts:?} times");
