@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ContextStrategy, DurableContext, HookEvent, LoopError, OperationKind, Provider, StreamEvent,
-    ToolCall, ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    ContextStrategy, DurableContext, HookEvent, LoopError, Provider, StreamEvent, ToolCall,
+    ToolContext, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 
 use crate::call_context::CallContexts;
@@ -208,7 +208,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let outer = ctx.clone();
         let ctx = contexts.of(early.calls.len(), call, &ctx.cancellation_token);
         let tools = self.offered_tools().clone();
-        let scopes = self.hooks().in_call(&call.id).open(OperationKind::ToolCall { call });
+        let scopes = self.hooks().open_call(call);
         let (call, failures) =
             (call.clone(), Failures::of(&self.config, self.durability.is_some()));
         let meter = self.run.tool_meter.clone();

@@ -102,7 +102,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Opens the hooks' scopes around the run.
     pub(crate) fn open_run(&self, ctx: &ToolContext) -> Scopes {
         match cancel::check(ctx) {
-            Ok(()) => self.hooks().open(OperationKind::Run { session_id: &ctx.session_id }),
+            Ok(()) => self
+                .hooks()
+                .open(OperationKind::Run { session_id: &ctx.session_id, request: &self.request }),
             Err(_) => Scopes::default(),
         }
     }
@@ -299,6 +301,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.run.turn,
             self.provider.info(),
             &self.request.model,
+            &self.request.tools,
             self.durability.as_ref(),
         )
         .of_agent(&self.config.name, self.run.within.as_ref())

@@ -2,7 +2,7 @@
 
 use neuron_types::{
     BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
-    Operation, OperationKind, ProviderInfo, Scopes,
+    Operation, OperationKind, ProviderInfo, Scopes, ToolCall, ToolDefinition,
 };
 
 use crate::enclosing_run::Within;
@@ -12,6 +12,8 @@ use crate::enclosing_run::Within;
 pub(crate) struct Hooks<'a> {
     pub(crate) hooks: &'a [BoxedHook],
     pub(crate) scope: HookScope<'a>,
+    /// The tools that the model is offered.
+    offered: &'a [ToolDefinition],
 }
 
 impl<'a> Hooks<'a> {
@@ -21,12 +23,15 @@ impl<'a> Hooks<'a> {
         turn: usize,
         provider: ProviderInfo<'a>,
         model: &'a str,
+        offered: &'a [ToolDefinition],
         durability: Option<&impl DurableContext>,
     ) -> Self {
         let model = if model.is_empty() { provider.default_model } else { model };
         let replaying = durability.is_some_and(DurableContext::is_replaying);
-        let scope = HookScope::new(run_id, turn, provider.name, model).with_replaying(replaying);
-        Self { hooks, scope }
+        let scope = HookScope::new(run_id, turn, provider.name, model)
+            .at_server(provider.server_address, provider.server_port)
+            .with_replaying(replaying);
+        Self { hooks, scope, offered }
     }
 
     /// The same hooks, of an agent with a name, inside a call of another.
@@ -101,6 +106,11 @@ impl<'a> Hooks<'a> {
     /// Lets every hook see an event that it cannot change.
     pub(crate) async fn tell(&self, event: HookEvent<'_>) {
         self.ask(event).await.ok();
+    }
+
+    /// Opens the hooks' scopes around a tool call.
+    pub(crate) fn open_call(&self, call: &ToolCall) -> Scopes {
+        self.in_call(&call.id).open(OperationKind::ToolCall { call, offered: self.offered })
     }
 
     /// Opens the hooks' scopes around an operation.

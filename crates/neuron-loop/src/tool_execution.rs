@@ -2,7 +2,7 @@
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, DurableError, LoopError, OperationKind, Outcome, Scopes, ToolCall, ToolContext,
+    CallScope, DurableContext, DurableError, LoopError, Outcome, Scopes, ToolCall, ToolContext,
     ToolError, ToolInvocation, ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         if let Some(work) = early {
             return work.await;
         }
-        let scopes = self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call });
+        let scopes = self.hooks.open_call(call);
         let failures = Failures::of(self.config, self.durability.is_some());
         let refusing = self.is_refused(index).then(|| permits::refusing(self.tools, &call.name));
         let tools = refusing.as_ref().unwrap_or(self.tools);
@@ -69,16 +69,18 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
         };
         let mut errors = Vec::with_capacity(chosen.len());
         for &(index, call) in &chosen {
+            let scope = CallScope::new(self.hooks.open_call(call));
             let error = refused(index, call);
             if error.is_none() {
                 let ctx = self.call_context(index, call, &token);
                 meters.push(ctx.usage.clone());
                 let tool = self.tools.get(&call.name);
                 let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-                batch.push(ToolInvocation::new(call.clone(), ctx).with_effect(effect));
+                let invocation = ToolInvocation::new(call.clone(), ctx).with_effect(effect);
+                batch.push(invocation.with_scope(scope.clone()));
             }
             errors.push(error);
-            scopes.push(self.hooks.in_call(&call.id).open(OperationKind::ToolCall { call }));
+            scopes.push(scope);
         }
         let metered = meters.iter().map(|call| CallMeter { call, run: self.meter });
         let metered: Vec<_> = metered.collect();
@@ -90,12 +92,7 @@ impl<D: DurableContext, S: Sink> ToolBatch<'_, D, S> {
                 }
             }
         };
-        let work = or_cancelled(self.ctx, work);
-        let ran = match &mut scopes[..] {
-            // One call: what runs is inside its scope. Of several, none can be told apart.
-            [scope] => scope.run(work).await,
-            _ => work.await,
-        };
+        let ran = or_cancelled(self.ctx, work).await;
         guard.disarm();
         drop(metered);
         let mut ran = match ran {

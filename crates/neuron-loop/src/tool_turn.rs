@@ -39,6 +39,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.run.turn,
             self.provider.info(),
             &self.request.model,
+            &self.request.tools,
             self.durability.as_ref(),
         )
         .of_agent(&self.config.name, self.run.within.as_ref());

@@ -279,7 +279,10 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         let run = |invocation: ToolInvocation| {
             let options = &options;
-            async move { self.run_tool(&invocation.call, &invocation.ctx, options).await }
+            async move {
+                let work = self.run_tool(&invocation.call, &invocation.ctx, options);
+                invocation.scope.run(work).await
+            }
         };
         join_all(batch.into_iter().map(run)).await
     }

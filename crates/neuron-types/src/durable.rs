@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, DurableError, LoopError,
-    PendingApproval, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolOutput, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync, message_events,
+    AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DurableError,
+    LoopError, PendingApproval, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolOutput,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// How an engine treats one activity: a call of the model or of a tool.
@@ -63,6 +63,8 @@ pub struct ToolInvocation {
     pub ctx: ToolContext,
     /// What running the tool twice would do, as the tool declares it.
     pub effect: ToolEffect,
+    /// What a context that runs the tool in this process polls it inside.
+    pub scope: CallScope,
 }
 
 impl ToolInvocation {
@@ -70,13 +72,19 @@ impl ToolInvocation {
     /// [`ToolEffect::AtMostOnce`].
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
-        Self { call, ctx, effect: ToolEffect::AtMostOnce }
+        Self { call, ctx, effect: ToolEffect::AtMostOnce, scope: CallScope::default() }
     }
 
     /// Sets what the tool declares about running twice.
     #[must_use]
     pub fn with_effect(self, effect: ToolEffect) -> Self {
         Self { effect, ..self }
+    }
+
+    /// Sets the scopes inside which the tool runs.
+    #[must_use]
+    pub fn with_scope(self, scope: CallScope) -> Self {
+        Self { scope, ..self }
     }
 }
 
@@ -271,7 +279,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Calls the tools of one batch. Provided: one after another, in call order. An engine
     /// overrides it with the concurrent form that is safe for its replay.
     ///
-    /// The results are in call order, one for each invocation.
+    /// The results are in call order, one for each invocation. A context that runs the tools in this
+    /// process polls each inside its [`ToolInvocation::scope`].
     fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -279,9 +288,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ) -> impl Future<Output = Vec<Result<ToolOutput, DurableError>>> + WasmCompatSend {
         async move {
             let mut results = Vec::with_capacity(batch.len());
-            for ToolInvocation { call, ctx, .. } in batch {
-                let options = options.clone();
-                results.push(self.execute_tool(&call.name, call.input, &ctx, options).await);
+            for ToolInvocation { call, ctx, scope, .. } in batch {
+                let is_replay = self.is_replaying();
+                let work = self.execute_tool(&call.name, call.input, &ctx, options.clone());
+                results.push(match is_replay {
+                    true => work.await,
+                    false => scope.run(work).await,
+                });
             }
             results
         }

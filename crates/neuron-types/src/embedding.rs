@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{EmbeddingError, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+use crate::{EmbeddingError, ProviderInfo, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 
 /// A source of embeddings. Apart from [`Provider`](crate::Provider), because many models do only
 /// one of the two.
@@ -51,6 +51,12 @@ pub trait EmbeddingProvider: WasmCompatSend + WasmCompatSync {
         &self,
         request: EmbeddingRequest,
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend;
+
+    /// Names the provider, its default model for embeddings and its server, for telemetry. Provided: says
+    /// nothing. (Not `info`: many types are a [`Provider`](crate::Provider) as well.)
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::default()
+    }
 }
 
 /// Texts to embed.
@@ -110,6 +116,10 @@ impl EmbeddingProvider for BoxedEmbeddingProvider {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         self.0.embed_dyn(request).await
     }
+
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        self.0.embedding_info_dyn()
+    }
 }
 
 /// The object-safe twin; private, see `ProviderDyn`.
@@ -118,6 +128,8 @@ trait EmbeddingDyn: WasmCompatSend + WasmCompatSync {
         &self,
         request: EmbeddingRequest,
     ) -> WasmBoxedFuture<'_, Result<EmbeddingResponse, EmbeddingError>>;
+
+    fn embedding_info_dyn(&self) -> ProviderInfo<'_>;
 }
 
 impl<E: EmbeddingProvider> EmbeddingDyn for E {
@@ -126,5 +138,9 @@ impl<E: EmbeddingProvider> EmbeddingDyn for E {
         request: EmbeddingRequest,
     ) -> WasmBoxedFuture<'_, Result<EmbeddingResponse, EmbeddingError>> {
         Box::pin(self.embed(request))
+    }
+
+    fn embedding_info_dyn(&self) -> ProviderInfo<'_> {
+        self.embedding_info()
     }
 }

@@ -128,6 +128,10 @@ pub struct HookScope<'a> {
     pub provider: &'a str,
     /// The model of the run's requests; empty when unknown.
     pub model: &'a str,
+    /// The host that the provider asks; empty when unknown.
+    pub server_address: &'a str,
+    /// Its port, where `server_address` is known.
+    pub server_port: Option<u16>,
     /// Whether this repeats what an earlier attempt of a durable run did.
     pub replaying: bool,
     /// How many messages, from the conversation's start, the hooks let pass to the model before. Set
@@ -213,6 +217,12 @@ impl<'a> HookScope<'a> {
         let answer = conversation.iter().rposition(|message| message.role == Role::Assistant);
         let start = answer.map_or(0, |index| index + 1).max(self.passed_messages);
         conversation.get(start..).unwrap_or_default()
+    }
+
+    /// The same, with the server that the provider asks.
+    #[must_use]
+    pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
+        Self { server_address, server_port, ..self }
     }
 
     /// The same, of an agent with a name.

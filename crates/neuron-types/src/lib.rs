@@ -66,6 +66,7 @@ mod tool_failure;
 
 mod agent;
 mod approval;
+mod call_scope;
 mod context_strategy;
 mod durability;
 mod durable;
@@ -87,6 +88,7 @@ pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, PendingApproval, PendingCall,
     ResumedApproval,
 };
+pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
 pub use durability::Durability;

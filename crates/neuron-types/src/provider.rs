@@ -120,13 +120,23 @@ pub struct ProviderInfo<'a> {
     pub name: &'a str,
     /// The model for requests that name none; empty when unknown.
     pub default_model: &'a str,
+    /// The host that is asked, a name or an address; empty when unknown.
+    pub server_address: &'a str,
+    /// Its port, where `server_address` is known.
+    pub server_port: Option<u16>,
 }
 
 impl<'a> ProviderInfo<'a> {
     /// Names a provider and its default model.
     #[must_use]
     pub fn new(name: &'a str, default_model: &'a str) -> Self {
-        Self { name, default_model }
+        Self { name, default_model, ..Self::default() }
+    }
+
+    /// Says which server is asked.
+    #[must_use]
+    pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
+        Self { server_address, server_port, ..self }
     }
 }
 

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 
 use crate::{
     AgentResult, CompletionRequest, CompletionResponse, HookScope, ObservabilityHook, ToolCall,
-    ToolOutput, WasmCompatSend,
+    ToolDefinition, ToolOutput, WasmCompatSend,
 };
 
 /// An operation around which a hook may open an [`OperationScope`].
@@ -39,6 +39,9 @@ pub enum OperationKind<'a> {
     Run {
         /// [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
+        /// The conversation and the settings with which the run starts. What `prepare_turn` changes for
+        /// a turn, its model calls tell.
+        request: &'a CompletionRequest,
     },
     /// A call of the model, up to the end of its answer.
     ModelCall {
@@ -51,6 +54,8 @@ pub enum OperationKind<'a> {
     ToolCall {
         /// The call.
         call: &'a ToolCall,
+        /// The tools that the model was offered.
+        offered: &'a [ToolDefinition],
     },
     /// A compaction of the history.
     Compaction {
@@ -135,6 +140,15 @@ impl Scopes {
         InScopes { scopes: &mut self.0, future }
     }
 
+    /// Polls a future once inside all scopes.
+    pub(crate) fn poll<F: Future>(
+        &mut self,
+        future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        poll_inside(&mut self.0, future, cx)
+    }
+
     /// Tells every scope how the operation ended, innermost first.
     pub fn end(self, outcome: Outcome<'_>) {
         for scope in self.0.into_iter().rev() {
@@ -169,18 +183,26 @@ impl<F: Future> Future for InScopes<'_, F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let mut this = self.project();
-        let mut polled = None;
-        nest(this.scopes, &mut || {
-            if polled.is_none() {
-                polled = Some(this.future.as_mut().poll(cx));
-            }
-        });
-        match polled {
-            Some(poll) => poll,
-            // A scope that forgot to call must not stop the work.
-            None => this.future.poll(cx),
+        let this = self.project();
+        poll_inside(this.scopes, this.future, cx)
+    }
+}
+
+fn poll_inside<F: Future>(
+    scopes: &mut [Box<dyn OperationScope>],
+    mut future: Pin<&mut F>,
+    cx: &mut Context<'_>,
+) -> Poll<F::Output> {
+    let mut polled = None;
+    nest(scopes, &mut || {
+        if polled.is_none() {
+            polled = Some(future.as_mut().poll(cx));
         }
+    });
+    match polled {
+        Some(poll) => poll,
+        // A scope that forgot to call must not stop the work.
+        None => future.poll(cx),
     }
 }
 

@@ -67,7 +67,7 @@ impl ObservabilityHook for Scoping {
         let name = match operation.kind {
             OperationKind::Run { .. } => "run".to_owned(),
             OperationKind::ModelCall { .. } => format!("chat {}", operation.scope.turn),
-            OperationKind::ToolCall { call } => {
+            OperationKind::ToolCall { call, .. } => {
                 assert_eq!(operation.scope.call_id, Some(call.id.as_str()));
                 format!("tool {}", call.id)
             }

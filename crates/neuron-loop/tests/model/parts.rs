@@ -423,11 +423,11 @@ impl ObservabilityHook for Ruled {
             return None;
         }
         let name = match operation.kind {
-            OperationKind::Run { session_id } => format!("run {session_id}"),
+            OperationKind::Run { session_id, .. } => format!("run {session_id}"),
             OperationKind::ModelCall { request, .. } => {
                 format!("model call {}", request.messages.len())
             }
-            OperationKind::ToolCall { call } => format!("tool call {}", call.id),
+            OperationKind::ToolCall { call, .. } => format!("tool call {}", call.id),
             OperationKind::Compaction { old_tokens } => format!("compaction {old_tokens}"),
             _ => unreachable!("a new operation"),
         };
@@ -630,7 +630,10 @@ impl DurableContext for InMemory {
         });
         let run = |tool: ToolInvocation| {
             let options = options.clone();
-            async move { self.execute_tool(&tool.call.name, tool.call.input, &tool.ctx, options).await }
+            async move {
+                let work = self.execute_tool(&tool.call.name, tool.call.input, &tool.ctx, options);
+                tool.scope.run(work).await
+            }
         };
         let mut results = Vec::new();
         if self.engine.joins {

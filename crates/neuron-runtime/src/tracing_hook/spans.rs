@@ -14,7 +14,7 @@ impl TracingHook {
         let (provider, model) = (told(scope.provider), told(scope.model));
         let replaying = scope.replaying.then_some(true);
         let span = match operation.kind {
-            OperationKind::Run { session_id } => {
+            OperationKind::Run { session_id, .. } => {
                 self.clocks.open_run(scope.run_id);
                 let span = tracing::info_span!(
                     target: "neuron_runtime",
@@ -56,7 +56,7 @@ impl TracingHook {
                 error_kind = Empty,
                 error = Empty,
             ),
-            OperationKind::ToolCall { call } => tracing::debug_span!(
+            OperationKind::ToolCall { call, .. } => tracing::debug_span!(
                 target: "neuron_runtime",
                 "neuron.tool.call",
                 turn,

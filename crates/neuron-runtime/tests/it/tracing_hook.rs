@@ -10,9 +10,9 @@ use neuron_runtime::{LocalDurableContext, TracingHook};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    ActivityOptions, ContextError, DurableContext, HookAction, HookEvent, HookScope, Message,
-    ObservabilityHook, Operation, OperationKind, OuterCall, PermissionDecision, PermissionPolicy,
-    ProviderError, TokenUsage, ToolContext,
+    ActivityOptions, CompletionRequest, ContextError, DurableContext, HookAction, HookEvent,
+    HookScope, Message, ObservabilityHook, Operation, OperationKind, OuterCall, PermissionDecision,
+    PermissionPolicy, ProviderError, TokenUsage, ToolContext,
 };
 use serde_json::{Value, json};
 use tracing::Level;
@@ -448,7 +448,8 @@ async fn an_agent_is_told_of_by_its_name_and_the_call_that_it_runs_in() {
     scope.within = Some(OuterCall::new("run-1", "c1", 1));
     let hook = TracingHook::new();
     hook.on_event_in(HookEvent::RunStart { run_id: "run-2" }, &scope).await.unwrap();
-    let operation = Operation::new(scope, OperationKind::Run { session_id: "" });
+    let request = CompletionRequest::default();
+    let operation = Operation::new(scope, OperationKind::Run { session_id: "", request: &request });
     // A run that is dropped.
     drop(hook.scope(&operation));
     let start = records.event("neuron.run.start").fields;

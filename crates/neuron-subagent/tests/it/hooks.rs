@@ -57,7 +57,7 @@ impl ObservabilityHook for Watch {
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
         let name = match operation.kind {
             OperationKind::Run { .. } => "run".to_owned(),
-            OperationKind::ToolCall { call } => format!("tool {}", call.name),
+            OperationKind::ToolCall { call, .. } => format!("tool {}", call.name),
             _ => return None,
         };
         let name = format!("{name} {}", whose(&operation.scope));

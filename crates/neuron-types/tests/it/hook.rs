@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    BoxedHook, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Operation,
-    OperationKind, OperationScope, Outcome, OuterCall, Scopes,
+    BoxedHook, CompletionRequest, HookAction, HookError, HookEvent, HookScope, Message,
+    ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, OuterCall, Scopes,
 };
 
 #[derive(Clone, Default)]
@@ -85,7 +85,7 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
             ]
         );
 
-        let run = OperationKind::Run { session_id: "s" };
+        let run = OperationKind::Run { session_id: "s", request: &CompletionRequest::default() };
         assert!(hook.scope(&Operation::new(scope(), run)).is_none());
         let compaction = OperationKind::Compaction { old_tokens: 9 };
         let mut scopes = Scopes::open(&[hook], &Operation::new(scope(), compaction));
@@ -109,7 +109,7 @@ async fn a_hook_that_only_takes_events_gets_them_from_every_place_and_opens_no_s
     let told = hook.on_event_in(HookEvent::FirstChunk, &scope()).await;
     assert_eq!(told.unwrap_err().to_string(), "hook failed: full");
     assert_eq!(log.take(), ["FirstChunk"]);
-    let run = OperationKind::Run { session_id: "s" };
+    let run = OperationKind::Run { session_id: "s", request: &CompletionRequest::default() };
     assert!(hook.scope(&Operation::new(scope(), run)).is_none());
 }
 

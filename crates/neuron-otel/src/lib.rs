@@ -1,0 +1,7 @@
+//! OpenTelemetry traces and metrics of agents, by the GenAI semantic conventions.
+
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod capture;
+
+pub use capture::{ContentCapture, ContentKind};

@@ -1,0 +1,1 @@
+//! OpenTelemetry of agents, tried in the ways that users take.
