@@ -115,7 +115,7 @@ impl TracingHook {
         let (turn, duration_ms) = (scope.turn, self.clocks.since_run(scope.run_id));
         let (error_kind, text) = (errors::kind(error), self.error_text(error));
         match error {
-            error if errors::is_waiting(error) => {
+            error if error.is_waiting() => {
                 tell!(self, INFO, "neuron.run.end", scope, {
                     turn, error_kind, error = text, duration_ms
                 });
@@ -190,7 +190,7 @@ impl TracingHook {
     fn tell_failed_tool(&self, tool: &str, error: &LoopError, scope: &HookScope<'_>) {
         let (turn, call_id, duration_ms) = (scope.turn, scope.call_id, self.clocks.stop(scope));
         let (error_kind, text) = (errors::kind(error), self.error_text(error));
-        match errors::is_waiting(error) {
+        match error.is_waiting() {
             true => tell!(self, DEBUG, "neuron.tool.error", scope, {
                 turn, call_id, tool, error_kind, error = text, duration_ms
             }),
@@ -202,7 +202,7 @@ impl TracingHook {
 
     /// An error's text as far as it is told.
     pub(super) fn error_text(&self, error: &LoopError) -> Option<String> {
-        match errors::may_quote(error) {
+        match error.may_quote_conversation() {
             true => self.text(|| error.to_string()),
             false => Some(error.to_string()),
         }

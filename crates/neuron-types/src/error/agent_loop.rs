@@ -86,6 +86,51 @@ impl LoopError {
             Self::Approval(_) => "Approval",
         }
     }
+
+    /// Returns the kind of the provider's, the tool's or the engine's error inside, such as
+    /// `RateLimit`; the error's own [`kind`](Self::kind) where there is none.
+    #[must_use]
+    pub fn innermost_kind(&self) -> &'static str {
+        match self {
+            Self::Provider(error)
+            | Self::Context(ContextError::Provider(error))
+            | Self::Durable(DurableError::Provider(error)) => error.kind(),
+            Self::Tool(error) | Self::Durable(DurableError::Tool(error)) => error.kind(),
+            Self::Durable(error) => error.kind(),
+            error => error.kind(),
+        }
+    }
+
+    /// Whether the error's text may quote the conversation: arguments, results or an answer. What logs
+    /// or exports errors without content leaves such a text out.
+    #[must_use]
+    pub fn may_quote_conversation(&self) -> bool {
+        match self {
+            Self::Tool(_) | Self::InvalidOutput { .. } => true,
+            // An answer that cannot be read is shown in its error.
+            Self::Provider(error)
+            | Self::Context(ContextError::Provider(error))
+            | Self::Durable(DurableError::Provider(error)) => {
+                matches!(error, ProviderError::Other(_) | ProviderError::StreamError(_))
+            }
+            Self::Durable(error) => matches!(
+                error,
+                DurableError::Tool(_) | DurableError::ActivityFailed(_) | DurableError::Other(_)
+            ),
+            _ => false,
+        }
+    }
+
+    /// Whether it is no failure: the run, or an agent inside one of its calls, waits for an approval.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        matches!(
+            self,
+            Self::ApprovalRequired(_)
+                | Self::Tool(ToolError::ApprovalRequired(_))
+                | Self::Durable(DurableError::Tool(ToolError::ApprovalRequired(_)))
+        )
+    }
 }
 
 fn listed(pending: &PendingApproval) -> String {

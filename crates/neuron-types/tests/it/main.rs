@@ -6,6 +6,7 @@ mod durable_provider;
 mod embedding_error;
 mod error_record;
 mod hook;
+mod loop_error;
 mod message;
 mod permission;
 mod provider;
