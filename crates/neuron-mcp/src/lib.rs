@@ -122,11 +122,23 @@
 //! # Versions
 //!
 //! Both ends speak 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable HTTP
-//! (not the HTTP with two endpoints of 2024-11-05, and no batches). The trace context of the W3C passes through,
-//! both ways: see [`TraceContext`].
+//! (not the HTTP with two endpoints of 2024-11-05, and no batches).
 //!
 //! The protocol itself is the official SDK's, `rmcp`. Its types appear at one place: [`McpClient::peer`], for what
 //! this crate does not have.
+//!
+//! # Tracing
+//!
+//! The trace context of the W3C goes with requests, both ways.
+//!
+//! A client: put a [`TraceContext`] into [`ToolContext::extensions`]. What is asked with this context carries it in
+//! its `_meta`: [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
+//! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]; other requests carry none. What a
+//! server asks back comes with that of the server: [`SamplingRequest::trace_context`],
+//! [`ElicitationHandler::elicit_traced`].
+//!
+//! A server: a tool finds the client's in its context's extensions, resources and prompts find it by
+//! [`McpPeer::trace_context`]. Questions to the client carry it on.
 //!
 //! # Features
 //!
@@ -134,6 +146,7 @@
 //! |---|---|---|
 //! | `oauth` | authorization of HTTP clients by OAuth 2.1 | no |
 //!
+//! [`ToolContext::extensions`]: neuron_types::ToolContext::extensions
 //! [`ToolContext::progress_reporter`]: neuron_types::ToolContext::progress_reporter
 
 mod bridge;
@@ -150,7 +163,6 @@ mod resource;
 mod root;
 mod sampling;
 mod server;
-mod trace_context;
 mod wire;
 
 pub use bridge::{BridgeOptions, McpNameTaken, McpToolBridge, McpToolChanges, McpToolset};
@@ -167,7 +179,7 @@ pub use completion::{CompletionQuery, CompletionTarget, McpCompletion};
 pub use config::{HttpConfig, StdioConfig};
 pub use elicitation::{ElicitationHandler, ElicitationRequest, ElicitationResponse};
 pub use log::{LogLevel, McpLogMessage};
-pub use neuron_types::McpError;
+pub use neuron_types::{McpError, TraceContext};
 pub use page::PaginatedList;
 pub use peer_info::{McpImplementation, McpVersion};
 pub use prompt::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult};
@@ -182,4 +194,3 @@ pub use server::{
     InputRequest, McpHttpBody, McpHttpServer, McpHttpService, McpNotifier, McpPeer, McpPromptSet,
     McpPrompts, McpResourceSet, McpResources, McpServer, PromptRequest, ResourceRequest,
 };
-pub use trace_context::TraceContext;

@@ -15,3 +15,4 @@ pub(crate) mod resource;
 pub(crate) mod root;
 pub(crate) mod sampling;
 pub(crate) mod tool;
+pub(crate) mod trace;

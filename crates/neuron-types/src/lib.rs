@@ -28,7 +28,7 @@
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
 //! | isolating tools | [`Sandbox`], [`ToolCommand`], [`CommandOutput`] |
 //! | long conversations | [`ContextStrategy`], [`BoxedStrategy`], [`Message::pinned`], [`Injector`] |
-//! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`] |
+//! | watching a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`], [`TraceContext`] |
 //! | surviving a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
 //! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
 //! | what goes wrong | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
@@ -63,6 +63,7 @@ mod tool;
 mod tool_arguments;
 mod tool_context;
 mod tool_failure;
+mod trace_context;
 
 mod agent;
 mod approval;
@@ -130,6 +131,7 @@ pub use stream::{
 pub use tool::{Tool, ToolAnnotations, ToolCall, ToolDefinition, ToolDyn, ToolEffect, ToolOutput};
 pub use tool_context::{Extensions, ProgressReporter, ToolContext};
 pub use tool_failure::ToolFailure;
+pub use trace_context::TraceContext;
 pub use usage::{TokenUsage, UsageIteration, UsageLimits};
 pub use usage_meter::UsageMeter;
 pub use wasm::{BoxError, WasmBoxedFuture, WasmBoxedStream, WasmCompatSend, WasmCompatSync};

@@ -13,7 +13,7 @@ use rmcp::service::{RequestContext, RoleClient};
 
 use super::handlers::Handlers;
 use super::watch::Watch;
-use crate::TraceContext;
+use crate::wire;
 use crate::wire::error::handler_failed;
 
 /// Answers the requests of a server. Its notifications are seen earlier, in the order in which they come:
@@ -48,7 +48,7 @@ impl ClientHandler for Callbacks {
         params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let trace = TraceContext::from_meta(&context.meta);
+        let trace = wire::trace::from_meta(&context.meta);
         self.answer(context, self.handlers.sample(params, trace)).await
     }
 
@@ -57,7 +57,7 @@ impl ClientHandler for Callbacks {
         params: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let trace = TraceContext::from_meta(&context.meta);
+        let trace = wire::trace::from_meta(&context.meta);
         self.answer(context, self.handlers.elicit(params, trace)).await
     }
 

@@ -341,7 +341,7 @@ async fn round(
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     if let Some(trace) = &scope.trace {
-        trace.to_meta(&mut meta);
+        wire::trace::to_meta(trace, &mut meta);
     }
     if !connection.version.has_handshake()
         && let Some(level) = shared.log_level()

@@ -170,7 +170,7 @@ impl McpPeer {
     /// ([`ask`](Self::ask)) carry it on.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        TraceContext::from_meta(&self.context().meta)
+        wire::trace::from_meta(&self.context().meta)
     }
 
     /// The least grave level that the client wants; `None` if it wants no log messages.

@@ -11,7 +11,7 @@ use rmcp::model::{
 use rmcp::service::OriginatingRequestId;
 use serde_json::Value;
 
-use super::{elicitation, root, sampling};
+use super::{elicitation, root, sampling, trace};
 use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
 
 /// A question as part of a result: since 2026-07-28. It belongs in a trace as the call does from which it is
@@ -49,14 +49,14 @@ pub(crate) fn request_to_sdk(
 fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
     if let Some(trace) = trace {
         let mut meta = RequestMetaObject::new();
-        trace.to_meta(&mut meta);
+        trace::to_meta(trace, &mut meta);
         extensions.insert(meta);
     }
 }
 
 /// Where a question belongs in a trace, if the server said so.
 pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
-    TraceContext::from_meta(extensions.get::<RequestMetaObject>()?)
+    trace::from_meta(extensions.get::<RequestMetaObject>()?)
 }
 
 /// A question as a request of its own, which belongs to the request with this id: before 2026-07-28.

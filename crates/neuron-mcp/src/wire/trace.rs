@@ -1,0 +1,26 @@
+//! W3C trace context in the metadata of requests.
+//!
+//! (MCP specification 2026-07-28, basic: `traceparent`, `tracestate` and `baggage` in `_meta`.)
+
+use rmcp::model::MetaObject;
+
+use crate::TraceContext;
+
+/// The trace context in a request's metadata.
+pub(crate) fn from_meta(meta: &MetaObject) -> Option<TraceContext> {
+    let mut trace = TraceContext::new(meta.get_traceparent()?);
+    trace.tracestate = meta.get_tracestate().map(str::to_owned);
+    trace.baggage = meta.get_baggage().map(str::to_owned);
+    Some(trace)
+}
+
+/// Puts it into a request's metadata.
+pub(crate) fn to_meta(trace: &TraceContext, meta: &mut MetaObject) {
+    meta.set_traceparent(&trace.traceparent);
+    if let Some(tracestate) = &trace.tracestate {
+        meta.set_tracestate(tracestate);
+    }
+    if let Some(baggage) = &trace.baggage {
+        meta.set_baggage(baggage);
+    }
+}
