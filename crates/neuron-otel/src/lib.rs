@@ -3,5 +3,6 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod capture;
+mod content;
 
 pub use capture::{ContentCapture, ContentKind};

@@ -1,0 +1,149 @@
+//! The parts of a message: one for each block of a conversation, or piece of a tool's result.
+
+use neuron_types::{
+    ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, ToolCall,
+};
+use serde_json::{Value, json};
+
+/// The parts of a message's blocks. Marks that are no content have none.
+pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
+    blocks.iter().filter(|block| !block.is_pin()).map(block).collect()
+}
+
+/// A text.
+pub(super) fn text(text: &str) -> Value {
+    json!({ "type": "text", "content": text })
+}
+
+/// A piece of a tool's result.
+pub(super) fn item(item: &ContentItem) -> Value {
+    match item {
+        ContentItem::Text(said) => text(said),
+        ContentItem::Image { source } => image(source),
+        ContentItem::Audio { media_type, data } => blob(Some(media_type), "audio", data),
+        ContentItem::Resource { resource } => embedded(resource),
+        ContentItem::ResourceLink { resource } => {
+            let mime_type = resource.mime_type.as_deref();
+            uri(mime_type, modality(mime_type), &resource.uri)
+        }
+        _ => unknown(),
+    }
+}
+
+fn block(block: &ContentBlock) -> Value {
+    match super::meant(block) {
+        ContentBlock::Text(said) => text(said),
+        ContentBlock::Thinking { thinking, .. } => {
+            json!({ "type": "reasoning", "content": thinking })
+        }
+        ContentBlock::RedactedThinking { .. } => json!({ "type": "redacted_thinking" }),
+        ContentBlock::ToolUse { id, name, input } => {
+            // Arguments that are no JSON are told as the model wrote them.
+            let arguments = match ToolCall::invalid_json(input) {
+                Some(written) => Value::from(written),
+                None => input.clone(),
+            };
+            json!({ "type": "tool_call", "id": id, "name": name, "arguments": arguments })
+        }
+        ContentBlock::ToolResult { tool_use_id, content, .. } => {
+            let response = super::tool_response(content);
+            json!({ "type": "tool_call_response", "id": tool_use_id, "response": response })
+        }
+        ContentBlock::Image { source } => image(source),
+        ContentBlock::Document { source } => document(source),
+        ContentBlock::Compaction { content } => json!({ "type": "compaction", "content": content }),
+        ContentBlock::Raw { provider, json, .. } => {
+            json!({ "type": raw_type(provider, json), "provider": provider })
+        }
+        _ => unknown(),
+    }
+}
+
+fn image(source: &ImageSource) -> Value {
+    match source {
+        ImageSource::Base64 { media_type, data } => blob(Some(media_type), "image", data),
+        ImageSource::Url { url } => uri(None, "image", url),
+        _ => unknown(),
+    }
+}
+
+fn document(source: &DocumentSource) -> Value {
+    match source {
+        DocumentSource::Base64Pdf { data } => blob(Some("application/pdf"), "document", data),
+        DocumentSource::PlainText { data } => text(data),
+        DocumentSource::Url { url } => uri(None, "document", url),
+        _ => unknown(),
+    }
+}
+
+/// Its text or its bytes, and whose they are; only the address of one that has neither.
+fn embedded(resource: &EmbeddedResource) -> Value {
+    let mime_type = resource.mime_type.as_deref();
+    let mut part = match (&resource.text, &resource.blob) {
+        (Some(said), _) => text(said),
+        (None, Some(data)) => blob(mime_type, modality(mime_type), data),
+        (None, None) => return uri(mime_type, modality(mime_type), &resource.uri),
+    };
+    if let Some(fields) = part.as_object_mut() {
+        fields.insert("uri".to_owned(), resource.uri.as_str().into());
+    }
+    part
+}
+
+fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
+    typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
+}
+
+/// Data at an address. The data of an address that holds them itself is a blob, by the conventions.
+fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
+    let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
+    match held {
+        Some((held_type, base64)) => {
+            let held_type = Some(held_type).filter(|held_type| !held_type.is_empty());
+            blob(held_type.or(mime_type), modality, base64)
+        }
+        None => typed(mime_type, json!({ "type": "uri", "modality": modality, "uri": uri })),
+    }
+}
+
+fn typed(mime_type: Option<&str>, mut part: Value) -> Value {
+    if let (Some(mime_type), Some(fields)) = (mime_type, part.as_object_mut()) {
+        fields.insert("mime_type".to_owned(), mime_type.into());
+    }
+    part
+}
+
+/// What kind of thing data of a type are. What is neither seen nor heard is read.
+fn modality(mime_type: Option<&str>) -> &'static str {
+    let family = mime_type.and_then(|mime_type| mime_type.trim().split('/').next());
+    let known = ["image", "audio", "video"];
+    let is_family = |known: &&str| family.is_some_and(|family| family.eq_ignore_ascii_case(known));
+    known.into_iter().find(is_family).unwrap_or("document")
+}
+
+/// The types to which the conventions give fields that a provider's own block does not have.
+const TYPES_WITH_FIELDS: [&str; 9] = [
+    "text",
+    "tool_call",
+    "tool_call_response",
+    "server_tool_call",
+    "server_tool_call_response",
+    "blob",
+    "file",
+    "uri",
+    "reasoning",
+];
+
+/// The type of a block that only its provider understands: nothing else of it is told.
+fn raw_type(provider: &str, json: &Value) -> String {
+    match json.get("type").and_then(Value::as_str) {
+        Some(name) if TYPES_WITH_FIELDS.contains(&name) => format!("{provider}.{name}"),
+        Some(name) => name.to_owned(),
+        None => "raw".to_owned(),
+    }
+}
+
+/// A kind that came to neuron-types later than to this file.
+fn unknown() -> Value {
+    json!({ "type": "unknown" })
+}
