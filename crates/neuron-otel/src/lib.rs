@@ -4,5 +4,6 @@
 
 mod capture;
 mod content;
+mod environment;
 
 pub use capture::{ContentCapture, ContentKind};
