@@ -40,6 +40,15 @@ pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Opti
     Value::Array(vec![message])
 }
 
+/// `gen_ai.output.messages` of a run: its text, with the conventions' word for why the model stopped.
+pub(crate) fn answer(text: &str, finish_reason: Option<&str>) -> Value {
+    let mut message = json!({ "role": "assistant", "parts": [part::text(text)] });
+    if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
+        fields.insert("finish_reason".to_owned(), reason.into());
+    }
+    Value::Array(vec![message])
+}
+
 /// `gen_ai.tool.definitions`.
 pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
     let definition = |tool: &ToolDefinition| {

@@ -1,0 +1,315 @@
+//! The instruments, and what is measured with them.
+
+use std::sync::OnceLock;
+
+use neuron_types::TokenUsage;
+use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
+use opentelemetry::{InstrumentationScope, KeyValue, global};
+
+use crate::SemanticConventions;
+
+/// Seconds: 0.01 · 2ⁿ, as the conventions advise.
+const SECONDS: [f64; 14] =
+    [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/// Tokens: 4ⁿ.
+const TOKENS: [f64; 14] = [
+    1.0,
+    4.0,
+    16.0,
+    64.0,
+    256.0,
+    1_024.0,
+    4_096.0,
+    16_384.0,
+    65_536.0,
+    262_144.0,
+    1_048_576.0,
+    4_194_304.0,
+    16_777_216.0,
+    67_108_864.0,
+];
+
+/// Calls in a run: 2ⁿ.
+const CALLS: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+
+/// The instruments of a hook, made when something is first measured: until then an application may install its
+/// meter provider.
+#[derive(Debug)]
+pub(crate) struct Instruments {
+    source: Source,
+    made: OnceLock<Option<Made>>,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Global,
+    Meter(Meter),
+    None,
+}
+
+/// What is known of a measurement.
+pub(crate) type Attributes = Vec<KeyValue>;
+
+impl Instruments {
+    /// Those of the application's meter provider.
+    pub(crate) fn global() -> Self {
+        Self::from(Source::Global)
+    }
+
+    pub(crate) fn of(provider: &impl MeterProvider) -> Self {
+        Self::from(Source::Meter(provider.meter_with_scope(scope())))
+    }
+
+    pub(crate) fn none() -> Self {
+        Self::from(Source::None)
+    }
+
+    fn from(source: Source) -> Self {
+        Self { source, made: OnceLock::new() }
+    }
+
+    /// The same, of which none is made.
+    pub(crate) fn again(&self) -> Self {
+        Self::from(self.source.clone())
+    }
+
+    /// Whether anything is measured.
+    pub(crate) fn are_on(&self) -> bool {
+        !matches!(self.source, Source::None)
+    }
+
+    pub(crate) fn get(&self, conventions: SemanticConventions) -> Option<&Made> {
+        let make = || {
+            let meter = match &self.source {
+                Source::Global => global::meter_with_scope(scope()),
+                Source::Meter(meter) => meter.clone(),
+                Source::None => return None,
+            };
+            Some(Made::new(&meter, conventions.is_latest()))
+        };
+        self.made.get_or_init(make).as_ref()
+    }
+}
+
+/// What the measurements come from.
+fn scope() -> InstrumentationScope {
+    InstrumentationScope::builder("neuron-otel").with_version(env!("CARGO_PKG_VERSION")).build()
+}
+
+/// Instruments that are made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// Operations of a client that are no inference; in 1.41 all operations.
+    operation: Histogram<f64>,
+    /// The first chunk of a streamed answer.
+    first_chunk: Histogram<f64>,
+    tokens: Tokens,
+    /// What has instruments of its own since 1.41.
+    latest: Option<Latest>,
+}
+
+#[derive(Debug)]
+enum Tokens {
+    Together(Histogram<u64>),
+    Apart(Box<TokenCounters>),
+}
+
+#[derive(Debug)]
+struct TokenCounters {
+    input: Counter<u64>,
+    output: Counter<u64>,
+    cache_read: Counter<u64>,
+    cache_write: Counter<u64>,
+    reasoning: Counter<u64>,
+    input_of_operation: Histogram<u64>,
+    output_of_operation: Histogram<u64>,
+}
+
+#[derive(Debug)]
+struct Latest {
+    inference: Histogram<f64>,
+    agent: Histogram<f64>,
+    inference_calls: Histogram<u64>,
+    tool_calls: Histogram<u64>,
+    tool: Histogram<f64>,
+}
+
+impl Made {
+    fn new(meter: &Meter, is_latest: bool) -> Self {
+        let seconds = |name: &'static str, of: &'static str| {
+            let histogram = meter.f64_histogram(name).with_unit("s").with_description(of);
+            histogram.with_boundaries(SECONDS.to_vec()).build()
+        };
+        let tokens = |name: &'static str, of: &'static str| {
+            let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(of);
+            histogram.with_boundaries(TOKENS.to_vec()).build()
+        };
+        let counter = |name: &'static str, of: &'static str| {
+            meter.u64_counter(name).with_unit("{token}").with_description(of).build()
+        };
+        let calls = |name: &'static str, unit: &'static str, of: &'static str| {
+            let histogram = meter.u64_histogram(name).with_unit(unit).with_description(of);
+            histogram.with_boundaries(CALLS.to_vec()).build()
+        };
+        let operation =
+            seconds("gen_ai.client.operation.duration", "How long GenAI operations take");
+        if !is_latest {
+            return Self {
+                operation,
+                first_chunk: seconds(
+                    "gen_ai.client.operation.time_to_first_chunk",
+                    "How long streamed answers take until their first part comes",
+                ),
+                tokens: Tokens::Together(tokens(
+                    "gen_ai.client.token.usage",
+                    "How many tokens operations take",
+                )),
+                latest: None,
+            };
+        }
+        Self {
+            operation,
+            first_chunk: seconds(
+                "gen_ai.client.inference.time_to_first_chunk",
+                "How long streamed answers take until their first part comes",
+            ),
+            tokens: Tokens::Apart(Box::new(TokenCounters {
+                input: counter("gen_ai.client.inference.usage.input_tokens", "Tokens of prompts"),
+                output: counter("gen_ai.client.inference.usage.output_tokens", "Tokens of answers"),
+                cache_read: counter(
+                    "gen_ai.client.inference.usage.cache_read.input_tokens",
+                    "Tokens of prompts that were read from a cache",
+                ),
+                cache_write: counter(
+                    "gen_ai.client.inference.usage.cache_write.input_tokens",
+                    "Tokens of prompts that were written to a cache",
+                ),
+                reasoning: counter(
+                    "gen_ai.client.inference.usage.reasoning.output_tokens",
+                    "Tokens of answers that were reasoning",
+                ),
+                input_of_operation: tokens(
+                    "gen_ai.client.inference.operation.input_tokens",
+                    "How many tokens prompts have",
+                ),
+                output_of_operation: tokens(
+                    "gen_ai.client.inference.operation.output_tokens",
+                    "How many tokens answers have",
+                ),
+            })),
+            latest: Some(Latest {
+                inference: seconds(
+                    "gen_ai.client.inference.duration",
+                    "How long calls of models take",
+                ),
+                agent: seconds("gen_ai.invoke_agent.duration", "How long runs of agents take"),
+                inference_calls: calls(
+                    "gen_ai.invoke_agent.inference_calls",
+                    "{inference_call}",
+                    "How many calls of models runs of agents make",
+                ),
+                tool_calls: calls(
+                    "gen_ai.invoke_agent.tool_calls",
+                    "{tool_call}",
+                    "How many tool calls runs of agents make",
+                ),
+                tool: seconds("gen_ai.execute_tool.duration", "How long tool calls take"),
+            }),
+        }
+    }
+
+    /// A call of a model.
+    pub(crate) fn inference(
+        &self,
+        seconds: f64,
+        first_chunk: Option<f64>,
+        call: &Attributes,
+        ended: &Attributes,
+    ) {
+        let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.inference);
+        duration.record(seconds, ended);
+        if let Some(seconds) = first_chunk {
+            self.first_chunk.record(seconds, call);
+        }
+    }
+
+    /// What a call of a model took.
+    pub(crate) fn usage(&self, usage: &TokenUsage, attributes: &Attributes) {
+        match &self.tokens {
+            Tokens::Together(tokens) => {
+                for (kind, count) in
+                    [("input", usage.input_tokens), ("output", usage.output_tokens)]
+                {
+                    tokens.record(
+                        wide(count),
+                        &with(attributes, KeyValue::new("gen_ai.token.type", kind)),
+                    );
+                }
+            }
+            Tokens::Apart(tokens) => {
+                tokens.input.add(wide(usage.input_tokens), attributes);
+                tokens.output.add(wide(usage.output_tokens), attributes);
+                let parts = [
+                    (&tokens.cache_read, usage.cache_read_tokens),
+                    (&tokens.cache_write, usage.cache_creation_tokens),
+                    (&tokens.reasoning, usage.reasoning_tokens),
+                ];
+                for (counter, count) in parts {
+                    if let Some(count) = count {
+                        counter.add(wide(count), attributes);
+                    }
+                }
+                tokens.input_of_operation.record(wide(usage.input_tokens), attributes);
+                tokens.output_of_operation.record(wide(usage.output_tokens), attributes);
+            }
+        }
+    }
+
+    /// A call for embeddings, and the tokens of its texts. Since 1.41 no metric counts those.
+    pub(crate) fn embeddings(
+        &self,
+        seconds: f64,
+        tokens: Option<usize>,
+        call: &Attributes,
+        ended: &Attributes,
+    ) {
+        self.operation.record(seconds, ended);
+        if let (Tokens::Together(histogram), Some(tokens)) = (&self.tokens, tokens) {
+            histogram
+                .record(wide(tokens), &with(call, KeyValue::new("gen_ai.token.type", "input")));
+        }
+    }
+
+    /// A run, with its calls of models and of tools.
+    pub(crate) fn agent(&self, seconds: f64, calls: (u64, u64), attributes: &Attributes) {
+        match &self.latest {
+            None => self.operation.record(seconds, attributes),
+            Some(latest) => {
+                latest.agent.record(seconds, attributes);
+                let (inference_calls, tool_calls) = calls;
+                latest.inference_calls.record(inference_calls, attributes);
+                latest.tool_calls.record(tool_calls, attributes);
+            }
+        }
+    }
+
+    /// A tool call.
+    pub(crate) fn tool(&self, seconds: f64, attributes: &Attributes) {
+        self.latest
+            .as_ref()
+            .map_or(&self.operation, |latest| &latest.tool)
+            .record(seconds, attributes);
+    }
+}
+
+/// The same attributes and one more.
+pub(crate) fn with(attributes: &Attributes, more: KeyValue) -> Attributes {
+    let mut attributes = attributes.clone();
+    attributes.push(more);
+    attributes
+}
+
+fn wide(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,194 @@
+//! [`OtelProvider`]: model calls outside of an agent's loop.
+
+use std::fmt;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use neuron_types::{
+    CompletionRequest, CompletionResponse, HookScope, Operation, OperationKind, Outcome, Progress,
+    Provider, ProviderError, ProviderInfo, ResponseEnd, Scopes, StreamEvent, StreamHandle,
+    StreamReceiver,
+};
+use std::future::{Future, poll_fn};
+
+use crate::OtelHook;
+use crate::run_state::ModelCall;
+
+/// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]: for calls outside of an agent's loop, and
+/// for the model that summarizes for a context strategy. Made by [`OtelHook::provider`].
+///
+/// Within a model call of an agent with the same hook it adds nothing: the agent's call has its span already.
+///
+/// # Example
+///
+/// ```
+/// use neuron_otel::OtelHook;
+/// use neuron_testing::ScriptedProvider;
+/// use neuron_types::{CompletionRequest, Message, Provider};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let provider = OtelHook::new().provider(ScriptedProvider::new(["Hi!"]));
+/// let request = CompletionRequest { messages: vec![Message::user("Hello")], ..Default::default() };
+/// assert_eq!(provider.complete(request).await?.message.text(), "Hi!");
+/// # Ok(())
+/// # }
+/// ```
+pub struct OtelProvider<P> {
+    provider: P,
+    hook: OtelHook,
+}
+
+impl<P> OtelProvider<P> {
+    pub(crate) fn new(provider: P, hook: OtelHook) -> Self {
+        Self { provider, hook }
+    }
+
+    /// The provider without spans and metrics.
+    pub fn into_inner(self) -> P {
+        self.provider
+    }
+}
+
+impl<P: Clone> Clone for OtelProvider<P> {
+    fn clone(&self) -> Self {
+        Self { provider: self.provider.clone(), hook: self.hook.clone() }
+    }
+}
+
+impl<P> fmt::Debug for OtelProvider<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OtelProvider").field("hook", &self.hook).finish_non_exhaustive()
+    }
+}
+
+impl<P: Provider> OtelProvider<P> {
+    fn open(&self, request: &CompletionRequest, streaming: bool) -> Scopes {
+        if ModelCall::is_current(&self.hook.config) {
+            return Scopes::default();
+        }
+        let info = self.provider.info();
+        let scope = HookScope::new("", 0, info.name, info.default_model)
+            .at_server(info.server_address, info.server_port);
+        let kind = OperationKind::ModelCall { request, streaming };
+        Scopes::open(std::slice::from_ref(&self.hook), &Operation::new(scope, kind))
+    }
+}
+
+/// Tells the scopes how a call ended.
+fn end(scopes: Scopes, result: Result<&CompletionResponse, &ProviderError>) {
+    scopes.end(match result {
+        Ok(response) => Outcome::Response(response),
+        Err(error) => Outcome::Error(error),
+    });
+}
+
+async fn whole(
+    mut scopes: Scopes,
+    call: impl Future<Output = Result<CompletionResponse, ProviderError>>,
+) -> Result<CompletionResponse, ProviderError> {
+    let result = scopes.run(call).await;
+    end(scopes, result.as_ref());
+    result
+}
+
+async fn stream(
+    mut scopes: Scopes,
+    call: impl Future<Output = Result<StreamHandle, ProviderError>>,
+) -> Result<StreamHandle, ProviderError> {
+    match scopes.run(call).await {
+        Ok(handle) => {
+            let events = handle.receiver;
+            let answer = Answer { events, scopes: Some(scopes), end: Some(ResponseEnd::default()) };
+            Ok(StreamReceiver::new(answer).into())
+        }
+        Err(error) => {
+            end(scopes, Err(&error));
+            Err(error)
+        }
+    }
+}
+
+impl<P: Provider> Provider for OtelProvider<P> {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        whole(self.open(&request, false), self.provider.complete(request)).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        stream(self.open(&request, true), self.provider.complete_stream(request)).await
+    }
+
+    async fn complete_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        whole(self.open(request, false), self.provider.complete_ref(request)).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: &CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        stream(self.open(request, true), self.provider.complete_stream_ref(request)).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        self.provider.info()
+    }
+}
+
+/// A streamed answer inside its scopes: they end with it.
+struct Answer {
+    events: StreamReceiver,
+    scopes: Option<Scopes>,
+    end: Option<ResponseEnd>,
+}
+
+impl futures_core::Stream for Answer {
+    type Item = StreamEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        let this = &mut *self;
+        let events = &mut this.events;
+        let Some(scopes) = &mut this.scopes else {
+            return Pin::new(events).poll_next(cx);
+        };
+        let next = poll_fn(|cx| {
+            let polled = Pin::new(&mut *events).poll_next(cx);
+            if let Poll::Ready(Some(_)) = &polled {
+                ModelCall::first_chunk_came();
+            }
+            polled
+        });
+        let polled = pin!(scopes.run(next)).poll(cx);
+        if let Poll::Ready(event) = &polled {
+            this.note(event.as_ref());
+        }
+        polled
+    }
+}
+
+impl Answer {
+    /// Ends the scopes with the event that ends the answer.
+    fn note(&mut self, event: Option<&StreamEvent>) {
+        let result = match event {
+            Some(delta) if delta.is_delta() => return,
+            Some(StreamEvent::ResponseComplete(response)) => Ok((**response).clone()),
+            Some(event) => match self.end.as_mut().map(|end| end.take(event.clone())) {
+                Some(Err(error)) => Err(error),
+                Some(Ok(Progress::Done(response))) => Ok(*response),
+                _ => return,
+            },
+            None => self.end.take().unwrap_or_default().finish(),
+        };
+        if let Some(scopes) = self.scopes.take() {
+            end(scopes, result.as_ref());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A span around an operation: current while it runs, ended on every path.
+
+use neuron_types::{OperationScope, Outcome};
+use opentelemetry::Context;
+use opentelemetry::trace::TraceContextExt;
+use tracing::Span;
+use web_time::Instant;
+
+use crate::config::Config;
+use crate::failure::Failure;
+
+/// What is told of an operation.
+pub(crate) trait Work: Send + 'static {
+    /// Polls the operation, inside its span.
+    fn around(&self, poll: &mut dyn FnMut()) {
+        poll();
+    }
+
+    /// Tells how it ended, and after how many seconds.
+    fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64);
+}
+
+/// How an operation ended.
+pub(crate) enum Ending<'a> {
+    Outcome(Outcome<'a>),
+    /// Its future was dropped.
+    Dropped,
+}
+
+impl Ending<'_> {
+    /// What is told of an end without a result; `None` if it is no failure.
+    pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
+        match self {
+            Self::Dropped => Some(Failure::dropped()),
+            Self::Outcome(Outcome::Error(error)) => Failure::of(*error, captures),
+            Self::Outcome(_) => None,
+        }
+    }
+}
+
+/// The span of an operation, and what is told of it.
+pub(crate) struct SpanScope<W: Work> {
+    span: Span,
+    work: Option<W>,
+    started: Instant,
+    last_poll: Option<Instant>,
+}
+
+impl<W: Work> SpanScope<W> {
+    pub(crate) fn new(span: Span, work: W) -> Self {
+        Self { span, work: Some(work), started: Instant::now(), last_poll: None }
+    }
+
+    fn conclude(&mut self, ending: &Ending<'_>) {
+        let Some(work) = self.work.take() else {
+            return;
+        };
+        // A span ends in traces where it was current last: where its last poll was. One that waited when it was
+        // dropped, or was never polled here, ends now.
+        let ended = match (ending, self.last_poll) {
+            (Ending::Outcome(_), Some(last_poll)) => last_poll,
+            _ => {
+                self.span.in_scope(|| ());
+                Instant::now()
+            }
+        };
+        work.ended(&self.span, ending, ended.duration_since(self.started).as_secs_f64());
+    }
+}
+
+impl<W: Work> OperationScope for SpanScope<W> {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        if let Some(work) = &self.work {
+            self.span.in_scope(|| work.around(poll));
+            self.last_poll = Some(Instant::now());
+        }
+    }
+
+    fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
+        self.conclude(&Ending::Outcome(outcome));
+    }
+}
+
+impl<W: Work> Drop for SpanScope<W> {
+    fn drop(&mut self) {
+        self.conclude(&Ending::Dropped);
+    }
+}
+
+/// Makes a span, unless the trace around it is not sampled: then what is below would not be either.
+pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> Span {
+    let is_left_out = !config.unsampled
+        && Context::map_current(|context| {
+            let span = context.span();
+            let place = span.span_context();
+            place.is_valid() && !place.is_sampled()
+        });
+    if is_left_out { Span::none() } else { make() }
+}
+
+/// Makes a span below another; without one, below what is current.
+pub(crate) fn below(parent: Option<Span>, make: impl FnOnce() -> Span) -> Span {
+    match parent {
+        // Not as its `parent`, so that a context of OpenTelemetry without a span counts where it is disabled.
+        Some(parent) => parent.in_scope(make),
+        None => make(),
+    }
+}

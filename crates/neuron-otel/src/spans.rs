@@ -1,0 +1,14 @@
+//! The spans of operations: their names, their attributes, and what is measured of them.
+
+pub(crate) mod agent;
+pub(crate) mod chat;
+pub(crate) mod compaction;
+pub(crate) mod embeddings;
+pub(crate) mod request;
+pub(crate) mod tool;
+pub(crate) mod turn;
+
+/// A text, unless it is empty: then nothing is known.
+pub(crate) fn known(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}

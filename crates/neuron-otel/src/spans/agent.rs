@@ -1,0 +1,237 @@
+//! Runs of agents.
+
+use std::sync::Arc;
+
+use neuron_types::{CompletionRequest, HookScope, OperationScope, Outcome};
+use opentelemetry::KeyValue;
+use tracing::Span;
+use tracing::field::Empty;
+use web_time::Instant;
+
+use crate::config::Config;
+use crate::metrics::Attributes;
+use crate::record::{Parts, Record};
+use crate::run_state::RunState;
+use crate::span_scope::{Ending, unless_unsampled};
+use crate::spans::{known, request as told};
+use crate::{ContentKind, content, conventions};
+
+/// A run that is under way.
+pub(crate) struct RunScope {
+    config: Arc<Config>,
+    state: Arc<RunState>,
+    name: String,
+    provider: String,
+    model: String,
+    has_ended: bool,
+    last_poll: Option<Instant>,
+}
+
+/// Begins a run. One that repeats what an earlier attempt of it did has a span from when it does more.
+pub(crate) fn open(
+    config: &Arc<Config>,
+    scope: &HookScope<'_>,
+    session_id: &str,
+    request: &CompletionRequest,
+) -> Option<RunScope> {
+    let model = known(&request.model).unwrap_or(scope.model);
+    let state = if scope.replaying {
+        let (config_then, outer) = (config.clone(), Span::current());
+        let (name, provider, model) =
+            (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
+        let session = session_id.to_owned();
+        let settings = without_messages(request);
+        RunState::replaying(config.clone(), session_id, move || {
+            let config = &config_then;
+            outer.in_scope(|| {
+                let make = || begin(config, &name, &provider, &model, &session, true);
+                let span = unless_unsampled(config, make);
+                if let Some(record) = Record::of(&span).filter(Record::is_read) {
+                    told::settings(&record, &settings);
+                }
+                span
+            })
+        })
+    } else {
+        let span = unless_unsampled(config, || {
+            begin(config, scope.agent, scope.provider, model, session_id, false)
+        });
+        if let Some(record) = Record::of(&span).filter(Record::is_read) {
+            told::settings(&record, request);
+            told::content(&record, request, config);
+        }
+        if span.is_disabled() && !config.instruments.are_on() {
+            return None;
+        }
+        RunState::begun_with(config.clone(), session_id, span)
+    };
+    Some(RunScope {
+        config: config.clone(),
+        state,
+        name: scope.agent.to_owned(),
+        provider: scope.provider.to_owned(),
+        model: model.to_owned(),
+        has_ended: false,
+        last_poll: None,
+    })
+}
+
+/// A request's settings.
+fn without_messages(request: &CompletionRequest) -> CompletionRequest {
+    CompletionRequest {
+        max_tokens: request.max_tokens,
+        temperature: request.temperature,
+        top_p: request.top_p,
+        stop_sequences: request.stop_sequences.clone(),
+        response_format: request.response_format.clone(),
+        extra: request.extra.clone(),
+        ..CompletionRequest::default()
+    }
+}
+
+fn begin(
+    config: &Config,
+    name: &str,
+    provider: &str,
+    model: &str,
+    session_id: &str,
+    is_resumed: bool,
+) -> Span {
+    let conventions = config.conventions;
+    let provider = Some(known(provider).unwrap_or("unknown"));
+    tracing::info_span!(
+        target: "neuron_otel",
+        "invoke_agent",
+        otel.name = conventions.span_name("invoke_agent", name),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        "error.type" = Empty,
+        gen_ai.operation.name = "invoke_agent",
+        gen_ai.provider.name =
+            provider.filter(|_| !conventions.is_latest() && !conventions.is_book()),
+        gen_ai.system = provider.filter(|_| conventions.is_book()),
+        gen_ai.agent.name = known(name),
+        gen_ai.request.model = known(model),
+        gen_ai.conversation.id = known(session_id),
+        neuron.run.resumed = is_resumed.then_some(true),
+        gen_ai.request.max_tokens = Empty,
+        gen_ai.request.temperature = Empty,
+        gen_ai.request.top_p = Empty,
+        gen_ai.request.stop_sequences = Empty,
+        gen_ai.request.frequency_penalty = Empty,
+        gen_ai.request.presence_penalty = Empty,
+        gen_ai.request.seed = Empty,
+        gen_ai.request.choice.count = Empty,
+        gen_ai.output.r#type = Empty,
+        gen_ai.response.finish_reasons = Empty,
+        gen_ai.response.stop_reason = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_creation.input_tokens = Empty,
+        gen_ai.system_instructions = Empty,
+        gen_ai.input.messages = Empty,
+        gen_ai.output.messages = Empty,
+        gen_ai.tool.definitions = Empty,
+    )
+}
+
+impl OperationScope for RunScope {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        match self.state.begun() {
+            Some((span, _)) => span.in_scope(|| self.state.around(poll)),
+            None => self.state.around(poll),
+        }
+        self.last_poll = Some(Instant::now());
+    }
+
+    fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
+        self.conclude(&Ending::Outcome(outcome));
+    }
+}
+
+impl Drop for RunScope {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.conclude(&Ending::Dropped);
+        }
+    }
+}
+
+impl RunScope {
+    fn conclude(&mut self, ending: &Ending<'_>) {
+        self.has_ended = true;
+        self.state.end_turn();
+        let Some((span, began)) = self.state.begun() else {
+            // Nothing happened in it that had not happened before.
+            return;
+        };
+        let ended = match (ending, self.last_poll) {
+            (Ending::Outcome(_), Some(last_poll)) => last_poll,
+            _ => {
+                span.in_scope(|| ());
+                Instant::now()
+            }
+        };
+        let failure = ending.failure(self.config.captures());
+        if let Some(record) = Record::of(span).filter(Record::is_read) {
+            if let Some(failure) = &failure {
+                record.failure(failure);
+            }
+            if let Ending::Outcome(Outcome::Run(result)) = ending {
+                self.record(&record, result);
+            }
+        }
+        let Some(instruments) = self
+            .config
+            .instruments
+            .get(self.config.conventions)
+            .filter(|_| self.config.instruments.are_on())
+        else {
+            return;
+        };
+        let seconds = ended.saturating_duration_since(began).as_secs_f64();
+        let error = failure.map(|failure| KeyValue::new("error.type", failure.kind));
+        let mut attributes = self.attributes();
+        attributes.extend(error);
+        instruments.agent(seconds, self.state.calls(), &attributes);
+    }
+
+    fn record(&self, record: &Record<'_>, result: &neuron_types::AgentResult) {
+        let conventions = self.config.conventions;
+        if conventions.is_book() {
+            let reason = conventions::stop_reason(&result.stop_reason);
+            record.text("gen_ai.response.stop_reason", reason);
+        } else {
+            let reason = conventions.finish_reason(&result.stop_reason);
+            record.texts("gen_ai.response.finish_reasons", [reason]);
+        }
+        let parts = if conventions.is_latest() { Parts::None } else { Parts::Cache };
+        record.usage(&result.usage, conventions, parts);
+        if self.config.captures_in_spans() {
+            let reason =
+                (!conventions.is_latest()).then(|| conventions.finish_reason(&result.stop_reason));
+            let value = content::answer(&result.response, reason);
+            if let Some(text) = self.config.content.told(ContentKind::OutputMessages, value) {
+                record.text("gen_ai.output.messages", &text);
+            }
+        }
+    }
+
+    fn attributes(&self) -> Attributes {
+        let mut attributes = Attributes::with_capacity(5);
+        attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
+        if let Some(name) = known(&self.name) {
+            attributes.push(KeyValue::new("gen_ai.agent.name", name.to_owned()));
+        }
+        if !self.config.conventions.is_latest() {
+            let provider = known(&self.provider).unwrap_or("unknown");
+            attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
+        }
+        if let Some(model) = known(&self.model) {
+            attributes.push(KeyValue::new("gen_ai.request.model", model.to_owned()));
+        }
+        attributes
+    }
+}

@@ -1,0 +1,336 @@
+//! Calls of a model.
+
+use std::sync::Arc;
+
+use neuron_types::{CompletionRequest, CompletionResponse, HookScope, Outcome};
+use opentelemetry::KeyValue;
+use tracing::Span;
+use tracing::field::Empty;
+use web_time::Instant;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::metrics::{Attributes, with};
+use crate::record::{Parts, Record};
+use crate::run_state::{ModelCall, RunState};
+use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
+use crate::spans::{known, request as told};
+use crate::{ContentKind, content, conventions};
+
+/// What a call of a model is told by.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Place<'a> {
+    pub(crate) provider: &'a str,
+    pub(crate) model: &'a str,
+    pub(crate) server_address: &'a str,
+    pub(crate) server_port: Option<u16>,
+    pub(crate) conversation: &'a str,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn of(scope: &HookScope<'a>, conversation: &'a str) -> Self {
+        Self {
+            provider: scope.provider,
+            model: scope.model,
+            server_address: scope.server_address,
+            server_port: scope.server_port,
+            conversation,
+        }
+    }
+
+    /// `gen_ai.provider.name`, which is required.
+    pub(crate) fn provider_name(&self) -> &'a str {
+        known(self.provider).unwrap_or("unknown")
+    }
+
+    /// What measurements of the call have in common.
+    pub(crate) fn attributes(&self, operation: &'static str) -> Attributes {
+        let mut attributes = Attributes::with_capacity(8);
+        attributes.push(KeyValue::new("gen_ai.operation.name", operation));
+        attributes.push(KeyValue::new("gen_ai.provider.name", self.provider_name().to_owned()));
+        if let Some(model) = known(self.model) {
+            attributes.push(KeyValue::new("gen_ai.request.model", model.to_owned()));
+        }
+        if let Some(address) = known(self.server_address) {
+            attributes.push(KeyValue::new("server.address", address.to_owned()));
+            if let Some(port) = self.server_port {
+                attributes.push(KeyValue::new("server.port", i64::from(port)));
+            }
+        }
+        attributes
+    }
+}
+
+/// A call of a model that is under way.
+pub(crate) struct ChatWork {
+    config: Arc<Config>,
+    call: Arc<ModelCall>,
+    started: Instant,
+    streaming: bool,
+    /// What is measured of it, if anything is.
+    attributes: Option<Attributes>,
+    /// What the model is sent, where events tell it.
+    sent: Option<Box<Sent>>,
+}
+
+/// What an event tells of a request.
+struct Sent {
+    place: Attributes,
+    system: Option<String>,
+    messages: Option<String>,
+    tools: Option<String>,
+}
+
+/// Begins a call. `None` if nobody would hear of it.
+pub(crate) fn open(
+    config: &Arc<Config>,
+    run: Option<&RunState>,
+    place: &Place<'_>,
+    request: &CompletionRequest,
+    streaming: bool,
+) -> Option<SpanScope<ChatWork>> {
+    if let Some(run) = run {
+        run.count_inference_call();
+    }
+    let place = Place { model: known(&request.model).unwrap_or(place.model), ..*place };
+    let is_compacted = run.is_some_and(RunState::take_compacted) && config.conventions.is_latest();
+    let make = || begin(config, &place, streaming);
+    let span = unless_unsampled(config, || below(run.and_then(RunState::parent), make));
+    if let Some(record) = Record::of(&span).filter(Record::is_read) {
+        told::settings(&record, request);
+        told::settings_of_call(&record, request, config);
+        if is_compacted {
+            record.flag("gen_ai.conversation.compacted", true);
+        }
+        if let Some(tier) = request.extra.as_ref().and_then(|extra| extra.get("service_tier"))
+            && let Some(tier) = tier.as_str().filter(|tier| *tier != "auto")
+            && place.provider == "openai"
+        {
+            record.text("openai.request.service_tier", tier);
+        }
+        told::content(&record, request, config);
+    }
+    let attributes = config.instruments.are_on().then(|| place.attributes("chat"));
+    let sent = config.content.capture.in_events().then(|| Box::new(sent(config, &place, request)));
+    if span.is_disabled() && attributes.is_none() && sent.is_none() {
+        return None;
+    }
+    let call = ModelCall::new(config.clone());
+    let config = config.clone();
+    let work = ChatWork { config, call, started: Instant::now(), streaming, attributes, sent };
+    Some(SpanScope::new(span, work))
+}
+
+/// The span, with what a sampler may decide by.
+fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
+    let (conventions, provider) = (config.conventions, Some(place.provider_name()));
+    let is_book = conventions.is_book();
+    tracing::info_span!(
+        target: "neuron_otel",
+        "chat",
+        otel.name = conventions.span_name("chat", place.model),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        "error.type" = Empty,
+        gen_ai.operation.name = "chat",
+        gen_ai.provider.name = provider.filter(|_| !is_book),
+        gen_ai.system = provider.filter(|_| is_book),
+        gen_ai.request.model = known(place.model),
+        gen_ai.conversation.id = known(place.conversation),
+        server.address = known(place.server_address),
+        server.port = known(place.server_address).and(place.server_port).map(i64::from),
+        gen_ai.request.stream = streaming.then_some(true),
+        gen_ai.request.max_tokens = Empty,
+        gen_ai.request.temperature = Empty,
+        gen_ai.request.top_p = Empty,
+        gen_ai.request.top_k = Empty,
+        gen_ai.request.stop_sequences = Empty,
+        gen_ai.request.frequency_penalty = Empty,
+        gen_ai.request.presence_penalty = Empty,
+        gen_ai.request.seed = Empty,
+        gen_ai.request.choice.count = Empty,
+        gen_ai.request.reasoning.level = Empty,
+        openai.request.service_tier = Empty,
+        gen_ai.output.r#type = Empty,
+        gen_ai.conversation.compacted = Empty,
+        gen_ai.response.id = Empty,
+        gen_ai.response.model = Empty,
+        gen_ai.response.finish_reasons = Empty,
+        gen_ai.response.stop_reason = Empty,
+        gen_ai.response.time_to_first_chunk = Empty,
+        gen_ai.usage.input_tokens = Empty,
+        gen_ai.usage.output_tokens = Empty,
+        gen_ai.usage.cache_read.input_tokens = Empty,
+        gen_ai.usage.cache_creation.input_tokens = Empty,
+        gen_ai.usage.cache_write.input_tokens = Empty,
+        gen_ai.usage.reasoning.output_tokens = Empty,
+        gen_ai.system_instructions = Empty,
+        gen_ai.input.messages = Empty,
+        gen_ai.output.messages = Empty,
+        gen_ai.tool.definitions = Empty,
+    )
+}
+
+/// What the event of a call will tell of its request, as it is now.
+fn sent(config: &Config, place: &Place<'_>, request: &CompletionRequest) -> Sent {
+    let told = |kind, value| config.content.told(kind, value);
+    let system = request.system.as_ref().filter(|system| !system.is_empty());
+    Sent {
+        place: place.attributes("chat"),
+        system: system.and_then(|system| {
+            told(ContentKind::SystemInstructions, content::system_instructions(system))
+        }),
+        messages: told(ContentKind::InputMessages, content::input_messages(&request.messages)),
+        tools: match request.tools.as_slice() {
+            [] => None,
+            tools => told(ContentKind::ToolDefinitions, content::tool_definitions(tools)),
+        },
+    }
+}
+
+impl Work for ChatWork {
+    fn around(&self, poll: &mut dyn FnMut()) {
+        self.call.around(poll);
+    }
+
+    fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64) {
+        let answer = match ending {
+            Ending::Outcome(Outcome::Response(response)) => Some(*response),
+            _ => None,
+        };
+        let failure = ending.failure(self.config.captures());
+        self.tell(span, answer, failure.as_ref(), seconds);
+    }
+}
+
+impl ChatWork {
+    /// Tells a call that ended with an answer or a failure.
+    pub(crate) fn tell(
+        &self,
+        span: &Span,
+        answer: Option<&CompletionResponse>,
+        failure: Option<&Failure>,
+        seconds: f64,
+    ) {
+        let first_chunk = self.call.first_chunk().filter(|_| self.streaming);
+        let first_chunk =
+            first_chunk.map(|came| came.saturating_duration_since(self.started).as_secs_f64());
+        if let Some(record) = Record::of(span).filter(Record::is_read) {
+            self.record(&record, answer, failure, first_chunk);
+        }
+        if let Some(sent) = &self.sent {
+            span.in_scope(|| self.emit(sent, answer, failure));
+        }
+        if let Some(attributes) = &self.attributes {
+            self.measure(attributes, answer, failure, first_chunk, seconds);
+        }
+    }
+
+    fn record(
+        &self,
+        record: &Record<'_>,
+        answer: Option<&CompletionResponse>,
+        failure: Option<&Failure>,
+        first_chunk: Option<f64>,
+    ) {
+        let conventions = self.config.conventions;
+        if let Some(seconds) = first_chunk {
+            record.number("gen_ai.response.time_to_first_chunk", seconds);
+        }
+        if let Some(failure) = failure {
+            record.failure(failure);
+            if self.streaming && conventions.is_latest() {
+                record.texts("gen_ai.response.finish_reasons", ["error"]);
+            }
+        }
+        let Some(answer) = answer else {
+            return;
+        };
+        if let Some(id) = known(&answer.id) {
+            record.text("gen_ai.response.id", id);
+        }
+        if let Some(model) = known(&answer.model) {
+            record.text("gen_ai.response.model", model);
+        }
+        if conventions.is_book() {
+            let reason = conventions::stop_reason(&answer.stop_reason);
+            record.text("gen_ai.response.stop_reason", reason);
+        } else {
+            let reason = conventions.finish_reason(&answer.stop_reason);
+            record.texts("gen_ai.response.finish_reasons", [reason]);
+        }
+        record.usage(&answer.usage, conventions, Parts::All);
+        if self.config.captures_in_spans()
+            && let Some(text) = self.output(answer)
+        {
+            record.text("gen_ai.output.messages", &text);
+        }
+    }
+
+    fn output(&self, answer: &CompletionResponse) -> Option<String> {
+        let conventions = self.config.conventions;
+        // Since 1.41 it stands in `gen_ai.response.finish_reasons` alone.
+        let reason =
+            (!conventions.is_latest()).then(|| conventions.finish_reason(&answer.stop_reason));
+        let value = content::output_messages(answer, reason);
+        self.config.content.told(ContentKind::OutputMessages, value)
+    }
+
+    /// Tells the call with all that was said as an event.
+    fn emit(&self, sent: &Sent, answer: Option<&CompletionResponse>, failure: Option<&Failure>) {
+        let text = |name: &str| {
+            let found = sent.place.iter().find(|attribute| attribute.key.as_str() == name);
+            found.map(|attribute| attribute.value.as_str().into_owned())
+        };
+        let conventions = self.config.conventions;
+        let reasons = answer.map(|answer| {
+            serde_json::json!([conventions.finish_reason(&answer.stop_reason)]).to_string()
+        });
+        tracing::event!(
+            name: "gen_ai.client.inference.operation.details",
+            target: "neuron_otel",
+            tracing::Level::INFO,
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = text("gen_ai.provider.name"),
+            gen_ai.request.model = text("gen_ai.request.model"),
+            gen_ai.response.id = answer.and_then(|answer| known(&answer.id)),
+            gen_ai.response.model = answer.and_then(|answer| known(&answer.model)),
+            gen_ai.response.finish_reasons = reasons,
+            gen_ai.usage.input_tokens = answer.map(|answer| answer.usage.input_tokens),
+            gen_ai.usage.output_tokens = answer.map(|answer| answer.usage.output_tokens),
+            gen_ai.system_instructions = sent.system.as_deref(),
+            gen_ai.input.messages = sent.messages.as_deref(),
+            gen_ai.output.messages = answer.and_then(|answer| self.output(answer)),
+            gen_ai.tool.definitions = sent.tools.as_deref(),
+            "error.type" = failure.map(|failure| failure.kind),
+        );
+    }
+
+    fn measure(
+        &self,
+        attributes: &Attributes,
+        answer: Option<&CompletionResponse>,
+        failure: Option<&Failure>,
+        first_chunk: Option<f64>,
+        seconds: f64,
+    ) {
+        let Some(instruments) = self.config.instruments.get(self.config.conventions) else {
+            return;
+        };
+        let mut call = attributes.clone();
+        if let Some(model) = answer.and_then(|answer| known(&answer.model)) {
+            call.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
+        }
+        match failure {
+            Some(failure) => {
+                let ended = with(&call, KeyValue::new("error.type", failure.kind));
+                instruments.inference(seconds, first_chunk, &call, &ended);
+            }
+            None => instruments.inference(seconds, first_chunk, &call, &call),
+        }
+        if let Some(answer) = answer {
+            instruments.usage(&answer.usage, &call);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Calls for embeddings.
+
+use std::sync::Arc;
+
+use neuron_types::{EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderInfo};
+use opentelemetry::KeyValue;
+use tracing::Span;
+use tracing::field::Empty;
+use web_time::Instant;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::metrics::{Attributes, with};
+use crate::record::Record;
+use crate::span_scope::unless_unsampled;
+use crate::spans::chat::Place;
+use crate::spans::known;
+
+/// A call for embeddings that is under way. Dropped, it was given up.
+pub(crate) struct Call {
+    config: Arc<Config>,
+    span: Span,
+    attributes: Attributes,
+    started: Instant,
+    has_ended: bool,
+}
+
+impl Call {
+    pub(crate) fn begin(
+        config: &Arc<Config>,
+        info: ProviderInfo<'_>,
+        request: &EmbeddingRequest,
+    ) -> Self {
+        let place = Place {
+            provider: info.name,
+            model: known(&request.model).unwrap_or(info.default_model),
+            server_address: info.server_address,
+            server_port: info.server_port,
+            conversation: "",
+        };
+        let span = unless_unsampled(config, || begin(config, &place));
+        if let Some(record) = Record::of(&span).filter(Record::is_read) {
+            if let Some(dimensions) = request.dimensions {
+                record.count("gen_ai.embeddings.dimension.count", dimensions);
+            }
+            let format = request.extra.get("encoding_format").and_then(|format| format.as_str());
+            if let Some(format) = format {
+                record.texts("gen_ai.request.encoding_formats", [format]);
+            }
+        }
+        Self {
+            config: config.clone(),
+            span,
+            attributes: place.attributes("embeddings"),
+            started: Instant::now(),
+            has_ended: false,
+        }
+    }
+
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(crate) fn end(mut self, result: Result<&EmbeddingResponse, &EmbeddingError>) {
+        self.has_ended = true;
+        let failure = match result {
+            Ok(_) => None,
+            Err(error) => Failure::of(error, self.config.captures()),
+        };
+        self.tell(result.ok(), failure.as_ref());
+    }
+
+    fn tell(&self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
+        if let Some(record) = Record::of(&self.span).filter(Record::is_read) {
+            if let Some(failure) = failure {
+                record.failure(failure);
+            }
+            if let Some(response) = response {
+                if let Some(model) = known(&response.model) {
+                    record.text("gen_ai.response.model", model);
+                }
+                record.count("gen_ai.usage.input_tokens", response.usage.prompt_tokens);
+            }
+        }
+        let Some(instruments) = self.config.instruments.get(self.config.conventions) else {
+            return;
+        };
+        let mut call = self.attributes.clone();
+        if let Some(model) = response.and_then(|response| known(&response.model)) {
+            call.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
+        }
+        let ended = match failure {
+            Some(failure) => with(&call, KeyValue::new("error.type", failure.kind)),
+            None => call.clone(),
+        };
+        let tokens = response.map(|response| response.usage.prompt_tokens);
+        instruments.embeddings(self.started.elapsed().as_secs_f64(), tokens, &call, &ended);
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            // It was polled last long ago, and ends now.
+            self.span.in_scope(|| ());
+            self.tell(None, Some(&Failure::dropped()));
+        }
+    }
+}
+
+fn begin(config: &Config, place: &Place<'_>) -> Span {
+    let (conventions, provider) = (config.conventions, Some(place.provider_name()));
+    let is_book = conventions.is_book();
+    tracing::info_span!(
+        target: "neuron_otel",
+        "embeddings",
+        otel.name = conventions.span_name("embeddings", place.model),
+        otel.kind = "client",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        "error.type" = Empty,
+        gen_ai.operation.name = "embeddings",
+        gen_ai.provider.name = provider.filter(|_| !is_book),
+        gen_ai.system = provider.filter(|_| is_book),
+        gen_ai.request.model = known(place.model),
+        server.address = known(place.server_address),
+        server.port = known(place.server_address).and(place.server_port).map(i64::from),
+        gen_ai.request.encoding_formats = Empty,
+        gen_ai.embeddings.dimension.count = Empty,
+        gen_ai.response.model = Empty,
+        gen_ai.usage.input_tokens = Empty,
+    )
+}

@@ -1,0 +1,96 @@
+//! What spans tell of a request to a model.
+
+use neuron_types::{CompletionRequest, ReasoningEffort, ResponseFormat};
+use serde_json::Value;
+
+use crate::ContentKind;
+use crate::config::Config;
+use crate::content;
+use crate::record::Record;
+
+/// Tells the settings. Of those that only some vendors have, what stands in the request's `extra` under the
+/// names that they are known by.
+pub(crate) fn settings(record: &Record<'_>, request: &CompletionRequest) {
+    if let Some(tokens) = request.max_tokens {
+        record.count("gen_ai.request.max_tokens", tokens);
+    }
+    if let Some(temperature) = request.temperature {
+        record.number("gen_ai.request.temperature", short(temperature));
+    }
+    if let Some(top_p) = request.top_p {
+        record.number("gen_ai.request.top_p", short(top_p));
+    }
+    if !request.stop_sequences.is_empty() {
+        let sequences = request.stop_sequences.iter().map(String::as_str);
+        record.texts("gen_ai.request.stop_sequences", sequences);
+    }
+    match &request.response_format {
+        Some(ResponseFormat::Text) => record.text("gen_ai.output.type", "text"),
+        Some(ResponseFormat::JsonObject | ResponseFormat::JsonSchema { .. }) => {
+            record.text("gen_ai.output.type", "json");
+        }
+        _ => {}
+    }
+    let extra = |name: &str| request.extra.as_ref().and_then(|extra| extra.get(name));
+    if let Some(penalty) = extra("frequency_penalty").and_then(Value::as_f64) {
+        record.number("gen_ai.request.frequency_penalty", penalty);
+    }
+    if let Some(penalty) = extra("presence_penalty").and_then(Value::as_f64) {
+        record.number("gen_ai.request.presence_penalty", penalty);
+    }
+    if let Some(seed) = extra("seed").and_then(Value::as_i64) {
+        record.integer("gen_ai.request.seed", seed);
+    }
+    if let Some(choices) = extra("n").and_then(Value::as_i64).filter(|choices| *choices != 1) {
+        record.integer("gen_ai.request.choice.count", choices);
+    }
+}
+
+/// Tells the settings that only calls of the model have.
+pub(crate) fn settings_of_call(record: &Record<'_>, request: &CompletionRequest, config: &Config) {
+    let top_k = request.extra.as_ref().and_then(|extra| extra.get("top_k"));
+    if config.conventions.is_latest() {
+        if let Some(top_k) = top_k.and_then(Value::as_i64) {
+            record.integer("gen_ai.request.top_k", top_k);
+        }
+        if let Some(effort) = &request.reasoning_effort {
+            let effort = match effort {
+                ReasoningEffort::None => "none",
+                ReasoningEffort::Low => "low",
+                ReasoningEffort::Medium => "medium",
+                ReasoningEffort::High => "high",
+                _ => return,
+            };
+            record.text("gen_ai.request.reasoning.level", effort);
+        }
+    } else if let Some(top_k) = top_k.and_then(Value::as_f64) {
+        record.number("gen_ai.request.top_k", top_k);
+    }
+}
+
+/// Tells what the model is sent, where spans may.
+pub(crate) fn content(record: &Record<'_>, request: &CompletionRequest, config: &Config) {
+    if !config.captures_in_spans() {
+        return;
+    }
+    let tell = |name, kind, value| {
+        if let Some(text) = config.content.told(kind, value) {
+            record.text(name, &text);
+        }
+    };
+    if let Some(system) = request.system.as_ref().filter(|system| !system.is_empty()) {
+        let value = content::system_instructions(system);
+        tell("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
+    }
+    let value = content::input_messages(&request.messages);
+    tell("gen_ai.input.messages", ContentKind::InputMessages, value);
+    if !request.tools.is_empty() {
+        let value = content::tool_definitions(&request.tools);
+        tell("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
+    }
+}
+
+/// A number as it was written: 0.7, and not what a wider type makes of it.
+fn short(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| number.into())
+}

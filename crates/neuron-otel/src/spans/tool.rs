@@ -1,0 +1,179 @@
+//! Tool calls.
+
+use std::sync::Arc;
+
+use neuron_types::{OperationScope, Outcome, ToolCall, ToolDefinition};
+use opentelemetry::KeyValue;
+use tracing::Span;
+use tracing::field::Empty;
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::metrics::Attributes;
+use crate::record::Record;
+use crate::run_state::{ModelCall, RunState};
+use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
+use crate::spans::known;
+use crate::{ContentKind, content};
+
+/// A tool call that is under way.
+pub(crate) struct ToolWork {
+    config: Arc<Config>,
+    /// What is measured of it, if anything is.
+    attributes: Option<Attributes>,
+}
+
+/// Begins a call. `None` if nobody would hear of it.
+pub(crate) fn open(
+    config: &Arc<Config>,
+    run: Option<&RunState>,
+    provider: &str,
+    call: &ToolCall,
+    description: Option<&str>,
+) -> Option<SpanScope<ToolWork>> {
+    if let Some(run) = run {
+        run.count_tool_call();
+    }
+    // A tool that starts before the answer is whole is no part of the model's call.
+    let parent = run.and_then(|run| match ModelCall::is_current(config) {
+        true => Some(run.parent().unwrap_or_else(|| run.span())),
+        false => run.parent(),
+    });
+    let span = unless_unsampled(config, || below(parent, || begin(config, call, description)));
+    if config.captures_in_spans()
+        && let Some(record) = Record::of(&span).filter(Record::is_read)
+        && let Some(text) = config.content.told(ContentKind::ToolArguments, call.input.clone())
+    {
+        record.text("gen_ai.tool.call.arguments", &text);
+    }
+    let attributes = config.instruments.are_on().then(|| attributes(config, provider, call));
+    if span.is_disabled() && attributes.is_none() {
+        return None;
+    }
+    Some(SpanScope::new(span, ToolWork { config: config.clone(), attributes }))
+}
+
+/// The description under which the model was offered a tool.
+pub(crate) fn description<'a>(call: &ToolCall, offered: &'a [ToolDefinition]) -> Option<&'a str> {
+    let tool = offered.iter().find(|tool| tool.name == call.name)?;
+    known(&tool.description)
+}
+
+/// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
+fn begin(config: &Config, call: &ToolCall, description: Option<&str>) -> Span {
+    tracing::info_span!(
+        target: "neuron_otel",
+        "execute_tool",
+        otel.name = config.conventions.span_name("execute_tool", &call.name),
+        otel.kind = "internal",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        "error.type" = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = call.name,
+        gen_ai.tool.call.id = known(&call.id),
+        gen_ai.tool.description = description,
+        gen_ai.tool.r#type = "function",
+        gen_ai.tool.is_error = Empty,
+        gen_ai.tool.call.arguments = Empty,
+        gen_ai.tool.call.result = Empty,
+        mcp.method.name = Empty,
+        mcp.protocol.version = Empty,
+        mcp.session.id = Empty,
+        jsonrpc.request.id = Empty,
+        network.transport = Empty,
+        network.protocol.name = Empty,
+        server.address = Empty,
+        server.port = Empty,
+        rpc.response.status_code = Empty,
+    )
+}
+
+fn attributes(config: &Config, provider: &str, call: &ToolCall) -> Attributes {
+    let mut attributes = Attributes::with_capacity(4);
+    attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
+    attributes.push(KeyValue::new("gen_ai.tool.name", call.name.clone()));
+    if !config.conventions.is_latest() {
+        let provider = known(provider).unwrap_or("unknown");
+        attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
+    }
+    attributes
+}
+
+impl Work for ToolWork {
+    fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64) {
+        let output = match ending {
+            Ending::Outcome(Outcome::ToolOutput(output)) => Some(*output),
+            _ => None,
+        };
+        let failure = match output {
+            Some(output) => output.is_error.then(Failure::of_tool_result),
+            None => ending.failure(self.config.captures()),
+        };
+        if let Some(record) = Record::of(span).filter(Record::is_read) {
+            if let Some(failure) = &failure {
+                record.failure(failure);
+            }
+            if let Some(output) = output {
+                if self.config.conventions.is_book() {
+                    record.flag("gen_ai.tool.is_error", output.is_error);
+                }
+                if self.config.captures_in_spans() {
+                    let value = content::tool_result(output);
+                    if let Some(text) = self.config.content.told(ContentKind::ToolResult, value) {
+                        record.text("gen_ai.tool.call.result", &text);
+                    }
+                }
+            }
+        }
+        if let Some(mut attributes) = self.attributes
+            && let Some(instruments) = self.config.instruments.get(self.config.conventions)
+        {
+            attributes.extend(failure.map(|failure| KeyValue::new("error.type", failure.kind)));
+            instruments.tool(seconds, &attributes);
+        }
+    }
+}
+
+/// A call of a run that repeats what an earlier attempt did: it begins when a durable context really runs it, and
+/// of one that it finds in its journal nothing is told.
+pub(crate) enum ReplayedCall {
+    Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolWork>> + Send>>),
+    Begun(Box<SpanScope<ToolWork>>),
+}
+
+impl ReplayedCall {
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        run: Option<Arc<RunState>>,
+        provider: &str,
+        call: &ToolCall,
+        description: Option<&str>,
+    ) -> Self {
+        let (config, call, provider) = (config.clone(), call.clone(), provider.to_owned());
+        let description = description.map(str::to_owned);
+        Self::Waiting(Some(Box::new(move || {
+            open(&config, run.as_deref(), &provider, &call, description.as_deref())
+        })))
+    }
+}
+
+impl OperationScope for ReplayedCall {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        if let Self::Waiting(begin) = self
+            && let Some(scope) = begin.take().and_then(|begin| begin())
+        {
+            *self = Self::Begun(Box::new(scope));
+        }
+        match self {
+            Self::Waiting(_) => poll(),
+            Self::Begun(scope) => scope.around(poll),
+        }
+    }
+
+    fn end(self: Box<Self>, outcome: Outcome<'_>) {
+        if let Self::Begun(scope) = *self {
+            scope.end(outcome);
+        }
+    }
+}

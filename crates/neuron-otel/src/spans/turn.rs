@@ -1,0 +1,15 @@
+//! Turns of a run, which only the book's conventions have.
+
+use tracing::Span;
+
+/// The span of a turn, below the run's.
+pub(crate) fn begin(run: &Span, turn: usize) -> Span {
+    run.in_scope(|| {
+        tracing::info_span!(
+            target: "neuron_otel",
+            "gen_ai.loop.iteration",
+            otel.kind = "internal",
+            gen_ai.r#loop.turn = i64::try_from(turn).unwrap_or(i64::MAX),
+        )
+    })
+}
