@@ -1,1 +1,4 @@
 //! OpenTelemetry of agents, tried in the ways that users take.
+
+mod runs;
+mod support;

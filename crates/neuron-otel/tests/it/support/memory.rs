@@ -1,0 +1,126 @@
+//! Spans and metrics that are exported to memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use opentelemetry::trace::{SpanId, Status, TracerProvider as _};
+use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
+use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// A subscriber of this thread whose spans are exported to memory.
+pub(crate) struct Memory {
+    spans: InMemorySpanExporter,
+    tracer: SdkTracerProvider,
+    metrics: InMemoryMetricExporter,
+    pub(crate) meter: SdkMeterProvider,
+    _guard: DefaultGuard,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self::sampling(Sampler::AlwaysOn)
+    }
+
+    pub(crate) fn sampling(sampler: Sampler) -> Self {
+        let spans = InMemorySpanExporter::default();
+        let tracer = SdkTracerProvider::builder()
+            .with_simple_exporter(spans.clone())
+            .with_sampler(sampler)
+            .build();
+        let metrics = InMemoryMetricExporter::default();
+        let meter = SdkMeterProvider::builder().with_periodic_exporter(metrics.clone()).build();
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer.tracer("test"));
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        Self { spans, tracer, metrics, meter, _guard: guard }
+    }
+
+    /// The spans that have ended so far.
+    pub(crate) fn spans(&self) -> Vec<SpanData> {
+        self.tracer.force_flush().unwrap();
+        self.spans.get_finished_spans().unwrap()
+    }
+
+    /// The spans as a tree, a line each: its name, and `!` with its error.
+    pub(crate) fn tree(&self) -> String {
+        let spans = self.spans();
+        let mut children: HashMap<SpanId, Vec<&SpanData>> = HashMap::new();
+        let known: Vec<SpanId> = spans.iter().map(|span| span.span_context.span_id()).collect();
+        let mut roots = Vec::new();
+        for span in &spans {
+            match known.contains(&span.parent_span_id) {
+                true => children.entry(span.parent_span_id).or_default().push(span),
+                false => roots.push(span),
+            }
+        }
+        let mut text = String::new();
+        lines(&mut roots, &children, 0, &mut text);
+        text
+    }
+
+    /// The measurements of a metric: its attributes in order, its count or sum.
+    pub(crate) fn measured(&self, name: &str) -> BTreeMap<String, u64> {
+        self.meter.force_flush().unwrap();
+        let all: Vec<ResourceMetrics> = self.metrics.get_finished_metrics().unwrap();
+        let mut found = BTreeMap::new();
+        for metric in all.iter().flat_map(|all| all.scope_metrics()).flat_map(|of| of.metrics()) {
+            if metric.name() != name {
+                continue;
+            }
+            match metric.data() {
+                AggregatedMetrics::F64(MetricData::Histogram(histogram)) => {
+                    for point in histogram.data_points() {
+                        found.insert(attributes(point.attributes()), point.count());
+                    }
+                }
+                AggregatedMetrics::U64(MetricData::Histogram(histogram)) => {
+                    for point in histogram.data_points() {
+                        found.insert(attributes(point.attributes()), point.sum());
+                    }
+                }
+                AggregatedMetrics::U64(MetricData::Sum(sum)) => {
+                    for point in sum.data_points() {
+                        found.insert(attributes(point.attributes()), point.value());
+                    }
+                }
+                other => panic!("{name} is {other:?}"),
+            }
+        }
+        found
+    }
+}
+
+fn lines(
+    spans: &mut [&SpanData],
+    children: &HashMap<SpanId, Vec<&SpanData>>,
+    depth: usize,
+    text: &mut String,
+) {
+    spans.sort_by_key(|span| span.start_time);
+    for span in spans {
+        let error = match &span.status {
+            Status::Error { description } => format!(" ! {description}"),
+            _ => String::new(),
+        };
+        writeln!(text, "{:indent$}{}{error}", "", span.name, indent = depth * 2).unwrap();
+        let mut below = children.get(&span.span_context.span_id()).cloned().unwrap_or_default();
+        lines(&mut below, children, depth + 1, text);
+    }
+}
+
+/// One attribute of a span, as text.
+pub(crate) fn attribute(span: &SpanData, name: &str) -> Option<String> {
+    let mut found = span.attributes.iter().filter(|attribute| attribute.key.as_str() == name);
+    let first = found.next().map(|attribute| attribute.value.to_string());
+    assert!(found.next().is_none(), "{name} is told twice");
+    first
+}
+
+fn attributes<'a>(attributes: impl Iterator<Item = &'a opentelemetry::KeyValue>) -> String {
+    let mut texts: Vec<String> =
+        attributes.map(|attribute| format!("{}={}", attribute.key, attribute.value)).collect();
+    texts.sort();
+    texts.join(" ")
+}

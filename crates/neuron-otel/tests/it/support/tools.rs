@@ -1,0 +1,79 @@
+//! A tool that does what its arguments say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+/// Traces a span `work {name}` of its own, waits `{"delay": ms}`, then does what stands in `do`: `fail`, `hang`,
+/// `say no` (a result that is an error), else gives the text in `text`.
+pub(crate) struct Act {
+    name: String,
+    effect: ToolEffect,
+}
+
+impl Act {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), effect: ToolEffect::AtMostOnce }
+    }
+
+    /// One that the loop may start before the answer is whole.
+    pub(crate) fn pure(name: &str) -> Self {
+        Self { effect: ToolEffect::Pure, ..Self::new(name) }
+    }
+}
+
+/// A registry of tools.
+pub(crate) fn registry(tools: impl IntoIterator<Item = Act>) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    for tool in tools {
+        registry.register_dyn(Arc::new(tool));
+    }
+    registry
+}
+
+impl ToolDyn for Act {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.effect
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.clone(),
+            description: format!("does what {} does", self.name),
+            input_schema: json!({"type": "object"}),
+            title: None,
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        let text = input["text"].as_str().unwrap_or("ok").to_owned();
+        Box::pin(async move {
+            tracing::info_span!("work", otel.name = format!("work {text}")).in_scope(|| ());
+            let delay = Duration::from_millis(input["delay"].as_u64().unwrap_or(0));
+            tokio::time::sleep(delay).await;
+            tracing::info_span!("more", otel.name = format!("more {text}")).in_scope(|| ());
+            match input["do"].as_str() {
+                Some("fail") => Err(ToolError::ExecutionFailed(text.into())),
+                Some("say no") => Ok(ToolOutput::error(text)),
+                Some("hang") => std::future::pending().await,
+                _ => Ok(ToolOutput::text(text)),
+            }
+        })
+    }
+}
