@@ -246,15 +246,15 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// As [`call_tool_in`](Self::call_tool_in), but a refusal is an [`McpError::Other`] with
-    /// [`McpRequestError`], which has its code.
+    /// As [`call_tool_in`](Self::call_tool_in), for a tool of a run that is this call and nothing else. A
+    /// refusal is an [`McpError::Other`] with [`McpRequestError`], which has its code.
     pub(crate) async fn call_tool_refusable(
         &self,
         name: &str,
         arguments: Value,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, McpError> {
-        self.call_refusable(name, object(arguments)?, &Scope::of(ctx)).await
+        self.call_refusable(name, object(arguments)?, &Scope::of_tool(ctx)).await
     }
 
     async fn call(

@@ -158,11 +158,14 @@ mod log;
 mod page;
 mod peer_info;
 mod prompt;
+mod propagation;
 mod provider_sampling;
 mod resource;
 mod root;
+mod route;
 mod sampling;
 mod server;
+mod span;
 mod wire;
 
 pub use bridge::{BridgeOptions, McpNameTaken, McpToolBridge, McpToolChanges, McpToolset};

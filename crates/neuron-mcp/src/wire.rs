@@ -14,5 +14,6 @@ pub(crate) mod prompt;
 pub(crate) mod resource;
 pub(crate) mod root;
 pub(crate) mod sampling;
+pub(crate) mod span;
 pub(crate) mod tool;
 pub(crate) mod trace;

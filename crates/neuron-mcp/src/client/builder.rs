@@ -19,7 +19,7 @@ use super::stdio::StdioOptions;
 use crate::OAuthConfig;
 use crate::{
     ElicitationHandler, HttpConfig, LogLevel, McpImplementation, McpRoot, McpVersion,
-    SamplingHandler, StdioConfig,
+    SamplingHandler, StdioConfig, TraceContext,
 };
 
 /// Sets up a client.
@@ -132,6 +132,31 @@ impl McpClientBuilder {
     /// Sets whether a connection that was lost is made anew for the next request. By default it is.
     pub fn reconnect(mut self, reconnect: bool) -> Self {
         self.settings.reconnect = reconnect;
+        self
+    }
+
+    /// Sets what tells where the current span is, for requests whose
+    /// [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. It is called inside the span of each
+    /// request. By default such requests carry none.
+    ///
+    /// With the crate `neuron-otel` this is its `current_trace_context`.
+    pub fn trace_context(
+        mut self,
+        current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.propagation.read_with(current);
+        self
+    }
+
+    /// Sets what puts a span below one of the server: it is called with the span of each question of the
+    /// server that comes with a [`TraceContext`], before it is entered. By default such spans begin a trace.
+    ///
+    /// With the crate `neuron-otel` this is its `set_trace_parent`.
+    pub fn trace_parent(
+        mut self,
+        set_parent: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.propagation.write_with(set_parent);
         self
     }
 

@@ -10,11 +10,13 @@ use rmcp::model::{
     ElicitResult, ErrorData, ListRootsResult,
 };
 use rmcp::service::{RequestContext, RoleClient};
+use tracing::Instrument;
 
 use super::handlers::Handlers;
 use super::watch::Watch;
-use crate::wire;
-use crate::wire::error::handler_failed;
+use crate::propagation::Propagation;
+use crate::span::{Failure, RequestSpan, Subject};
+use crate::wire::{self, error::handler_failed};
 
 /// Answers the requests of a server. Its notifications are seen earlier, in the order in which they come:
 /// see [`Watch`].
@@ -23,22 +25,53 @@ pub(super) struct Callbacks {
     pub(super) config: ClientConfig,
     pub(super) handlers: Arc<Handlers>,
     pub(super) watch: Arc<Watch>,
+    pub(super) propagation: Propagation,
 }
 
 impl Callbacks {
     /// Waits for a handler, unless the server takes its question back or the connection ends.
     async fn answer<T>(
         &self,
+        method: &str,
         context: RequestContext<RoleClient>,
         work: impl Future<Output = Result<T, ErrorData>> + Send,
     ) -> Result<T, ErrorData> {
         let _asking = self.watch.asking();
-        tokio::select! {
-            biased;
-            () = context.ct.cancelled() => Err(handler_failed("the server took its question back")),
-            () = self.watch.ended() => Err(handler_failed("the connection is closed")),
-            answer = work => answer,
+        let span = self.span(method, &context);
+        let (answer, failure) = async {
+            tokio::select! {
+                biased;
+                () = context.ct.cancelled() => {
+                    let error = handler_failed("the server took its question back");
+                    (Err(error), Some(Failure::CANCELLED))
+                }
+                () = self.watch.ended() => {
+                    (Err(handler_failed("the connection is closed")), Some(Failure::TRANSPORT))
+                }
+                answer = work => {
+                    let failure = answer.as_ref().err().map(|error| Failure::Code(error.code.0));
+                    (answer, failure)
+                }
+            }
         }
+        .instrument(span.to_enter())
+        .await;
+        span.end(failure);
+        answer
+    }
+
+    /// What a trace says of a question. It is no part of the span in which the connection was made.
+    fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
+        let server = context.peer.peer_info();
+        let version =
+            server.and_then(|server| wire::peer_info::version_from_sdk(&server.protocol_version));
+        let subject = Subject::method(method);
+        let span = RequestSpan::server(&subject, version, self.watch.route(), None);
+        span.has_id(&context.id);
+        if let Some(parent) = wire::trace::from_meta(&context.meta) {
+            self.propagation.set_parent(span.span(), &parent);
+        }
+        span
     }
 }
 
@@ -49,7 +82,7 @@ impl ClientHandler for Callbacks {
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let trace = wire::trace::from_meta(&context.meta);
-        self.answer(context, self.handlers.sample(params, trace)).await
+        self.answer("sampling/createMessage", context, self.handlers.sample(params, trace)).await
     }
 
     async fn create_elicitation(
@@ -58,14 +91,14 @@ impl ClientHandler for Callbacks {
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         let trace = wire::trace::from_meta(&context.meta);
-        self.answer(context, self.handlers.elicit(params, trace)).await
+        self.answer("elicitation/create", context, self.handlers.elicit(params, trace)).await
     }
 
     async fn list_roots(
         &self,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ListRootsResult, ErrorData> {
-        self.handlers.list_roots()
+        self.answer("roots/list", context, async { self.handlers.list_roots() }).await
     }
 
     fn get_info(&self) -> ClientConfig {

@@ -18,6 +18,7 @@ use super::listen::Listener;
 use super::settings::{Settings, Shared};
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
+use crate::route::Route;
 use crate::wire;
 
 /// A server may take this long to say whether it knows `server/discover`; then it is taken for an older one.
@@ -40,6 +41,7 @@ pub(super) trait Connector: Send + Sync + 'static {
 /// A connection on which nothing was said yet.
 pub(super) struct Opened<T> {
     pub(super) transport: T,
+    pub(super) route: Route,
     /// What may say why the server failed.
     pub(super) last_words: Option<LastWords>,
 }
@@ -164,11 +166,13 @@ async fn serve<C: Connector>(
 ) -> Result<Service, Failure> {
     let opened = connector.open().await.map_err(Failure::Ours)?;
     *last_words = opened.last_words;
-    let watch = Arc::new(Watch::new(Arc::clone(&shared.events), Arc::clone(&shared.handlers)));
+    let (events, handlers) = (Arc::clone(&shared.events), Arc::clone(&shared.handlers));
+    let watch = Arc::new(Watch::new(events, handlers, opened.route));
     let callbacks = Callbacks {
         config: client_config(shared),
         handlers: Arc::clone(&shared.handlers),
         watch: Arc::clone(&watch),
+        propagation: shared.settings.propagation.clone(),
     };
     let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
     serve_client_with_lifecycle(callbacks, transport, mode)

@@ -24,6 +24,7 @@ use super::connection::{Connector, Opened, patience};
 use super::oauth::{AuthorizedClient, OAuth, OAuthConfig};
 use super::settings::Settings;
 use crate::HttpConfig;
+use crate::route::Route;
 
 /// Requests that run at the same time: an agent may call many tools at once.
 const AT_ONCE: usize = 100;
@@ -52,6 +53,8 @@ pub(super) struct HttpConnector {
     client: Client,
     transport: StreamableHttpClientTransportConfig,
     patience: Duration,
+    /// The host and the port.
+    server: Option<(Arc<str>, u16)>,
 }
 
 impl HttpConnector {
@@ -84,18 +87,22 @@ impl HttpConnector {
             // A new session must be told what the one before was: see `Connection::restore`.
             .reinit_on_expired_session(false)
             .max_sse_event_size(settings.max_message_bytes);
-        Ok(Self { name, client, transport, patience: patience(settings) })
+        let host = url.host_str().map(|host| host.trim_matches(['[', ']']).into());
+        let server = host.zip(url.port_or_known_default());
+        Ok(Self { name, client, transport, patience: patience(settings), server })
     }
 
     /// Opens a connection; all that it does ends with it.
-    fn transport<C: StreamableHttpClient + Sync>(
+    fn open_with<C: StreamableHttpClient + Sync>(
         &self,
         client: C,
-    ) -> StreamableHttpClientTransport<Tied<C>> {
+    ) -> Opened<StreamableHttpClientTransport<Tied<C>>> {
+        let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
-        let client = Tied::new(client, ended.clone(), self.patience);
+        let client = Tied::new(client, ended.clone(), self.patience, route.session.clone());
         let worker = StreamableHttpClientWorker::new(client, self.transport.clone());
-        StreamableHttpClientTransport::spawn_with_ct(worker, ended)
+        let transport = StreamableHttpClientTransport::spawn_with_ct(worker, ended);
+        Opened { transport, route, last_words: None }
     }
 }
 
@@ -107,7 +114,7 @@ impl Connector for HttpConnector {
     }
 
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
-        Ok(Opened { transport: self.transport(self.client.clone()), last_words: None })
+        Ok(self.open_with(self.client.clone()))
     }
 }
 
@@ -161,7 +168,7 @@ impl Connector for AuthorizedConnector {
 
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let client = self.oauth.wrap(self.http.client.clone());
-        Ok(Opened { transport: self.http.transport(client), last_words: None })
+        Ok(self.http.open_with(client))
     }
 }
 

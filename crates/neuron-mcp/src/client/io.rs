@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::connection::{Connector, Opened};
 use super::line_transport::LineTransport;
+use crate::route::Route;
 
 /// Streams that were opened by somebody else. They can be used once.
 pub(super) struct StreamConnector<R, W> {
@@ -37,6 +38,6 @@ where
             return Err(McpError::Connection("the streams were closed".to_owned()));
         };
         let transport = LineTransport::new(reader, writer, self.max_message_bytes);
-        Ok(Opened { transport, last_words: None })
+        Ok(Opened { transport, route: Route::default(), last_words: None })
     }
 }

@@ -176,7 +176,7 @@ impl Link {
         let connect = Arc::clone(&self.connect);
         let shared = Arc::clone(&self.shared);
         let lost = Arc::clone(lost);
-        let task = Task::spawn(async move {
+        let task = Task::detached(async move {
             // What is on its way may still be answered.
             if !lost.watch.is_retired() {
                 lost.abandon();

@@ -7,6 +7,7 @@ use neuron_types::McpError;
 use super::connection::{Connector, Opened};
 use super::stdio::{StdioOptions, StdioTransport};
 use crate::StdioConfig;
+use crate::route::Route;
 
 /// A program that is a server.
 #[derive(Debug)]
@@ -35,6 +36,6 @@ impl Connector for StdioConnector {
             let report = report.clone();
             Box::pin(async move { report.describe().await }) as _
         });
-        Ok(Opened { transport, last_words: Some(last_words) })
+        Ok(Opened { transport, route: Route::pipe(), last_words: Some(last_words) })
     }
 }

@@ -19,6 +19,7 @@ use tracing::Instrument;
 use super::connection::{Connection, with_last_words};
 use super::settings::Shared;
 use super::watch::Progress;
+use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpTimeout, TraceContext};
 
@@ -28,6 +29,8 @@ pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
+    /// It is the tool itself that a run calls, and no part of what a tool does.
+    pub(super) is_tool: bool,
 }
 
 impl Scope {
@@ -37,7 +40,13 @@ impl Scope {
             reporter: ctx.progress_reporter.clone(),
             cancellation: Some(ctx.cancellation_token.clone()),
             trace: ctx.extensions.get::<TraceContext>().cloned(),
+            is_tool: false,
         }
+    }
+
+    /// The scope of a call that is the whole of a tool.
+    pub(super) fn of_tool(ctx: &ToolContext) -> Self {
+        Self { is_tool: true, ..Self::of(ctx) }
     }
 
     /// Waits until the caller wants no answer any more.
@@ -54,13 +63,6 @@ pub(super) enum Unmet {
     /// The server has forgotten the session, and did not act on the request.
     Forgotten(McpError),
     Failed(McpError),
-}
-
-impl Unmet {
-    fn error(&self) -> &McpError {
-        let (Self::Forgotten(error) | Self::Failed(error)) = self;
-        error
-    }
 }
 
 impl From<McpError> for Unmet {
@@ -97,33 +99,24 @@ pub(super) async fn attempt(
     scope: &Scope,
     request: ClientRequest,
 ) -> Result<ServerResult, Unmet> {
-    let span = span(connection, &request);
-    let result = rounds(connection, shared, scope, request).instrument(span.clone()).await;
-    if let Err(unmet) = &result {
-        span.record("error", tracing::field::display(unmet.error()));
+    let span = span(connection, scope, &request);
+    let work = rounds(connection, shared, scope, request, &span);
+    let result = work.instrument(span.to_enter()).await;
+    match &result {
+        Ok(result) => span.end(wire::span::failed_tool(result)),
+        Err(Unmet::Failed(error)) => span.end(Some(wire::span::failure(error))),
+        Err(Unmet::Forgotten(_)) => span.forgo(),
     }
     result
 }
 
 /// What a trace says of a request.
-fn span(connection: &Connection, request: &ClientRequest) -> tracing::Span {
-    let (tool, prompt, resource) = match request {
-        ClientRequest::CallToolRequest(call) => (Some(call.params.name.as_ref()), None, None),
-        ClientRequest::GetPromptRequest(get) => (None, Some(get.params.name.as_str()), None),
-        ClientRequest::ReadResourceRequest(read) => (None, None, Some(read.params.uri.as_str())),
-        _ => (None, None, None),
-    };
-    tracing::debug_span!(
-        target: "neuron_mcp",
-        "neuron.mcp.request",
-        method = request.method(),
-        tool,
-        prompt,
-        resource,
-        version = connection.version.as_str(),
-        request_id = tracing::field::Empty,
-        error = tracing::field::Empty,
-    )
+fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
+    let (version, route) = (connection.version, connection.watch.route());
+    let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
+    outer.unwrap_or_else(|| {
+        RequestSpan::client(&wire::span::of_client_request(request), version, route)
+    })
 }
 
 /// Asks until the server wants nothing more.
@@ -132,13 +125,14 @@ async fn rounds(
     shared: &Shared,
     scope: &Scope,
     mut request: ClientRequest,
+    span: &RequestSpan,
 ) -> Result<ServerResult, Unmet> {
     let method = request.method().to_owned();
     let mut access = shared.authorization.attempt();
     let mut tools_are_known = false;
     let (mut rounds, mut silent_rounds) = (0, 0);
     loop {
-        match round(connection, shared, scope, request.clone()).await {
+        match round(connection, shared, scope, request.clone(), span).await {
             Ok(ServerResult::InputRequiredResult(needed)) => {
                 if rounds == shared.settings.max_input_rounds {
                     return Err(too_many_rounds(&method, rounds).into());
@@ -164,7 +158,7 @@ async fn rounds(
                 if wire::error::is_header_mismatch(&error) && !tools_are_known {
                     tools_are_known = true;
                     let limit = shared.settings.max_request_time;
-                    let work = learn_tools(connection, shared, scope);
+                    let work = learn_tools(connection, shared, scope, span);
                     tokio::time::timeout(limit, work).await.map_err(|_| {
                         let method = "tools/list".to_owned();
                         McpError::Other(Box::new(McpTimeout { method, limit }))
@@ -220,13 +214,14 @@ async fn learn_tools(
     connection: &Connection,
     shared: &Shared,
     scope: &Scope,
+    span: &RequestSpan,
 ) -> Result<(), McpError> {
     const MOST_PAGES: usize = 100;
     let mut cursor = None;
     for _ in 0..MOST_PAGES {
         let asked = PaginatedRequestParams::default().with_cursor(cursor.take());
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(asked));
-        match round(connection, shared, scope, request).await {
+        match round(connection, shared, scope, request, span).await {
             Ok(ServerResult::ListToolsResult(page)) => cursor = page.next_cursor,
             Ok(_) => break,
             Err(Failure::Ours(error)) => return Err(error),
@@ -300,6 +295,7 @@ async fn round(
     shared: &Shared,
     scope: &Scope,
     mut request: ClientRequest,
+    span: &RequestSpan,
 ) -> Result<ServerResult, Failure> {
     let method = request.method().to_owned();
     let progress = Arc::new(Progress::new(scope.reporter.clone()));
@@ -307,7 +303,7 @@ async fn round(
     let options = PeerRequestOptions::default().with_meta(metadata(connection, shared, scope));
     let sent = connection.peer.send_cancellable_request(request, options);
     let mut handle = sent.await.map_err(Failure::Service)?;
-    tracing::Span::current().record("request_id", tracing::field::display(&handle.id));
+    span.has_id(&handle.id);
 
     let mut abandoned = TellServer::armed(&handle.peer, handle.id.clone());
     let mut questions = connection.watch.questions();
@@ -340,8 +336,8 @@ async fn round(
 /// What is said beside a request.
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
-    if let Some(trace) = &scope.trace {
-        wire::trace::to_meta(trace, &mut meta);
+    if let Some(trace) = scope.trace.clone().or_else(|| shared.settings.propagation.current()) {
+        wire::trace::to_meta(&trace, &mut meta);
     }
     if !connection.version.has_handshake()
         && let Some(level) = shared.log_level()

@@ -9,6 +9,7 @@ use tokio::sync::RwLock;
 use super::authorization::Authorization;
 use super::events::EventSender;
 use super::handlers::Handlers;
+use crate::propagation::Propagation;
 use crate::{LogLevel, McpImplementation, McpVersion};
 
 /// How a client was set up.
@@ -23,6 +24,7 @@ pub(super) struct Settings {
     pub(super) max_message_bytes: usize,
     pub(super) max_input_rounds: usize,
     pub(super) reconnect: bool,
+    pub(super) propagation: Propagation,
 }
 
 impl Default for Settings {
@@ -40,6 +42,7 @@ impl Default for Settings {
             max_message_bytes: 16 * 1024 * 1024,
             max_input_rounds: 10,
             reconnect: true,
+            propagation: Propagation::default(),
         }
     }
 }

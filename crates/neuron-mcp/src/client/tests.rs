@@ -18,6 +18,7 @@ use super::McpClient;
 use super::connection::{Connector, Opened};
 use super::handlers::Handlers;
 use super::settings::{Settings, Shared};
+use crate::route::Route;
 use crate::{LogLevel, McpCancelled, McpEvent, McpRoot};
 
 #[path = "../../tests/it/script.rs"]
@@ -54,7 +55,8 @@ impl Connector for Doors {
         }
         let (server, reader, writer) = Script::new();
         self.servers.send(server).unwrap();
-        Ok(Opened { transport: AsyncRwTransport::new(reader, writer), last_words: None })
+        let transport = AsyncRwTransport::new(reader, writer);
+        Ok(Opened { transport, route: Route::default(), last_words: None })
     }
 }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::{EventSender, McpEvent};
 use super::handlers::{Handlers, survive};
+use crate::route::Route;
 use crate::wire;
 
 /// What is known of a connection from what passes on it.
@@ -41,11 +42,13 @@ pub(super) struct Watch {
     /// No new request goes on it.
     retired: AtomicBool,
     ended: CancellationToken,
+    route: Route,
 }
 
 impl Watch {
-    pub(super) fn new(events: Arc<EventSender>, handlers: Arc<Handlers>) -> Self {
+    pub(super) fn new(events: Arc<EventSender>, handlers: Arc<Handlers>, route: Route) -> Self {
         Self {
+            route,
             events,
             handlers,
             waiting: Mutex::default(),
@@ -55,6 +58,11 @@ impl Watch {
             retired: AtomicBool::new(false),
             ended: CancellationToken::new(),
         }
+    }
+
+    /// The way to the server.
+    pub(super) fn route(&self) -> &Route {
+        &self.route
     }
 
     pub(super) fn settle(&self) {

@@ -16,6 +16,7 @@ use rmcp::transport::streamable_http_client::{
 use tokio_util::sync::CancellationToken;
 
 use crate::client::watch::no_answer;
+use crate::route::SessionSlot;
 
 /// A client for one connection.
 ///
@@ -28,13 +29,20 @@ pub(in crate::client) struct Tied<C> {
     patience: Duration,
     /// Something else than `server/discover` was sent.
     begun: Arc<AtomicBool>,
+    /// What is to learn the session.
+    session: SessionSlot,
 }
 
 impl<C: StreamableHttpClient + Sync> Tied<C> {
     /// Gives up when `ended` is cancelled, and sooner if a server does not say within `patience` whether it
     /// knows `server/discover`: it is then taken for one that does not.
-    pub(super) fn new(client: C, ended: CancellationToken, patience: Duration) -> Self {
-        Self { client, ended, patience, begun: Arc::default() }
+    pub(super) fn new(
+        client: C,
+        ended: CancellationToken,
+        patience: Duration,
+        session: SessionSlot,
+    ) -> Self {
+        Self { client, ended, patience, begun: Arc::default(), session }
     }
 
     async fn unless_ended<T>(
@@ -50,6 +58,13 @@ impl<C: StreamableHttpClient + Sync> Tied<C> {
 
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
+    }
+
+    /// What comes after the first answer names the session.
+    fn note(&self, session: Option<&Arc<str>>) {
+        if let Some(session) = session {
+            self.session.set(Arc::clone(session));
+        }
     }
 
     /// The id of the question with which a connection begins.
@@ -99,6 +114,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Tied<C> {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+        self.note(session_id.as_ref());
         let discovery = self.discovery(&message);
         let exchange =
             self.client.post_message(uri, message, session_id, auth_header, custom_headers);
@@ -114,6 +130,7 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for Tied<C> {
         custom_headers: HashMap<HeaderName, HeaderValue>,
         max_sse_event_size: usize,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Self::Error>> {
+        self.note(session_id.as_ref());
         let discovery = self.discovery(&message);
         let exchange = self.client.post_message_with_max_sse_event_size(
             uri,

@@ -1,0 +1,281 @@
+//! The spans of requests, by OpenTelemetry's conventions for MCP (version 1.41).
+//!
+//! No argument, no result and no text of the other side is in them: messages of errors may quote any of these.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use tracing::Span;
+use tracing::field::Empty;
+use tracing::span::Id;
+
+use crate::McpVersion;
+use crate::route::Route;
+
+/// The longest name or address that a span holds, in bytes: the other side may have chosen it.
+const LONGEST: usize = 512;
+
+/// What a request is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Subject<'a> {
+    /// The method of the protocol.
+    pub(crate) method: &'a str,
+    pub(crate) tool: Option<&'a str>,
+    pub(crate) prompt: Option<&'a str>,
+    pub(crate) resource: Option<&'a str>,
+    /// The tool or prompt is one of few: its name may be part of the span's.
+    pub(crate) is_known: bool,
+}
+
+impl<'a> Subject<'a> {
+    /// A request that is about nothing in particular.
+    pub(crate) fn method(method: &'a str) -> Self {
+        Self { method, ..Self::default() }
+    }
+
+    pub(crate) fn tool(method: &'a str, tool: &'a str) -> Self {
+        Self { tool: Some(shortened(tool)), is_known: true, ..Self::method(method) }
+    }
+
+    pub(crate) fn prompt(method: &'a str, prompt: &'a str) -> Self {
+        Self { prompt: Some(shortened(prompt)), is_known: true, ..Self::method(method) }
+    }
+
+    pub(crate) fn resource(method: &'a str, uri: &'a str) -> Self {
+        Self { resource: Some(shortened(uri)), ..Self::method(method) }
+    }
+
+    fn is_tool_call(&self) -> bool {
+        self.method == "tools/call"
+    }
+
+    /// The span's name: never with the address of a resource, of which there may be many.
+    fn span_name(&self) -> Cow<'a, str> {
+        match self.tool.or(self.prompt).filter(|_| self.is_known) {
+            Some(target) => format!("{} {target}", self.method).into(),
+            None => self.method.into(),
+        }
+    }
+}
+
+fn shortened(text: &str) -> &str {
+    let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end));
+    if text.len() <= LONGEST { text } else { text.get(..end.unwrap_or(0)).unwrap_or_default() }
+}
+
+/// How a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// With a JSON-RPC error of this code.
+    Code(i32),
+    /// Otherwise.
+    Kind(&'static str),
+}
+
+impl Failure {
+    /// The tool said so, in its result.
+    pub(crate) const TOOL: Self = Self::Kind("tool_error");
+    pub(crate) const CANCELLED: Self = Self::Kind("cancelled");
+    pub(crate) const TIMEOUT: Self = Self::Kind("timeout");
+    pub(crate) const TRANSPORT: Self = Self::Kind("transport");
+    /// The conventions' name for what has none.
+    pub(crate) const OTHER: Self = Self::Kind("_OTHER");
+
+    fn error_type(self) -> Cow<'static, str> {
+        match self {
+            Self::Code(code) => code.to_string().into(),
+            Self::Kind(kind) => kind.into(),
+        }
+    }
+
+    /// What that means in general: the message is the other side's, and may quote arguments and results.
+    fn description(self) -> &'static str {
+        match self {
+            Self::Code(-32700) => "parse error",
+            Self::Code(-32600) => "invalid request",
+            Self::Code(-32601) => "method not found",
+            Self::Code(-32602) => "invalid params",
+            Self::Code(-32603) => "internal error",
+            Self::Code(-32002) => "resource not found",
+            Self::Code(-32099..=-32000) => "server error",
+            Self::Code(_) => "error",
+            Self::TOOL => "the tool failed",
+            Self::CANCELLED => "the request was cancelled",
+            Self::TIMEOUT => "there was no answer in time",
+            Self::TRANSPORT => "the connection failed",
+            Self::Kind(_) => "the request failed",
+        }
+    }
+}
+
+/// The fields of a request's span, and what is known of them at its begin.
+macro_rules! request_span {
+    ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
+        let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
+            ($subject, $version, $route);
+        tracing::info_span!(
+            target: "neuron_mcp",
+            $(parent: $parent,)?
+            $name,
+            otel.name = &*subject.span_name(),
+            otel.kind = $kind,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            mcp.method.name = subject.method,
+            mcp.protocol.version = version.map(McpVersion::as_str),
+            mcp.session.id = route.session.get(),
+            mcp.resource.uri = subject.resource,
+            gen_ai.tool.name = subject.tool,
+            gen_ai.prompt.name = subject.prompt,
+            gen_ai.operation.name = subject.is_tool_call().then_some("execute_tool"),
+            jsonrpc.request.id = Empty,
+            network.transport = route.transport,
+            network.protocol.name = route.protocol,
+            server.address = route.server.as_ref().map(|(host, _)| &**host),
+            server.port = route.server.as_ref().map(|(_, port)| i64::from(*port)),
+            client.address = route.client.map(|client| client.ip().to_string()).as_deref(),
+            client.port = route.client.map(|client| i64::from(client.port())),
+            error.type = Empty,
+            rpc.response.status_code = Empty,
+        )
+    }};
+}
+
+/// The span of a request. When it is dropped before its [end](Self::end), the request was cancelled.
+#[derive(Debug)]
+pub(crate) struct RequestSpan {
+    span: Span,
+    /// The span is that of a tool call, and another's: what it learns at the end.
+    facts: Option<Facts>,
+    /// The JSON-RPC id, once it is known.
+    id: OnceLock<String>,
+    is_ended: bool,
+}
+
+/// What the span of a tool call learns of the request.
+#[derive(Debug)]
+struct Facts {
+    version: McpVersion,
+    route: Route,
+}
+
+impl RequestSpan {
+    /// A request that goes out.
+    pub(crate) fn client(subject: &Subject<'_>, version: McpVersion, route: &Route) -> Self {
+        Self::own(request_span!("mcp.client.request", "client", subject, Some(version), route))
+    }
+
+    /// A request that came in. What is current where it is answered belongs to the connection, and not to the
+    /// request: `parent` does.
+    pub(crate) fn server(
+        subject: &Subject<'_>,
+        version: Option<McpVersion>,
+        route: &Route,
+        parent: Option<Id>,
+    ) -> Self {
+        Self::own(request_span!(
+            parent: parent,
+            "mcp.server.request",
+            "server",
+            subject,
+            version,
+            route
+        ))
+    }
+
+    fn own(span: Span) -> Self {
+        Self { span, facts: None, id: OnceLock::new(), is_ended: false }
+    }
+
+    /// The current span, if neuron-otel made it for the call of a tool: the conventions want no second one. Its
+    /// name, its end and its status are not touched.
+    pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
+        let span = Span::current();
+        let metadata = span.metadata()?;
+        if metadata.name() != "execute_tool" || metadata.target() != "neuron_otel" {
+            return None;
+        }
+        let facts = Some(Facts { version, route: route.clone() });
+        Some(Self { span, facts, id: OnceLock::new(), is_ended: false })
+    }
+
+    /// What the request is done in: nothing, if the span is current already.
+    pub(crate) fn to_enter(&self) -> Span {
+        match self.facts {
+            Some(_) => Span::none(),
+            None => self.span.clone(),
+        }
+    }
+
+    /// The span itself.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// The request has this id. Of one that is sent several times, with input that was asked for, the first
+    /// counts.
+    pub(crate) fn has_id(&self, id: impl ToString) {
+        if self.id.get().is_none() {
+            let id = self.id.get_or_init(|| shortened(&id.to_string()).to_owned());
+            if self.facts.is_none() {
+                self.span.record("jsonrpc.request.id", id.as_str());
+            }
+        }
+    }
+
+    /// The request is over.
+    pub(crate) fn end(mut self, failure: Option<Failure>) {
+        self.finish(failure);
+    }
+
+    /// The request is made once more, and counts then.
+    pub(crate) fn forgo(mut self) {
+        self.is_ended |= self.facts.is_some();
+        self.finish(Some(Failure::TRANSPORT));
+    }
+
+    fn finish(&mut self, failure: Option<Failure>) {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return;
+        }
+        if let Some(facts) = self.facts.take() {
+            self.tell(&facts);
+        } else if let Some(failure) = failure {
+            self.span.record("error.type", &*failure.error_type());
+            self.span.record("otel.status_code", "ERROR");
+            self.span.record("otel.status_description", failure.description());
+        }
+        if let Some(failure @ Failure::Code(_)) = failure {
+            self.span.record("rpc.response.status_code", &*failure.error_type());
+        }
+    }
+
+    /// Tells the span of a tool call. At the end, because what is recorded twice is there twice.
+    fn tell(&self, Facts { version, route }: &Facts) {
+        let span = &self.span;
+        span.record("mcp.method.name", "tools/call");
+        span.record("mcp.protocol.version", version.as_str());
+        if let Some(session) = route.session.get() {
+            span.record("mcp.session.id", session);
+        }
+        if let Some(id) = self.id.get() {
+            span.record("jsonrpc.request.id", id.as_str());
+        }
+        if let Some(transport) = route.transport {
+            span.record("network.transport", transport);
+        }
+        if let Some(protocol) = route.protocol {
+            span.record("network.protocol.name", protocol);
+        }
+        if let Some((host, port)) = &route.server {
+            span.record("server.address", &**host);
+            span.record("server.port", i64::from(*port));
+        }
+    }
+}
+
+impl Drop for RequestSpan {
+    fn drop(&mut self) {
+        self.finish(Some(Failure::CANCELLED));
+    }
+}

@@ -1,0 +1,53 @@
+//! What spans tell of requests and answers of the SDK.
+
+use neuron_types::McpError;
+use rmcp::model::{ClientRequest, Reference, ServerResult};
+
+use crate::span::{Failure, Subject};
+use crate::{McpCancelled, McpRequestError, McpTimeout};
+
+/// What a request to a server is about.
+pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
+    let method = request.method();
+    match request {
+        ClientRequest::CallToolRequest(call) => Subject::tool(method, &call.params.name),
+        ClientRequest::GetPromptRequest(get) => Subject::prompt(method, &get.params.name),
+        ClientRequest::ReadResourceRequest(read) => Subject::resource(method, &read.params.uri),
+        ClientRequest::SubscribeRequest(asked) => Subject::resource(method, &asked.params.uri),
+        ClientRequest::UnsubscribeRequest(asked) => Subject::resource(method, &asked.params.uri),
+        ClientRequest::CompleteRequest(complete) => of_completion(method, &complete.params.r#ref),
+        _ => Subject::method(method),
+    }
+}
+
+/// What a completion is about: a prompt's argument, or a template's variable.
+pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subject<'a> {
+    match target {
+        Reference::Prompt(prompt) => Subject::prompt(method, &prompt.name),
+        _ => Subject::method(method),
+    }
+}
+
+/// How a tool failed whose result says so.
+pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
+    match result {
+        ServerResult::CallToolResult(result) if result.is_error == Some(true) => {
+            Some(Failure::TOOL)
+        }
+        _ => None,
+    }
+}
+
+/// How a request failed.
+pub(crate) fn failure(error: &McpError) -> Failure {
+    match error {
+        McpError::Transport(_) | McpError::Connection(_) => Failure::TRANSPORT,
+        McpError::Other(error) => match error.downcast_ref::<McpRequestError>() {
+            Some(refusal) => Failure::Code(refusal.code),
+            None if error.is::<McpTimeout>() => Failure::TIMEOUT,
+            None if error.is::<McpCancelled>() => Failure::CANCELLED,
+            None => Failure::OTHER,
+        },
+        _ => Failure::OTHER,
+    }
+}
