@@ -16,6 +16,7 @@ mod rounds;
 mod session;
 mod stdio;
 mod tool_result;
+mod traced;
 mod uri_template;
 
 use std::fmt;
@@ -30,7 +31,8 @@ use neuron_types::{McpError, ToolContext};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::McpImplementation;
+use crate::propagation::Propagation;
+use crate::{McpImplementation, TraceContext};
 use handler::Handler;
 pub use http::{
     HttpIdentity, HttpRefusal, HttpRequestHead, HttpServerConfig, McpHttpBody, McpHttpServer,
@@ -46,6 +48,7 @@ pub use prompts::{McpPromptSet, McpPrompts, PromptRequest};
 use resources::DynResources;
 pub use resources::{McpResourceSet, McpResources, ResourceRequest};
 use rounds::Rounds;
+use traced::Traced;
 
 /// How many items a page of a list has, unless it is said otherwise. Many clients ask for the first page only.
 const PAGE_SIZE: usize = 1000;
@@ -84,6 +87,7 @@ pub struct McpServer {
     input_timeout: Duration,
     max_calls: usize,
     shutdown: CancellationToken,
+    propagation: Propagation,
 }
 
 impl McpServer {
@@ -108,6 +112,7 @@ impl McpServer {
             input_timeout: INPUT_TIMEOUT,
             max_calls: MAX_CALLS,
             shutdown: CancellationToken::new(),
+            propagation: Propagation::default(),
         }
     }
 
@@ -228,6 +233,33 @@ impl McpServer {
         self
     }
 
+    /// Sets what puts a span below one of the client: it is called with the span of each request that comes
+    /// with a [`TraceContext`], before it is entered. By default such spans begin a trace.
+    ///
+    /// With the crate `neuron-otel` this is its `set_trace_parent`.
+    #[must_use]
+    pub fn with_trace_parent(
+        mut self,
+        set_parent: impl Fn(&tracing::Span, &TraceContext) + Send + Sync + 'static,
+    ) -> Self {
+        self.propagation.write_with(set_parent);
+        self
+    }
+
+    /// Sets what tells where the current span is: tools find it in their context's extensions, and questions
+    /// to the client carry it, unless they have a [`TraceContext`] of their own. By default that is the one
+    /// with which the request came.
+    ///
+    /// With the crate `neuron-otel` this is its `current_trace_context`.
+    #[must_use]
+    pub fn with_trace_context(
+        mut self,
+        current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
+    ) -> Self {
+        self.propagation.read_with(current);
+        self
+    }
+
     /// Makes ready to serve.
     ///
     /// # Errors
@@ -254,8 +286,8 @@ pub(crate) struct Handlers(Arc<Serving>);
 
 impl Handlers {
     /// A handler for a new connection. Its clones are of the same connection.
-    pub(crate) fn connect(&self) -> Handler {
-        Handler::new(self.0.clone())
+    pub(crate) fn connect(&self, transport: Option<&'static str>) -> Traced {
+        Traced::new(Handler::new(self.0.clone(), transport))
     }
 }
 

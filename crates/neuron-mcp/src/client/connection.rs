@@ -16,6 +16,7 @@ use rmcp::transport::Transport;
 use super::callbacks::Callbacks;
 use super::listen::Listener;
 use super::settings::{Settings, Shared};
+use super::task::Task;
 use super::watch::{Watch, Watched};
 use crate::McpVersion;
 use crate::route::Route;
@@ -175,9 +176,15 @@ async fn serve<C: Connector>(
         propagation: shared.settings.propagation.clone(),
     };
     let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
-    serve_client_with_lifecycle(callbacks, transport, mode)
-        .await
-        .map_err(|error| Failure::Sdk(Box::new(error)))
+    // The SDK holds the current span for as long as the connection lasts.
+    let serving = Task::detached(serve_client_with_lifecycle(callbacks, transport, mode));
+    match serving.result().await {
+        Some(served) => served.map_err(|error| Failure::Sdk(Box::new(error))),
+        None => {
+            let text = format!("{}: the connection was given up", connector.name());
+            Err(Failure::Ours(McpError::Connection(text)))
+        }
+    }
 }
 
 fn client_config(shared: &Shared) -> ClientConfig {

@@ -58,7 +58,7 @@ impl Loss {
         let teller = Arc::new(Teller { events: Arc::clone(&shared.events), is_told });
         let watch = Arc::clone(&connection.watch);
         let telling = Arc::clone(&teller);
-        let waiting = Task::spawn(async move {
+        let waiting = Task::detached(async move {
             watch.ended().await;
             telling.tell();
         });

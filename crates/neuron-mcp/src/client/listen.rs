@@ -74,7 +74,7 @@ impl Listener {
     ) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(connection, shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
-        self.replace(Some(Task::spawn(stream.begin(sender))));
+        self.replace(Some(Task::detached(stream.begin(sender))));
         Some(opened)
     }
 
@@ -100,7 +100,7 @@ impl Listener {
             return Err(McpError::Other(Box::new(McpNotSubscribed { uri: uri.to_owned() })));
         }
         stream.take(&subscription);
-        self.replace(Some(Task::spawn(stream.keep(subscription))));
+        self.replace(Some(Task::detached(stream.keep(subscription))));
         Ok(())
     }
 

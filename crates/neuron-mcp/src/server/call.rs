@@ -97,7 +97,8 @@ impl Call {
         };
         let timeout = serving.server.input_timeout;
         let closing = session.closing().clone();
-        let peer = McpPeer::new(context, session, Inputs::new(answers), timeout);
+        let propagation = serving.server.propagation.clone();
+        let peer = McpPeer::new(context, session, Inputs::new(answers), timeout, propagation);
         let token = serving.server.context.cancellation_token.child_token();
         Ok(Self { peer, id, round: number, origin, token, closing, _place: place })
     }
@@ -116,7 +117,7 @@ impl Call {
         context.cancellation_token = self.token.clone();
         context.progress_reporter =
             self.peer.wants_progress().then(|| Arc::new(Reporter(self.peer.clone())) as _);
-        if let Some(trace) = self.peer.trace_context() {
+        if let Some(trace) = self.peer.current_trace_context() {
             context.extensions.insert(trace);
         }
         context.extensions.insert(self.peer.clone());

@@ -24,6 +24,7 @@ use super::prompts::DynPrompts;
 use super::resources::DynResources;
 use super::session::{Closing, Session};
 use super::{Serving, cursor, tool_result};
+use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
 
 /// Answers the requests of one connection, or of one session over HTTP.
@@ -34,15 +35,27 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    pub(crate) fn new(serving: Arc<Serving>) -> Self {
+    pub(crate) fn new(serving: Arc<Serving>, transport: Option<&'static str>) -> Self {
         let server = &serving.server;
-        let session = Arc::new(Session::new(server.hub.clone(), server.max_calls));
+        let session = Arc::new(Session::new(server.hub.clone(), server.max_calls, transport));
         Self { serving, session }
     }
 
     /// What the end of the connection is told to.
     pub(crate) fn closing(&self) -> Closing {
         self.session.closing().clone()
+    }
+
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) fn propagation(&self) -> &Propagation {
+        &self.serving.server.propagation
+    }
+
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.serving.server.hub.tools().definition(name).is_some()
     }
 
     fn call(
@@ -68,7 +81,7 @@ impl Handler {
     }
 
     /// Whether a request of this name is answered, in the version in which it came.
-    fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
+    pub(crate) fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
         let server = &self.serving.server;
         match method {
             "tools/call" | "tools/list" => true,

@@ -24,6 +24,7 @@ pub use authenticate::{HttpIdentity, HttpRefusal, HttpRequestHead};
 pub use body::McpHttpBody;
 pub use config::HttpServerConfig;
 pub use service::McpHttpService;
+pub(crate) use service::SESSION_ID;
 
 impl McpServer {
     /// Serves over HTTP at an address, for programs on this machine, until it is shut down: the endpoint is

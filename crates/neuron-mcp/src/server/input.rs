@@ -8,15 +8,17 @@ use futures_util::future;
 use neuron_types::ToolError;
 use rmcp::ServiceError;
 use rmcp::model::{
-    self, CancelledNotification, CancelledNotificationParam, ClientCapabilities, RequestId,
-    ServerNotification,
+    self, CancelledNotification, CancelledNotificationParam, ClientCapabilities, ClientResult,
+    GetExtensions, RequestId, ServerNotification, ServerRequest,
 };
 use rmcp::service::PeerRequestOptions;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::form;
 use super::peer::McpPeer;
+use crate::span::{Failure, RequestSpan};
 use crate::wire;
 use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
@@ -45,6 +47,22 @@ impl From<ElicitationRequest> for InputRequest {
 impl From<SamplingRequest> for InputRequest {
     fn from(request: SamplingRequest) -> Self {
         Self::Sampling(Box::new(request))
+    }
+}
+
+impl InputRequest {
+    /// What the protocol calls it.
+    fn method(&self) -> &'static str {
+        match self {
+            Self::Elicitation(_) => "elicitation/create",
+            Self::Sampling(_) => "sampling/createMessage",
+            Self::Roots => "roots/list",
+        }
+    }
+
+    /// Whether it says where it belongs in a trace.
+    fn has_trace_context(&self) -> bool {
+        matches!(self, Self::Sampling(request) if request.trace_context.is_some())
     }
 }
 
@@ -228,7 +246,7 @@ enum InputError {
     #[error("the client did not answer the question `{key}` within {} s", .limit.as_secs_f64())]
     Timeout { key: String, limit: Duration },
     #[error("the client refused the question `{key}`: {message}")]
-    Refused { key: String, message: String },
+    Refused { key: String, code: i32, message: String },
     #[error("the client's answer to the question `{key}` is none")]
     NoAnswer { key: String },
     #[error("the question `{key}` did not reach the client")]
@@ -237,6 +255,18 @@ enum InputError {
         #[source]
         source: Box<ServiceError>,
     },
+}
+
+impl InputError {
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Refused { code, .. } => Failure::Code(*code),
+            Self::Timeout { .. } => Failure::TIMEOUT,
+            Self::Over => Failure::CANCELLED,
+            Self::Ended | Self::Connection { .. } => Failure::TRANSPORT,
+            _ => Failure::OTHER,
+        }
+    }
 }
 
 impl From<InputError> for ToolError {
@@ -256,8 +286,8 @@ impl McpPeer {
     /// instead has answered the call, and nobody is asked. The call keeps its
     /// [`idempotency_key`](neuron_types::ToolContext::idempotency_key).
     ///
-    /// The questions carry the call's [trace context](Self::trace_context), or that of a [`SamplingRequest`] that
-    /// has one.
+    /// The questions carry the call's [trace context](Self::trace_context), that of the current span if the
+    /// server [knows it](crate::McpServer::with_trace_context), or that of a [`SamplingRequest`] that has one.
     ///
     /// What does not fit the question, a form without a required field for one, is asked again.
     ///
@@ -307,7 +337,7 @@ impl McpPeer {
         if self.outbox().is_closed() {
             return Err(InputError::Over.into());
         }
-        let trace = self.trace_context();
+        let trace = self.current_trace_context();
         let mut answers = InputAnswers::default();
         let mut open: Vec<(String, InputRequest, model::InputRequest)> = Vec::new();
         for (key, request) in requests {
@@ -442,37 +472,58 @@ impl McpPeer {
             }
             let sent = wire::input::to_server_request(sent.clone(), &self.context().id);
             let sent = sent.ok_or_else(no_answer)?;
-            let limit = self.input_timeout();
-            let options = PeerRequestOptions::with_timeout(limit);
-            let failed = |error| match error {
-                ServiceError::Timeout { .. } => InputError::Timeout { key: key.to_owned(), limit },
-                ServiceError::McpError(error) => {
-                    InputError::Refused { key: key.to_owned(), message: error.message.into() }
-                }
-                source => InputError::Connection { key: key.to_owned(), source: Box::new(source) },
-            };
-            let peer = &self.context().peer;
-            let handle = peer.send_request_with_option(sent, options).await.map_err(failed)?;
-            let id = handle.id.clone();
-            if !self.inputs().wait_for(id.clone()) {
-                let _ = handle.cancel(None).await;
-                return Err(InputError::Over);
-            }
-            let waiting = Waiting { peer: self, id };
-            let response = tokio::select! {
-                biased;
-                response = handle.await_response() => response,
-                () = self.inputs().over.cancelled() => return Err(InputError::Over),
-                () = self.input_ended().cancelled() => return Err(InputError::Ended),
-            };
-            waiting.end();
-            let response = serde_json::to_value(response.map_err(failed)?).unwrap_or_default();
+            let span = self.question_span(request.method());
+            let answered = self.answer(key, request, sent, &span).instrument(span.to_enter()).await;
+            span.end(answered.as_ref().err().map(InputError::failure));
+            let response = serde_json::to_value(answered?).unwrap_or_default();
             if let Some(answer) = fitting_answer(request, &response) {
                 self.inputs().lock().answers.insert(key.to_owned(), response);
                 return Ok(answer);
             }
         }
         Err(no_answer())
+    }
+
+    /// Asks a client of an older version once, and waits for its answer.
+    async fn answer(
+        &self,
+        key: &str,
+        request: &InputRequest,
+        mut sent: ServerRequest,
+        span: &RequestSpan,
+    ) -> Result<ClientResult, InputError> {
+        if !request.has_trace_context() {
+            // That of the question's own span, if there is one.
+            wire::input::set_trace(sent.extensions_mut(), self.current_trace_context().as_ref());
+        }
+        let limit = self.input_timeout();
+        let options = PeerRequestOptions::with_timeout(limit);
+        let failed = |error| match error {
+            ServiceError::Timeout { .. } => InputError::Timeout { key: key.to_owned(), limit },
+            ServiceError::McpError(error) => InputError::Refused {
+                key: key.to_owned(),
+                code: error.code.0,
+                message: error.message.into(),
+            },
+            source => InputError::Connection { key: key.to_owned(), source: Box::new(source) },
+        };
+        let peer = &self.context().peer;
+        let handle = peer.send_request_with_option(sent, options).await.map_err(failed)?;
+        let id = handle.id.clone();
+        span.has_id(&id);
+        if !self.inputs().wait_for(id.clone()) {
+            let _ = handle.cancel(None).await;
+            return Err(InputError::Over);
+        }
+        let waiting = Waiting { peer: self, id };
+        let response = tokio::select! {
+            biased;
+            response = handle.await_response() => response,
+            () = self.inputs().over.cancelled() => return Err(InputError::Over),
+            () = self.input_ended().cancelled() => return Err(InputError::Ended),
+        };
+        waiting.end();
+        response.map_err(failed)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +12,15 @@ use rmcp::service::RequestContext;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::http::HttpIdentity;
+use super::http::{HttpIdentity, SESSION_ID};
 use super::input::Inputs;
 use super::notifier::McpNotifier;
 use super::outbox::Outbox;
 use super::progress::Progress;
 use super::session::Session;
+use crate::propagation::Propagation;
+use crate::route::Route;
+use crate::span::{RequestSpan, Subject};
 use crate::wire;
 use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext};
 
@@ -40,6 +44,7 @@ struct Inner {
     inputs: Inputs,
     /// How long a client of an older version may take to answer a question.
     input_timeout: Duration,
+    propagation: Propagation,
 }
 
 impl McpPeer {
@@ -48,6 +53,7 @@ impl McpPeer {
         session: Arc<Session>,
         inputs: Inputs,
         input_timeout: Duration,
+        propagation: Propagation,
     ) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -59,6 +65,7 @@ impl McpPeer {
                 outbox: Outbox::default(),
                 inputs,
                 input_timeout,
+                propagation,
             }),
         }
     }
@@ -82,6 +89,17 @@ impl McpPeer {
 
     pub(crate) fn input_timeout(&self) -> Duration {
         self.inner.input_timeout
+    }
+
+    /// Where what is done now belongs in a trace: in the current span, or where the call does.
+    pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
+        self.inner.propagation.current().or_else(|| self.trace_context())
+    }
+
+    /// What a trace says of a question to the client.
+    pub(crate) fn question_span(&self, method: &str) -> RequestSpan {
+        let route = route_of(self.context(), &self.inner.session);
+        RequestSpan::client(&Subject::method(method), self.version(), &route)
     }
 
     /// Who the client says it is; since 2026-07-28 it need not say.
@@ -212,6 +230,19 @@ pub(crate) fn version_of(context: &RequestContext<RoleServer>) -> McpVersion {
     let version = context.protocol_version();
     let version = version.and_then(|version| wire::peer_info::version_from_sdk(&version));
     version.unwrap_or(McpVersion::V2025_03_26)
+}
+
+/// How a request came.
+pub(crate) fn route_of(context: &RequestContext<RoleServer>, session: &Session) -> Route {
+    let Some(request) = context.extensions.get::<::http::request::Parts>() else {
+        return Route { transport: session.transport(), ..Route::default() };
+    };
+    let client = request.extensions.get::<SocketAddr>().copied();
+    let route = Route { client, ..Route::http() };
+    if let Some(id) = request.headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
+        route.session.set(id);
+    }
+    route
 }
 
 /// In whose name a request comes, if it comes over HTTP and the server authenticates.

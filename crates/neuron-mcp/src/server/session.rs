@@ -27,6 +27,8 @@ pub(crate) struct Session {
     closing: Closing,
     /// As many as may run at a time.
     calls: Arc<Semaphore>,
+    /// How messages come, if not over HTTP: there the request says it.
+    transport: Option<&'static str>,
     state: Mutex<State>,
 }
 
@@ -43,9 +45,13 @@ struct State {
 }
 
 impl Session {
-    pub(crate) fn new(hub: Arc<Hub>, max_calls: usize) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, max_calls: usize, transport: Option<&'static str>) -> Self {
         let calls = Arc::new(Semaphore::new(max_calls));
-        Self { hub, closing: Closing::default(), calls, state: Mutex::default() }
+        Self { hub, closing: Closing::default(), calls, transport, state: Mutex::default() }
+    }
+
+    pub(crate) fn transport(&self) -> Option<&'static str> {
+        self.transport
     }
 
     /// A place for a call, until it is dropped; `None` while too many run.

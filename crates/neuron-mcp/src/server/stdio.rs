@@ -57,7 +57,7 @@ impl McpServer {
         let (input, output) = pipes::standard().map_err(|error| {
             McpError::Connection(format!("cannot serve standard input and output: {error}"))
         })?;
-        self.serve_io(input, output).await
+        self.serve_streams(input, output, Some("pipe")).await
     }
 
     /// Serves one client over a pair of streams, a message a line, until it disconnects.
@@ -86,16 +86,29 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
-        let handler = self.handlers()?.connect();
+        self.serve_streams(input, output, None).await
+    }
+
+    async fn serve_streams<R, W>(
+        &self,
+        input: R,
+        output: W,
+        transport: Option<&'static str>,
+    ) -> Result<(), McpError>
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        let handler = self.handlers()?.connect(transport);
         let closing = handler.closing();
-        let transport = LineTransport::new(input, output, self.shutdown.clone(), closing);
+        let lines = LineTransport::new(input, output, self.shutdown.clone(), closing);
         let late = async {
             self.shutdown.cancelled().await;
             tokio::time::sleep(MOMENT).await;
         };
         let begun = tokio::select! {
             biased;
-            begun = serve_server(handler, transport) => begun,
+            begun = serve_server(handler, lines) => begun,
             // The client does not read what it is answered.
             () = late => return Ok(()),
         };

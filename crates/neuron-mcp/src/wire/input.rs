@@ -46,7 +46,7 @@ pub(crate) fn request_to_sdk(
 }
 
 /// The metadata of a request is among its extensions, in the SDK.
-fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
+pub(crate) fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
     if let Some(trace) = trace {
         let mut meta = RequestMetaObject::new();
         trace::to_meta(trace, &mut meta);

@@ -32,9 +32,9 @@ use super::names::{AllowedNames, NameRefusal};
 use super::sessions::{AnothersSession, SessionUse, Sessions};
 use super::shutdown::Shutdown;
 use crate::McpServer;
-use crate::server::handler::Handler;
+use crate::server::traced::{RequestParent, Traced};
 
-const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The method of a request, since 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
@@ -46,7 +46,7 @@ const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 #[derive(Clone)]
 pub struct McpHttpService {
     shared: Arc<Shared>,
-    sdk: StreamableHttpService<Handler, Sessions>,
+    sdk: StreamableHttpService<Traced, Sessions>,
 }
 
 /// What all clones have in common.
@@ -83,7 +83,7 @@ impl McpHttpService {
         // Calls end later than the server begins to shut down.
         let handlers = server.clone().with_shutdown(shutdown.calls().clone()).handlers()?;
         let sdk = StreamableHttpService::new(
-            move || Ok(handlers.connect()),
+            move || Ok(handlers.connect(None)),
             sessions.clone(),
             sdk_config,
         );
@@ -180,6 +180,8 @@ impl McpHttpService {
         } else {
             None
         };
+        // The SDK answers elsewhere: in the task of the session, for one.
+        parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
         let only_listens = only_listens(&parts);
 
