@@ -3,6 +3,7 @@
 pub mod floor;
 pub mod middleware;
 pub mod parallel;
+pub mod telemetry;
 pub mod turn;
 
 pub mod agents;

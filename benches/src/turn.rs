@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy, Message,
-    Provider, ProviderError, Role, StopReason, StreamHandle, TokenUsage, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    BoxedHook, CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy,
+    Message, ObservabilityHook, Provider, ProviderError, Role, StopReason, StreamHandle,
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use stats_alloc::Stats;
@@ -172,11 +172,28 @@ pub fn run_agent(
     turns: usize,
     strategy: impl ContextStrategy,
 ) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
+    run_watched(turns, strategy, None::<BoxedHook>)
+}
+
+/// The same with a hook.
+///
+/// # Errors
+///
+/// The run's.
+pub fn run_watched(
+    turns: usize,
+    strategy: impl ContextStrategy,
+    hook: Option<impl ObservabilityHook + 'static>,
+) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
     let clock = Clock::with_capacity(turns + 1);
     let mut tools = ToolRegistry::new();
     tools.register_dyn(std::sync::Arc::new(Echo));
     let provider = ToolCaller { turns, clock: &clock };
-    let mut agent = AgentLoop::builder(provider, strategy).tools(tools).build();
+    let builder = AgentLoop::builder(provider, strategy).tools(tools);
+    let mut agent = match hook {
+        Some(hook) => builder.hook(hook).build(),
+        None => builder.build(),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let result = runtime.block_on(agent.run_text("go", &ToolContext::default()))?;
     if result.turns != turns + 1 {

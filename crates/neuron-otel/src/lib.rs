@@ -1,4 +1,102 @@
 //! OpenTelemetry traces and metrics of agents, by the GenAI semantic conventions.
+//!
+//! ```
+//! use neuron_context::SlidingWindowStrategy;
+//! use neuron_loop::AgentLoop;
+//! use neuron_otel::OtelHook;
+//! # use neuron_testing::ScriptedProvider;
+//! # let provider = ScriptedProvider::new(["Hi!"]);
+//!
+//! let agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+//!     .hook(OtelHook::default())
+//!     .build();
+//! ```
+//!
+//! # What is told
+//!
+//! | span | name | kind |
+//! |---|---|---|
+//! | a run | `invoke_agent {agent}` | INTERNAL |
+//! | a call of a model, up to the end of its answer | `chat {model}` | CLIENT |
+//! | a tool call | `execute_tool {tool}` | INTERNAL |
+//! | a compaction | `neuron.context.compaction` | INTERNAL |
+//! | a call for embeddings ([`OtelEmbeddings`]) | `embeddings {model}` | CLIENT |
+//! | a request to an MCP server, or to one of yours | by `neuron-mcp`: `tools/call {tool}` | CLIENT, SERVER |
+//!
+//! The calls of a run stand below it, an agent inside a tool below that tool's call. A span is current while its
+//! work runs: what a tool or an HTTP client traces and logs stands below, with parallel tools kept apart. It ends
+//! with its work on every path; a run that is dropped ends then.
+//!
+//! With them go the attributes of the conventions: provider, server, models, settings of the request, why the model
+//! stopped, tokens with those of caches and reasoning, the time to the first part of a streamed answer, the
+//! conversation (the session's id), and for what failed `error.type` with the status ERROR. `error.type` is the
+//! innermost [kind](neuron_types::LoopError::innermost_kind) of an error, `RateLimit` or `MaxTurns` for instance;
+//! `tool_error` for a result that a tool gave as an error; `Cancelled` for what was cancelled or dropped. A run or
+//! a call that waits for an approval has not failed.
+//!
+//! | metric | of |
+//! |---|---|
+//! | `gen_ai.client.operation.duration` | calls of models, runs, tool calls and calls for embeddings, by `gen_ai.operation.name` |
+//! | `gen_ai.client.operation.time_to_first_chunk` | streamed answers |
+//! | `gen_ai.client.token.usage` | tokens, by `gen_ai.token.type` |
+//!
+//! Those are the names of version 1.41, which are the default. [`SemanticConventions`] selects others: what has
+//! become of them since (other metrics, with instruments of their own for agents and tools), or those of neuron's
+//! book.
+//!
+//! # Set-up
+//!
+//! Spans are spans of [`tracing`]: a layer of `tracing_opentelemetry` exports them. Metrics go to the global meter
+//! provider of OpenTelemetry, or to [one that is given](OtelHook::with_meter_provider). The crate installs neither,
+//! and is of `opentelemetry` 0.33 and `tracing-opentelemetry` 0.34: an application's own must be the same, else
+//! lists such as `gen_ai.response.finish_reasons` arrive as JSON text.
+//!
+//! ```
+//! use opentelemetry::trace::TracerProvider;
+//! use tracing_subscriber::prelude::*;
+//!
+//! # use opentelemetry_sdk::trace::InMemorySpanExporter;
+//! # let exporter = InMemorySpanExporter::default();
+//! let tracer_provider = opentelemetry_sdk::trace::SdkTracerProvider::builder()
+//!     .with_simple_exporter(exporter)
+//!     .build();
+//! tracing_subscriber::registry()
+//!     .with(tracing_opentelemetry::layer().with_tracer(tracer_provider.tracer("my-service")))
+//!     .init();
+//! ```
+//!
+//! The examples `telemetry` (OTLP to a collector) and `tree` (the terminal, without any) are whole programs.
+//!
+//! | variable | what it does |
+//! |---|---|
+//! | `OTEL_SEMCONV_STABILITY_OPT_IN` | with `gen_ai_latest_experimental` in its list: [`SemanticConventions::Latest`] |
+//! | `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` | whether content is told: [`ContentCapture`] |
+//!
+//! Where an exporter sends to, and what is sampled, is the SDK's affair and its variables'.
+//!
+//! # Privacy
+//!
+//! No prompt, answer, argument or result leaves the process unless [`OtelHook::with_content`] or the variable asks
+//! for it. Of errors that may quote one (of tools, of outputs that do not fit, of answers that cannot be read) only
+//! the kind is told. What is told of other errors are their texts, with what a vendor's message says and the reason
+//! of a hook that ended the run. Names of agents, tools and models, ids of sessions and the descriptions of tools
+//! are always told. With content, [`OtelHook::with_redaction`] sees each piece first.
+//!
+//! # Durable runs
+//!
+//! What a journal repeats is not told again. The run of a further attempt has a span of its own from when it does
+//! more than the one before did, with `neuron.run.resumed`; its tokens are those of the whole run. Tools that an
+//! engine runs in another process have their spans in this one, but what they trace there does not stand below.
+//!
+//! # What it costs
+//!
+//! `benches/README.md` has the figures. Below a span that is not sampled no spans are made, only metrics.
+//!
+//! # Not told
+//!
+//! The time between the parts of a streamed answer (`time_per_output_chunk`); ids, versions and descriptions of
+//! agents, which agents do not have; the vendors' own attributes, except OpenAI's `service_tier` where a request
+//! sets it; durations of MCP sessions and requests as metrics.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,0 +1,91 @@
+//! A turn of the loop that is traced and measured, in the ways that an application may listen.
+
+use neuron_otel::OtelHook;
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::metrics::{ManualReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
+use tracing_subscriber::layer::SubscriberExt;
+
+use crate::turn::{Cost, Unlimited, run_agent, run_watched};
+
+/// Who listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listening {
+    /// There is no hook.
+    NoHook,
+    /// Nobody: no subscriber, no meter provider.
+    Nobody,
+    /// A layer of OpenTelemetry that samples nothing.
+    SamplingOff,
+    /// The same, and an SDK for metrics.
+    SamplingOffMetrics,
+    /// A layer that samples everything, with an exporter that does nothing.
+    NoOpExporter,
+    /// The same, and an SDK for metrics.
+    NoOpExporterMetrics,
+}
+
+impl Listening {
+    /// All of them, the floor first.
+    pub const ALL: [Self; 6] = [
+        Self::NoHook,
+        Self::Nobody,
+        Self::SamplingOff,
+        Self::SamplingOffMetrics,
+        Self::NoOpExporter,
+        Self::NoOpExporterMetrics,
+    ];
+
+    /// What a table calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoHook => "no hook",
+            Self::Nobody => "hook, nobody listens",
+            Self::SamplingOff => "sampling off",
+            Self::SamplingOffMetrics => "sampling off, metrics",
+            Self::NoOpExporter => "no-op exporter",
+            Self::NoOpExporterMetrics => "no-op exporter, metrics",
+        }
+    }
+
+    /// Runs an agent for so many turns of one tool call each, and returns what each cost.
+    ///
+    /// # Errors
+    ///
+    /// The run's.
+    pub fn run(self, turns: usize) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
+        let hook = OtelHook::new();
+        let sampler = match self {
+            Self::NoHook => return run_agent(turns, Unlimited),
+            Self::Nobody => return run_watched(turns, Unlimited, Some(hook.without_metrics())),
+            Self::SamplingOff | Self::SamplingOffMetrics => Sampler::AlwaysOff,
+            Self::NoOpExporter | Self::NoOpExporterMetrics => Sampler::AlwaysOn,
+        };
+        let meter = SdkMeterProvider::builder().with_reader(ManualReader::default()).build();
+        let hook = match self {
+            Self::SamplingOffMetrics | Self::NoOpExporterMetrics => {
+                hook.with_meter_provider(&meter)
+            }
+            _ => hook.without_metrics(),
+        };
+        let tracer = SdkTracerProvider::builder()
+            .with_sampler(sampler)
+            .with_simple_exporter(Nowhere)
+            .build();
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer.tracer("bench"));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || run_watched(turns, Unlimited, Some(hook)))
+    }
+}
+
+/// An exporter that does nothing.
+#[derive(Debug)]
+struct Nowhere;
+
+impl SpanExporter for Nowhere {
+    async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
+        Ok(())
+    }
+}
