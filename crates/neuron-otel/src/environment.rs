@@ -120,6 +120,8 @@ mod tests {
 
     /// What a value captures, and what is logged of it.
     fn captured(value: &str) -> (ContentCapture, Vec<String>) {
+        // With a single subscriber, tracing lets the thread that meets a line first decide for all.
+        let _another = tracing::Dispatch::new(tracing_subscriber::registry());
         let logged = Logged::default();
         let subscriber = tracing_subscriber::registry().with(logged.clone());
         let capture =
