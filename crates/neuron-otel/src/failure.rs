@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use neuron_types::{DurableError, EmbeddingError, LoopError, ProviderError};
+use neuron_types::{ContextError, DurableError, EmbeddingError, LoopError, ProviderError};
 
 /// How an operation ended that has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +18,16 @@ impl Failure {
     /// elsewhere.
     pub(crate) fn of(error: &(dyn Error + 'static), captures: bool) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<ProviderError>() {
-            // An answer that cannot be read is shown in its error.
-            let may_quote =
-                matches!(error, ProviderError::Other(_) | ProviderError::StreamError(_));
-            return Some(Self::new(error.kind(), error, captures || !may_quote));
+            return Some(Self::new(error.kind(), error, captures || tells_no_text(error)));
         }
         if let Some(error) = error.downcast_ref::<EmbeddingError>() {
-            let may_quote = matches!(error, EmbeddingError::Other(_));
-            return Some(Self::new(error.kind(), error, captures || !may_quote));
+            let tells_no_text = matches!(
+                error,
+                EmbeddingError::Network(_)
+                    | EmbeddingError::RateLimit { .. }
+                    | EmbeddingError::Timeout(_)
+            );
+            return Some(Self::new(error.kind(), error, captures || tells_no_text));
         }
         let Some(error) = error.downcast_ref::<LoopError>() else {
             return Some(Self::new("_OTHER", error, captures));
@@ -34,8 +36,20 @@ impl Failure {
         {
             return None;
         }
-        let may_be_told = captures || !error.may_quote_conversation();
-        Some(Self::new(error.innermost_kind(), error, may_be_told))
+        let tells_no_text = match error {
+            LoopError::Provider(error) | LoopError::Context(ContextError::Provider(error)) => {
+                tells_no_text(error)
+            }
+            LoopError::Durable(error) => {
+                matches!(error, DurableError::Cancelled | DurableError::SignalTimeout)
+            }
+            LoopError::MaxTurns(_) | LoopError::UsageLimitExceeded(_) | LoopError::Cancelled => {
+                true
+            }
+            // What a tool, a hook, a strategy or an engine wrote.
+            _ => false,
+        };
+        Some(Self::new(error.innermost_kind(), error, captures || tells_no_text))
     }
 
     fn new(kind: &'static str, error: &(impl Error + ?Sized), may_be_told: bool) -> Self {
@@ -52,4 +66,12 @@ impl Failure {
     pub(crate) fn of_tool_result() -> Self {
         Self { kind: "tool_error", description: None }
     }
+}
+
+/// Whether an error's text is neuron's own or the network's: a vendor's may quote what it was sent.
+fn tells_no_text(error: &ProviderError) -> bool {
+    matches!(
+        error,
+        ProviderError::Network(_) | ProviderError::RateLimit { .. } | ProviderError::Timeout(_)
+    )
 }

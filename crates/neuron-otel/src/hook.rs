@@ -174,18 +174,17 @@ impl ObservabilityHook for OtelHook {
             }
             OperationKind::ToolCall { call, offered } => {
                 let run = RunState::current(config);
-                let description = tool::description(call, offered);
+                let called = tool::Called::new(call, offered);
                 if scope.replaying {
                     return Some(Box::new(tool::ReplayedCall::new(
                         config,
                         run,
                         scope.provider,
-                        call,
-                        description,
+                        &called,
                     )));
                 }
                 let run = run.as_deref();
-                Some(Box::new(tool::open(config, run, scope.provider, call, description)?))
+                Some(Box::new(tool::open(config, run, scope.provider, &called)?))
             }
             // What a journal answers has been told.
             _ if scope.replaying => None,

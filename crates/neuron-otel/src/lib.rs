@@ -77,10 +77,10 @@
 //! # Privacy
 //!
 //! No prompt, answer, argument or result leaves the process unless [`OtelHook::with_content`] or the variable asks
-//! for it. Of errors that may quote one (of tools, of outputs that do not fit, of answers that cannot be read) only
-//! the kind is told. What is told of other errors are their texts, with what a vendor's message says and the reason
-//! of a hook that ended the run. Names of agents, tools and models, ids of sessions and the descriptions of tools
-//! are always told. With content, [`OtelHook::with_redaction`] sees each piece first.
+//! for it. Of an error only the kind is told where its text may quote one: that of a tool, of a vendor, of a hook that
+//! ended the run. Texts that are told are those of limits, rate limits, time-outs and broken connections. A tool that
+//! the model invented is `_OTHER`. Names of agents, tools and models, ids of sessions and calls, and the descriptions
+//! of tools are always told. With content, [`OtelHook::with_redaction`] sees each piece first.
 //!
 //! # Durable runs
 //!

@@ -28,8 +28,7 @@ pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&RunState>,
     provider: &str,
-    call: &ToolCall,
-    description: Option<&str>,
+    called: &Called<'_>,
 ) -> Option<SpanScope<ToolWork>> {
     if let Some(run) = run {
         run.count_tool_call();
@@ -39,40 +38,52 @@ pub(crate) fn open(
         true => Some(run.parent().unwrap_or_else(|| run.span())),
         false => run.parent(),
     });
-    let span = unless_unsampled(config, || below(parent, || begin(config, call, description)));
+    let span = unless_unsampled(config, || below(parent, || begin(config, called)));
     if config.captures_in_spans()
         && let Some(record) = Record::of(&span).filter(Record::is_read)
-        && let Some(text) = config.content.told(ContentKind::ToolArguments, call.input.clone())
+        && let Some(text) =
+            config.content.told(ContentKind::ToolArguments, called.call.input.clone())
     {
         record.text("gen_ai.tool.call.arguments", &text);
     }
-    let attributes = config.instruments.are_on().then(|| attributes(config, provider, call));
+    let attributes = config.instruments.are_on().then(|| attributes(config, provider, called.name));
     if span.is_disabled() && attributes.is_none() {
         return None;
     }
     Some(SpanScope::new(span, ToolWork { config: config.clone(), attributes }))
 }
 
-/// The description under which the model was offered a tool.
-pub(crate) fn description<'a>(call: &ToolCall, offered: &'a [ToolDefinition]) -> Option<&'a str> {
-    let tool = offered.iter().find(|tool| tool.name == call.name)?;
-    known(&tool.description)
+/// A call, and the tool that is called.
+pub(crate) struct Called<'a> {
+    call: &'a ToolCall,
+    name: &'a str,
+    description: Option<&'a str>,
+}
+
+impl<'a> Called<'a> {
+    /// A name that no tool has is what the model wrote: it may be anything, and is not told.
+    pub(crate) fn new(call: &'a ToolCall, offered: &'a [ToolDefinition]) -> Self {
+        match offered.iter().find(|tool| tool.name == call.name) {
+            Some(tool) => Self { call, name: &tool.name, description: known(&tool.description) },
+            None => Self { call, name: "_OTHER", description: None },
+        }
+    }
 }
 
 /// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
-fn begin(config: &Config, call: &ToolCall, description: Option<&str>) -> Span {
+fn begin(config: &Config, called: &Called<'_>) -> Span {
     tracing::info_span!(
         target: "neuron_otel",
         "execute_tool",
-        otel.name = config.conventions.span_name("execute_tool", &call.name),
+        otel.name = config.conventions.span_name("execute_tool", called.name),
         otel.kind = "internal",
         otel.status_code = Empty,
         otel.status_description = Empty,
         "error.type" = Empty,
         gen_ai.operation.name = "execute_tool",
-        gen_ai.tool.name = call.name,
-        gen_ai.tool.call.id = known(&call.id),
-        gen_ai.tool.description = description,
+        gen_ai.tool.name = called.name,
+        gen_ai.tool.call.id = known(&called.call.id),
+        gen_ai.tool.description = called.description,
         gen_ai.tool.r#type = "function",
         gen_ai.tool.is_error = Empty,
         gen_ai.tool.call.arguments = Empty,
@@ -89,10 +100,10 @@ fn begin(config: &Config, call: &ToolCall, description: Option<&str>) -> Span {
     )
 }
 
-fn attributes(config: &Config, provider: &str, call: &ToolCall) -> Attributes {
+fn attributes(config: &Config, provider: &str, name: &str) -> Attributes {
     let mut attributes = Attributes::with_capacity(4);
     attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
-    attributes.push(KeyValue::new("gen_ai.tool.name", call.name.clone()));
+    attributes.push(KeyValue::new("gen_ai.tool.name", name.to_owned()));
     if !config.conventions.is_latest() {
         let provider = known(provider).unwrap_or("unknown");
         attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
@@ -147,13 +158,14 @@ impl ReplayedCall {
         config: &Arc<Config>,
         run: Option<Arc<RunState>>,
         provider: &str,
-        call: &ToolCall,
-        description: Option<&str>,
+        called: &Called<'_>,
     ) -> Self {
-        let (config, call, provider) = (config.clone(), call.clone(), provider.to_owned());
-        let description = description.map(str::to_owned);
+        let (config, provider) = (config.clone(), provider.to_owned());
+        let (call, name) = (called.call.clone(), called.name.to_owned());
+        let description = called.description.map(str::to_owned);
         Self::Waiting(Some(Box::new(move || {
-            open(&config, run.as_deref(), &provider, &call, description.as_deref())
+            let called = Called { call: &call, name: &name, description: description.as_deref() };
+            open(&config, run.as_deref(), &provider, &called)
         })))
     }
 }
