@@ -9,7 +9,7 @@ use crate::turn::{Clock, Cost, Echo, ToolCaller};
 #[must_use]
 pub fn run_by_hand(turns: usize) -> Vec<Cost> {
     let clock = Clock::with_capacity(turns + 1);
-    let (model, tool) = (ToolCaller { turns, clock: &clock }, Echo);
+    let (model, tool) = (ToolCaller { turns, clock: &clock, waits: false }, Echo);
     let mut messages = vec![Message::user("go")];
     loop {
         let answer = model.answer(&messages).message;

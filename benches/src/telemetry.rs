@@ -7,7 +7,7 @@ use opentelemetry_sdk::metrics::{ManualReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
 use tracing_subscriber::layer::SubscriberExt;
 
-use crate::turn::{Cost, Unlimited, run_agent, run_watched};
+use crate::turn::{Cost, Unlimited, run_watched};
 
 /// Who listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Listening {
     pub fn run(self, turns: usize) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
         let hook = OtelHook::new();
         let sampler = match self {
-            Self::NoHook => return run_agent(turns, Unlimited),
+            Self::NoHook => return run_watched(turns, Unlimited, None::<OtelHook>),
             Self::Nobody => return run_watched(turns, Unlimited, Some(hook.without_metrics())),
             Self::SamplingOff | Self::SamplingOffMetrics => Sampler::AlwaysOff,
             Self::NoOpExporter | Self::NoOpExporterMetrics => Sampler::AlwaysOn,

@@ -62,6 +62,8 @@ pub struct ToolCaller<'c> {
     pub turns: usize,
     /// Ticks at each call.
     pub clock: &'c Clock,
+    /// Whether it lets others run once before it answers, as a model over a network does.
+    pub waits: bool,
 }
 
 impl ToolCaller<'_> {
@@ -103,6 +105,9 @@ impl Provider for ToolCaller<'_> {
         &self,
         request: &CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
+        if self.waits {
+            tokio::task::yield_now().await;
+        }
         Ok(self.answer(&request.messages))
     }
 }
@@ -172,10 +177,10 @@ pub fn run_agent(
     turns: usize,
     strategy: impl ContextStrategy,
 ) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
-    run_watched(turns, strategy, None::<BoxedHook>)
+    run_with(turns, strategy, false, None::<BoxedHook>)
 }
 
-/// The same with a hook.
+/// The same with a hook, if there is one, and a model that waits once before each answer.
 ///
 /// # Errors
 ///
@@ -185,10 +190,19 @@ pub fn run_watched(
     strategy: impl ContextStrategy,
     hook: Option<impl ObservabilityHook + 'static>,
 ) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
+    run_with(turns, strategy, true, hook)
+}
+
+fn run_with(
+    turns: usize,
+    strategy: impl ContextStrategy,
+    waits: bool,
+    hook: Option<impl ObservabilityHook + 'static>,
+) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
     let clock = Clock::with_capacity(turns + 1);
     let mut tools = ToolRegistry::new();
     tools.register_dyn(std::sync::Arc::new(Echo));
-    let provider = ToolCaller { turns, clock: &clock };
+    let provider = ToolCaller { turns, clock: &clock, waits };
     let builder = AgentLoop::builder(provider, strategy).tools(tools);
     let mut agent = match hook {
         Some(hook) => builder.hook(hook).build(),
