@@ -15,16 +15,42 @@ use reqwest::Url;
 ///
 /// let base = BaseUrl::new("https://user:hunter2@proxy.example/v1/");
 /// assert_eq!(base.join("v1/messages")?.path(), "/v1/messages");
+/// assert_eq!((base.host(), base.port()), ("proxy.example", Some(443)));
 /// assert!(!format!("{base:?}").contains("hunter2"));
 /// # Ok::<_, neuron_types::ProviderError>(())
 /// ```
 #[derive(Clone)]
-pub struct BaseUrl(String);
+pub struct BaseUrl {
+    url: String,
+    /// The host in it without brackets; empty where `url` is no HTTP address.
+    host: String,
+    port: Option<u16>,
+}
 
 impl BaseUrl {
     /// Keeps an address; whether it is one is seen when it is used.
     pub fn new(url: impl Into<String>) -> Self {
-        Self(url.into())
+        let base = Self { url: url.into(), host: String::new(), port: None };
+        let Ok(parsed) = base.join("") else {
+            return base;
+        };
+        let host = parsed.host_str().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Self { host, port: parsed.port_or_known_default(), ..base }
+    }
+
+    /// Returns the host's name or address, an IPv6 address without brackets; empty when the address is no
+    /// HTTP address.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the port, that of the scheme where the address names none; `None` when it is no HTTP
+    /// address.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.port
     }
 
     /// Returns the address of an API's endpoint: `path` (`v1/messages`, for instance) below the base,
@@ -34,7 +60,7 @@ impl BaseUrl {
     ///
     /// [`ProviderError::InvalidRequest`] when it is no HTTP address.
     pub fn join(&self, path: &str) -> Result<Url, ProviderError> {
-        let base = self.0.trim();
+        let base = self.url.trim();
         let (base, query) = match base.split_once('?') {
             Some((base, query)) => (base, Some(query)),
             None => (base, None),
@@ -60,12 +86,12 @@ impl BaseUrl {
     /// The address without what may be secret: what stands before an `@`, however the scheme is
     /// written, and the query.
     fn shown(&self) -> Cow<'_, str> {
-        let (address, query) = match self.0.split_once('?') {
+        let (address, query) = match self.url.split_once('?') {
             Some((address, _)) => (address, "?[redacted]"),
-            None => (self.0.as_str(), ""),
+            None => (self.url.as_str(), ""),
         };
         // A password may have a question mark.
-        let Some((before, host)) = self.0.rsplit_once('@') else {
+        let Some((before, host)) = self.url.rsplit_once('@') else {
             return if query.is_empty() {
                 address.into()
             } else {
@@ -107,6 +133,30 @@ mod tests {
     fn a_query_stays_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
         check("http://h/?a=b/c", "http://h/v1/messages?a=b/c");
+    }
+
+    #[test]
+    fn the_server_is_the_host_without_brackets_and_the_port_or_that_of_the_scheme() {
+        for (url, host, port) in [
+            ("https://api.example.com", "api.example.com", Some(443)),
+            ("http://api.example.com/v1/", "api.example.com", Some(80)),
+            (" https://user:hunter2@Proxy.example:8443/x?key=y ", "proxy.example", Some(8443)),
+            ("http://h?key=x", "h", Some(80)),
+            ("http://[::1]:11434", "::1", Some(11434)),
+            ("https://[2001:DB8::1]/v1", "2001:db8::1", Some(443)),
+            ("http://127.0.0.1:80", "127.0.0.1", Some(80)),
+            ("https://v1", "v1", Some(443)),
+            ("https://bücher.example", "xn--bcher-kva.example", Some(443)),
+            ("ftp://h", "", None),
+            ("h:443", "", None),
+            ("http://h:99999", "", None),
+            ("http://", "", None),
+            ("not a URL", "", None),
+            ("", "", None),
+        ] {
+            let base = BaseUrl::new(url);
+            assert_eq!((base.host(), base.port()), (host, port), "{url}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use neuron_types::{ProviderError, WasmCompatSend};
+use neuron_types::{ProviderError, ProviderInfo, WasmCompatSend};
 use reqwest::header::HeaderMap;
 
 use crate::body::read_beginning;
@@ -110,6 +110,13 @@ impl Endpoint {
     #[must_use]
     pub fn base_url(&self) -> &BaseUrl {
         &self.base_url
+    }
+
+    /// What a provider says of itself: its name, its default model, and the server that the address names.
+    #[must_use]
+    pub fn info<'a>(&'a self, provider: &'a str, default_model: &'a str) -> ProviderInfo<'a> {
+        let (host, port) = (self.base_url.host(), self.base_url.port());
+        ProviderInfo::new(provider, default_model).at_server(host, port)
     }
 
     /// The key.

@@ -253,7 +253,7 @@ impl Provider for Anthropic {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(PROVIDER, &self.model)
+        self.endpoint.info(PROVIDER, &self.model)
     }
 }
 
@@ -276,6 +276,16 @@ mod tests {
             "key",
             "a file's last line break is no part of it"
         );
+    }
+
+    #[test]
+    fn telemetry_learns_the_server() {
+        let provider = Anthropic::new("k").model("m");
+        let info = ProviderInfo::new("anthropic", "m");
+        assert_eq!(provider.info(), info.at_server("api.anthropic.com", Some(443)));
+        let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
+        assert_eq!(provider.info(), info.at_server("::1", Some(8080)));
+        assert_eq!(provider.base_url("no URL").info(), info);
     }
 
     #[test]

@@ -270,7 +270,7 @@ impl Provider for Ollama {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(PROVIDER, &self.model)
+        self.endpoint.info(PROVIDER, &self.model)
     }
 }
 
@@ -282,6 +282,10 @@ impl EmbeddingProvider for Ollama {
             return Ok(EmbeddingResponse { model, ..Default::default() });
         }
         self.vectors(&request).await.map_err(|error| self.shown(error).into())
+    }
+
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        self.endpoint.info(PROVIDER, embed::DEFAULT_EMBEDDING_MODEL)
     }
 }
 
@@ -344,6 +348,21 @@ mod tests {
     #[test]
     fn the_default_is_the_small_model() {
         let client = Ollama::default();
-        assert_eq!(client.info(), ProviderInfo::new("ollama", "llama3.2"));
+        let info = ProviderInfo::new("ollama", "llama3.2");
+        assert_eq!(client.info(), info.at_server("localhost", Some(11434)));
+    }
+
+    #[test]
+    fn telemetry_learns_the_server_and_the_model_of_each_task() {
+        let client = Ollama::new().model("m").base_url("http://[::1]:8080/ollama");
+        assert_eq!(client.info(), ProviderInfo::new("ollama", "m").at_server("::1", Some(8080)));
+        let embeddings = ProviderInfo::new("ollama", "nomic-embed-text");
+        assert_eq!(client.embedding_info(), embeddings.at_server("::1", Some(8080)));
+
+        let client = Ollama::from_variables("gpu-box", "").unwrap();
+        let server = (client.info().server_address, client.info().server_port);
+        assert_eq!(server, ("gpu-box", Some(11434)));
+        let unknown = client.base_url("gpu-box:11434");
+        assert_eq!(unknown.info(), ProviderInfo::new("ollama", "llama3.2"));
     }
 }

@@ -294,7 +294,7 @@ impl Provider for OpenAi {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(PROVIDER, &self.model)
+        self.endpoint.info(PROVIDER, &self.model)
     }
 }
 
@@ -302,6 +302,10 @@ impl EmbeddingProvider for OpenAi {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         let answer = self.embedded(&request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error).into())
+    }
+
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        self.endpoint.info(PROVIDER, DEFAULT_EMBEDDING_MODEL)
     }
 }
 
@@ -344,6 +348,20 @@ mod tests {
             error.to_string(),
             "invalid request: `a\nb` cannot be sent as OpenAI-Organization"
         );
+    }
+
+    #[test]
+    fn telemetry_learns_the_server_and_the_model_of_each_task() {
+        let provider = OpenAi::new("k").model("m");
+        let chats = ProviderInfo::new("openai", "m");
+        let embeddings = ProviderInfo::new("openai", "text-embedding-3-small");
+        assert_eq!(provider.info(), chats.at_server("api.openai.com", Some(443)));
+        assert_eq!(provider.embedding_info(), embeddings.at_server("api.openai.com", Some(443)));
+        let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
+        assert_eq!(provider.info(), chats.at_server("::1", Some(8080)));
+        assert_eq!(provider.embedding_info(), embeddings.at_server("::1", Some(8080)));
+        let provider = provider.base_url("no URL");
+        assert_eq!((provider.info(), provider.embedding_info()), (chats, embeddings));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use neuron_types::{
-    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, WasmBoxedFuture,
-    WasmCompatSend,
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, ProviderInfo,
+    WasmBoxedFuture, WasmCompatSend,
 };
 use tokio::time::Instant;
 use tower::{BoxError, Service};
@@ -27,7 +27,7 @@ use crate::service_provider::begin;
 /// # Example
 ///
 /// ```
-/// use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider};
+/// use neuron_tower::{RetryTransient, ServiceProvider};
 /// use neuron_types::*;
 /// use tower::ServiceBuilder;
 ///
@@ -40,10 +40,8 @@ use crate::service_provider::begin;
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), EmbeddingError> {
-/// let service = ServiceBuilder::new()
-///     .retry(RetryTransient::new())
-///     .service(EmbeddingService::new(Length));
-/// let provider = ServiceProvider::new(service);
+/// let layers = ServiceBuilder::new().retry(RetryTransient::new());
+/// let provider = ServiceProvider::layered_embeddings(layers, Length);
 ///
 /// let request = EmbeddingRequest { input: vec!["four".into()], ..Default::default() };
 /// assert_eq!(provider.embed(request).await?.embeddings, vec![vec![4.0]]);
@@ -106,5 +104,9 @@ where
             let start = Instant::now();
             answer.await.map_err(|error| embedding_error(error.into(), start.elapsed()))
         }
+    }
+
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        self.own_info()
     }
 }

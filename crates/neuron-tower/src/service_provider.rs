@@ -5,14 +5,14 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use neuron_types::{
-    CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
-    WasmCompatSend,
+    CompletionRequest, CompletionResponse, EmbeddingProvider, Provider, ProviderError,
+    ProviderInfo, StreamHandle, WasmCompatSend,
 };
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use crate::error::provider_error;
-use crate::{ModelAnswer, ModelCall, ProviderService};
+use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 
 /// A tower service as a [`Provider`]: what an agent takes.
 ///
@@ -22,7 +22,7 @@ use crate::{ModelAnswer, ModelCall, ProviderService};
 /// [`OwnRequestLayer`](crate::OwnRequestLayer).
 ///
 /// Over an [`EmbeddingService`](crate::EmbeddingService) it is an
-/// [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
+/// [`EmbeddingProvider`].
 ///
 /// # Errors
 ///
@@ -67,33 +67,66 @@ use crate::{ModelAnswer, ModelCall, ProviderService};
 #[derive(Clone)]
 pub struct ServiceProvider<S> {
     service: S,
-    /// What [`Provider::info`] says.
+    info: OwnInfo,
+}
+
+/// What [`Provider::info`] and [`EmbeddingProvider::embedding_info`] say.
+#[derive(Clone, Default)]
+struct OwnInfo {
     name: String,
     default_model: String,
+    server_address: String,
+    server_port: Option<u16>,
+}
+
+impl OwnInfo {
+    fn of(info: ProviderInfo<'_>) -> Self {
+        Self {
+            name: info.name.to_owned(),
+            default_model: info.default_model.to_owned(),
+            server_address: info.server_address.to_owned(),
+            server_port: info.server_port,
+        }
+    }
 }
 
 impl<S> ServiceProvider<S> {
     /// Makes a provider of a service. Telemetry learns no name of it.
     pub fn new(service: S) -> Self {
-        Self { service, name: String::new(), default_model: String::new() }
+        Self { service, info: OwnInfo::default() }
     }
 
     /// Puts layers, such as those of a [`ServiceBuilder`](tower::ServiceBuilder), around a provider.
-    /// Telemetry goes on to see the provider's name and default model.
+    /// Telemetry goes on to see the provider's name, default model and server.
     pub fn layered<P, L>(layers: L, provider: P) -> Self
     where
         P: Provider,
         L: Layer<ProviderService<P>, Service = S>,
     {
-        let ProviderInfo { name, default_model, .. } = provider.info();
-        let (name, default_model) = (name.to_owned(), default_model.to_owned());
-        Self { service: layers.layer(ProviderService::new(provider)), name, default_model }
+        let info = OwnInfo::of(provider.info());
+        Self { service: layers.layer(ProviderService::new(provider)), info }
+    }
+
+    /// Puts layers around an embedding provider. Telemetry goes on to see the provider's name, default
+    /// model for embeddings and server.
+    pub fn layered_embeddings<P, L>(layers: L, provider: P) -> Self
+    where
+        P: EmbeddingProvider,
+        L: Layer<EmbeddingService<P>, Service = S>,
+    {
+        let info = OwnInfo::of(provider.embedding_info());
+        Self { service: layers.layer(EmbeddingService::new(provider)), info }
     }
 
     /// Returns the service.
     #[must_use]
     pub fn service(&self) -> &S {
         &self.service
+    }
+
+    pub(crate) fn own_info(&self) -> ProviderInfo<'_> {
+        let OwnInfo { name, default_model, server_address, server_port } = &self.info;
+        ProviderInfo::new(name, default_model).at_server(server_address, *server_port)
     }
 }
 
@@ -134,7 +167,7 @@ where
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new(&self.name, &self.default_model)
+        self.own_info()
     }
 }
 
@@ -168,8 +201,8 @@ where
 impl<S> fmt::Debug for ServiceProvider<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceProvider")
-            .field("name", &self.name)
-            .field("default_model", &self.default_model)
+            .field("name", &self.info.name)
+            .field("default_model", &self.info.default_model)
             .finish_non_exhaustive()
     }
 }

@@ -1,12 +1,12 @@
 //! What arrives at the provider, and what of its answer arrives at the caller.
 
-use std::future::ready;
+use std::future::{pending, ready};
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tower::{ModelAnswer, ModelCall, OwnRequestLayer, RetryTransient, ServiceProvider};
 use neuron_types::{
-    BoxedProvider, CompletionRequest, Provider, ProviderError, ProviderInfo, StreamEvent,
-    StreamHandle, StreamReceiver,
+    BoxedProvider, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
+    StreamEvent, StreamHandle, StreamReceiver,
 };
 use tower::{ServiceBuilder, service_fn};
 
@@ -164,8 +164,29 @@ async fn telemetry_sees_the_provider_behind_the_layers() {
     assert_eq!(provider.info(), ProviderInfo::new("scripted", "scripted-model"));
     assert_eq!(BoxedProvider::new(provider.clone()).info(), provider.info());
     assert_eq!(ServiceProvider::new(provider.service().clone()).info(), ProviderInfo::default());
+
+    let served = ServiceProvider::layered(ServiceBuilder::new().timeout(millis(1)), Served);
+    let expected = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
+    assert_eq!(served.clone().info(), expected);
     assert_eq!(
         format!("{provider:?}"),
         r#"ServiceProvider { name: "scripted", default_model: "scripted-model", .. }"#
     );
+}
+
+/// Only says where it is.
+struct Served;
+
+impl Provider for Served {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        pending().await
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        pending().await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("served", "m").at_server("api.example", Some(8443))
+    }
 }

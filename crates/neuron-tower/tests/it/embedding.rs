@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use neuron_tower::{EmbeddingService, RetryTransient, ServiceProvider, ShareLayer};
 use neuron_types::{
     BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
+    ProviderInfo,
 };
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder};
@@ -44,6 +45,23 @@ impl EmbeddingProvider for Lengths {
             None => pending().await,
         }
     }
+
+    fn embedding_info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("lengths", "length-1").at_server("lengths.example", Some(8443))
+    }
+}
+
+#[test]
+fn telemetry_sees_the_provider_behind_the_layers() {
+    let layers = ServiceBuilder::new().retry(RetryTransient::new());
+    let provider = ServiceProvider::layered_embeddings(layers, Lengths::default());
+    let expected =
+        ProviderInfo::new("lengths", "length-1").at_server("lengths.example", Some(8443));
+    assert_eq!(provider.embedding_info(), expected);
+    assert_eq!(provider.clone().embedding_info(), expected);
+    assert_eq!(BoxedEmbeddingProvider::new(provider.clone()).embedding_info(), expected);
+    let unknown = ServiceProvider::new(provider.service().clone());
+    assert_eq!(unknown.embedding_info(), ProviderInfo::default());
 }
 
 fn request() -> EmbeddingRequest {

@@ -2,7 +2,8 @@
 
 use neuron_types::{
     BoxedEmbeddingProvider, BoxedStrategy, CompletionRequest, ContextError, ContextStrategy,
-    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, TokenUsage,
+    EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, ProviderInfo,
+    TokenUsage,
 };
 
 /// Keeps `0` messages, and reports that it took tokens.
@@ -119,9 +120,14 @@ async fn a_boxed_embedding_provider_forwards() {
                 ..Default::default()
             })
         }
+
+        fn embedding_info(&self) -> ProviderInfo<'_> {
+            ProviderInfo::new("length", "m").at_server("length.example", Some(443))
+        }
     }
     let boxed = BoxedEmbeddingProvider::new(Length);
     for provider in [boxed.clone(), BoxedEmbeddingProvider::new(boxed)] {
+        assert_eq!(provider.embedding_info(), Length.embedding_info());
         let request = EmbeddingRequest {
             model: "m".into(),
             input: vec!["four".into(), "two".into()],

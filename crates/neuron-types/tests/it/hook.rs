@@ -59,6 +59,7 @@ impl ObservabilityHook for Full {
 fn scope() -> HookScope<'static> {
     HookScope::new("run-1", 2, "anthropic", "m")
         .in_call("c1")
+        .at_server("api.example", Some(443))
         .with_replaying(true)
         .of_agent("a")
         .with_outer_call(Some(OuterCall::new("run-0", "c0", 1)))
@@ -79,7 +80,8 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
             [
                 "on_event LoopIteration { turn: 2 }",
                 "on_event_in LoopIteration { turn: 2 } HookScope { run_id: \"run-1\", turn: 2, \
-                 call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", replaying: true, \
+                 call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", \
+                 server_address: \"api.example\", server_port: Some(443), replaying: true, \
                  passed_messages: 0, said_before: \"\", output_tool: None, agent: \"a\", \
                  within: Some(OuterCall { run_id: \"run-0\", call_id: \"c0\", depth: 1 }) }",
             ]

@@ -69,7 +69,7 @@ impl Provider for Direct {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("direct", "model-1")
+        ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080))
     }
 }
 
@@ -88,7 +88,8 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let stream = wrapper.complete_stream_ref(&request).await.unwrap();
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream_ref");
-    assert_eq!(wrapper.info(), ProviderInfo::new("direct", "model-1"));
+    let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
+    assert_eq!(wrapper.info(), info);
 
     let calls = std::mem::take(&mut *direct.0.lock().unwrap());
     let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();
@@ -108,10 +109,7 @@ async fn pointers_forward_every_method_and_copy_no_request() {
     check(&boxed, &direct).await;
     check(BoxedProvider::new(boxed.clone()), &direct).await;
     check(BoxedProvider::new(Arc::new(Box::new(direct.clone()))), &direct).await;
-    assert_eq!(
-        format!("{boxed:?}"),
-        r#"BoxedProvider(ProviderInfo { name: "direct", default_model: "model-1" })"#
-    );
+    assert_eq!(format!("{boxed:?}"), format!("BoxedProvider({:?})", direct.info()));
 }
 
 #[tokio::test]
