@@ -107,9 +107,10 @@ impl DurableContext for Borrowing<'_> {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         self.note(format!("batch {}", batch.len()));
         let mut results = Vec::new();
-        for ToolInvocation { call, ctx, effect, .. } in batch {
+        for ToolInvocation { call, ctx, effect, scope, .. } in batch {
             self.engine.effects.lock().unwrap().push(effect);
-            results.push(self.execute_tool(&call.name, call.input, &ctx, options.clone()).await);
+            let work = self.execute_tool(&call.name, call.input, &ctx, options.clone());
+            results.push(scope.run(work).await);
         }
         results
     }

@@ -189,8 +189,8 @@ impl DurableContext for Journaled {
             asked += &format!(" [{call_text} {effect:?} {}]", ctx.idempotency_key);
         }
         let work = async {
-            let calls = batch.iter().map(|ToolInvocation { call, ctx, .. }| async {
-                let ran = self.world.tools.execute_call(call, ctx).await;
+            let calls = batch.iter().map(|ToolInvocation { call, ctx, scope, .. }| async {
+                let ran = scope.run(self.world.tools.execute_call(call, ctx)).await;
                 let usage = ctx.usage.take();
                 match ran {
                     Ok(output) => json!({ "ok": output, "usage": usage }),

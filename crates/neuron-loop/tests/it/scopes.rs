@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use neuron_loop::ToolErrorPolicy;
 use neuron_testing::Reply;
 use neuron_types::{
     HookAction, HookError, HookEvent, ObservabilityHook, Operation, OperationKind, OperationScope,
@@ -9,6 +10,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
+use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
 thread_local! {
@@ -109,6 +111,70 @@ async fn every_poll_is_inside_the_operations_scopes_and_parallel_tools_stay_apar
         assert_eq!(setup.log.count("chat 1 ended: EndTurn"), 1);
         assert_eq!(setup.log.lines().last().unwrap(), "run ended: run of 2");
         assert_eq!(setup.log.count("ended"), 5);
+    }
+}
+
+/// They stood in no scope, because the loop could not tell them apart.
+#[tokio::test(start_paused = true)]
+async fn parallel_tools_of_a_durable_run_are_inside_their_own_scopes_and_replayed_ones_do_not_run()
+{
+    for way in WAYS {
+        for parallel in [false, true] {
+            let Setup { log, builder, .. } = setup(Vec::<Reply>::new());
+            let mut tools = registry(&log);
+            let seen = log.clone();
+            tools.add_middleware(neuron_tool::tool_middleware_fn(move |call, ctx, next| {
+                let log = seen.clone();
+                Box::pin(async move {
+                    log.push(format!("in {} before {}", entered(), call.id));
+                    let result = next.run(call, ctx).await;
+                    log.push(format!("in {} after {}", entered(), call.id));
+                    result
+                })
+            }));
+            let replies = [
+                calls([
+                    json!({"delay": 20, "text": "a"}),
+                    json!({"delay": 10, "text": "b"}),
+                    json!({"fail": true}),
+                ]),
+                Reply::text("done"),
+            ];
+            let world = World::new(replies, tools.clone(), []);
+            let live = Journaled::new(&world, &Journal::default());
+            let mut agent = builder
+                .tools(tools.clone())
+                .parallel_tool_execution(parallel)
+                .tool_errors(ToolErrorPolicy::ReturnToModel)
+                .hook(Scoping(log.clone()))
+                .durability(live.clone())
+                .build();
+            let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(entered(), "");
+            for call in ["c0", "c1", "c2"] {
+                for when in ["before", "after"] {
+                    let line = format!("in run>tool {call} {when} {call}");
+                    assert_eq!(log.count(&line), 1, "{way:?} {:?}", log.lines());
+                }
+            }
+            assert_eq!(log.count("tool c0 ended: a"), 1);
+            assert_eq!(log.count("tool c1 ended: b"), 1);
+            assert_eq!(log.count("tool c2 ended"), 1);
+            assert_eq!(log.count("in run>tool"), 6);
+
+            let Setup { log: replayed, builder, .. } = setup(Vec::<Reply>::new());
+            let mut agent = builder
+                .tools(tools)
+                .parallel_tool_execution(parallel)
+                .tool_errors(ToolErrorPolicy::ReturnToModel)
+                .hook(Scoping(replayed.clone()))
+                .durability(live.replay(0))
+                .build();
+            let again = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+            assert_eq!(again.response, result.response);
+            assert_eq!(log.count("in run>tool"), 6, "no tool runs again");
+            assert_eq!(replayed.count("tool c1 ended: b"), 1);
+        }
     }
 }
 

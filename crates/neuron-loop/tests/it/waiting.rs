@@ -262,8 +262,11 @@ impl DurableContext for Engine {
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
         let run = |tool: &ToolInvocation| {
-            let (call, ctx, options) = (tool.call.clone(), tool.ctx.clone(), options.clone());
-            async move { self.execute_tool(&call.name, call.input, &ctx, options).await }
+            let (tool, options) = (tool.clone(), options.clone());
+            async move {
+                let work = self.execute_tool(&tool.call.name, tool.call.input, &tool.ctx, options);
+                tool.scope.run(work).await
+            }
         };
         join_all(batch.iter().map(run)).await
     }

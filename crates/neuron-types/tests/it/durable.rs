@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeZone, Utc};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink, Durability,
-    DurableContext, DurableError, Message, Role, StopReason, StreamEvent, TokenUsage, ToolCall,
-    ToolContext, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend,
+    ActivityOptions, CallScope, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink,
+    Durability, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope, Message,
+    ObservabilityHook, Operation, OperationKind, OperationScope, Role, Scopes, StopReason,
+    StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    WasmBoxedFuture, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -261,6 +263,53 @@ async fn tools_run_one_after_another_in_call_order_and_an_error_does_not_stop_th
             (first, hint.as_str(), last),
             (&ToolOutput::text("c1"), "again", &ToolOutput::text("c3"))
         );
+    }
+}
+
+/// The scope of a call, as what happens around it.
+struct Noting(String, Log);
+
+impl OperationScope for Noting {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        self.1.push(format!("in {}", self.0));
+        poll();
+        self.1.push(format!("out of {}", self.0));
+    }
+}
+
+impl ObservabilityHook for Log {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        let call = operation.scope.call_id?.to_owned();
+        Some(Box::new(Noting(call, self.clone())))
+    }
+}
+
+#[tokio::test]
+async fn each_tool_runs_in_the_scope_of_its_call_unless_it_is_replayed() {
+    let in_scope = |id: &str, log: &Log| {
+        let invocation = invocation(id);
+        let kind = OperationKind::ToolCall { call: &invocation.call, offered: &[] };
+        let operation = Operation::new(HookScope::default().in_call(id), kind);
+        let scopes = Scopes::open(std::slice::from_ref(log), &operation);
+        invocation.with_scope(CallScope::new(scopes))
+    };
+    for replaying in [false, true] {
+        let plain = Plain { replaying, ..Default::default() };
+        let log = plain.log.clone();
+        let batch = ["c1", "bad"].map(|id| in_scope(id, &log)).to_vec();
+        plain.execute_tools(batch, options(9)).await;
+        let calls = [r#"tool-c1 {"id":"c1"} c1 9s"#, r#"tool-bad {"id":"bad"} bad 9s"#];
+        match replaying {
+            true => assert_eq!(log.take(), calls),
+            false => assert_eq!(
+                log.take(),
+                ["in c1", calls[0], "out of c1", "in bad", calls[1], "out of bad"]
+            ),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the types of this crate store, forward and keep.
 
 mod boxed;
+mod call_scope;
 mod durable;
 mod durable_provider;
 mod embedding_error;

@@ -14,7 +14,7 @@ use neuron_types::{
 
 /// How often a scope calls the poll that it is given.
 #[derive(Clone, Copy)]
-enum Manner {
+pub(super) enum Manner {
     Once,
     Never,
     Twice,
@@ -22,14 +22,14 @@ enum Manner {
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+pub(super) struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    fn push(&self, line: impl Into<String>) {
+    pub(super) fn push(&self, line: impl Into<String>) {
         self.0.lock().unwrap().push(line.into());
     }
 
-    fn take(&self) -> String {
+    pub(super) fn take(&self) -> String {
         std::mem::take(&mut *self.0.lock().unwrap()).join(" ")
     }
 }
@@ -80,7 +80,7 @@ impl Drop for Scope {
 }
 
 /// Scopes `a`, `b`, … with these manners.
-fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
+pub(super) fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
     let hooks: Vec<_> = std::iter::zip(names, manners)
         .map(|(name, manner)| Hook(name, manner, log.clone()))
@@ -90,7 +90,7 @@ fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
 }
 
 /// Work that is done at its second poll.
-async fn two_polls(log: Log) -> u8 {
+pub(super) async fn two_polls(log: Log) -> u8 {
     let mut polls = 0;
     poll_fn(|cx| {
         log.push("work");
