@@ -1,5 +1,7 @@
 //! What runs, what runs again, and what does not.
 
+mod scopes;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -77,6 +77,6 @@ macro_rules! parts {
 }
 
 parts! {
-    replaying tool_errors model_errors retries parallel_tools approvals limits streams signals clock
-    changed_code record_limit growth continuing cancelling
+    replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits streams
+    signals clock changed_code record_limit growth continuing cancelling
 }

@@ -41,6 +41,9 @@ caught! {
     failures_are_forgotten: ForgetsErrors by model_errors: "run again: what was done";
     a_retry_is_a_failure: RetryIsFailure by tool_errors: "message";
     results_come_as_they_end: ResultsAsTheyCome by parallel_tools: "message";
+    tools_are_in_no_scope: RunsInNoScope by tool_scopes: "the scopes around call-0-";
+    calls_share_a_scope: RunsInOneScope by tool_scopes: "the scopes around call-0-";
+    a_replay_enters_scopes: ReplaysInScope by tool_scopes: "replays included";
     signals_are_forgotten: ForgetsSignals by signals: "run again";
     a_late_signal_changes_the_past: ForgetsThatNoneCame by signals: "run again";
     early_signals_are_lost: LosesEarlySignals by signals: "";

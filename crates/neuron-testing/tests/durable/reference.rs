@@ -42,6 +42,9 @@ pub(crate) enum Mutation {
     ForgetsErrors,
     RetryIsFailure,
     ResultsAsTheyCome,
+    RunsInNoScope,
+    RunsInOneScope,
+    ReplaysInScope,
     ForgetsSignals,
     ForgetsThatNoneCame,
     LosesEarlySignals,
@@ -313,7 +316,7 @@ impl JournalContext {
         invocation: ToolInvocation,
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
-        let ToolInvocation { call, mut ctx, effect, .. } = invocation;
+        let ToolInvocation { call, mut ctx, effect, scope, .. } = invocation;
         let journal = &self.journal;
         if journal.is(M::NewKeys) {
             ctx.idempotency_key = format!("{:?}", std::time::Instant::now());
@@ -327,6 +330,9 @@ impl JournalContext {
             let record =
                 StepRecord::<ToolOutput>::from_json(&serde_json::to_vec(&record).unwrap())?;
             self.see(record.at);
+            if journal.is(M::ReplaysInScope) {
+                scope.run(async {}).await;
+            }
             return match journal.mutation {
                 M::ForgetsToolUsage => record.into_tool_uncounted(),
                 _ => record.into_tool(&ctx.usage),
@@ -347,10 +353,12 @@ impl JournalContext {
             } else if !journal.is(M::WritesNoIntent) {
                 journal.write(&key, &digest, None);
             }
-            let mut result = self
-                .local
-                .execute_tool(&call.name, call.input.clone(), &ctx, options.clone())
-                .await;
+            let work =
+                self.local.execute_tool(&call.name, call.input.clone(), &ctx, options.clone());
+            let mut result = match journal.mutation {
+                M::RunsInNoScope => work.await,
+                _ => scope.run(work).await,
+            };
             if journal.is(M::RetriesAll) && result.is_err() {
                 result = self.local.execute_tool(&call.name, call.input, &ctx, options).await;
             }
@@ -483,7 +491,11 @@ impl DurableContext for JournalContext {
             M::NoRetries => ActivityOptions { retry_policy: None, ..options },
             _ => options,
         };
-        let calls = batch.into_iter().enumerate().map(|(index, invocation)| {
+        let first = batch.first().map(|invocation| invocation.scope.clone()).unwrap_or_default();
+        let calls = batch.into_iter().enumerate().map(|(index, mut invocation)| {
+            if self.journal.is(M::RunsInOneScope) {
+                invocation.scope = first.clone();
+            }
             self.tool(format!("tools/{number}/{index}"), invocation, options.clone())
         });
         if self.journal.is(M::ResultsAsTheyCome) {

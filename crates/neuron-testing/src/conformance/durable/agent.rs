@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use super::effects::{EffectKind, EffectLog};
 use super::observed::Observed;
 use super::scenario::{Kind, Scenario};
+use super::scopes::CallScopes;
 use super::tools;
 
 /// What the model that summarises is told, by which it is known.
@@ -59,6 +60,7 @@ impl ScenarioAgent {
             .tools(tools::registry(&self.log))
             .config(self.scenario.config())
             .permission_policy(Policy)
+            .hook(CallScopes(self.log.clone()))
             .durability_typed(durability)
             .build();
         match self.scenario.kind {

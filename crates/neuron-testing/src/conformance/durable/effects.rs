@@ -60,6 +60,18 @@ pub enum EffectKind {
         /// What the model calls the call.
         call_id: String,
     },
+    /// A tool was polled, at its beginning and before it returns.
+    ToolPolled {
+        /// What the model calls the call.
+        call_id: String,
+        /// The calls inside whose [scopes](neuron_types::ToolInvocation::scope) it was, the outermost first.
+        inside: Vec<String>,
+    },
+    /// The scope of a call was entered for the first time since the agent's code handed it over.
+    ScopeEntered {
+        /// What the model calls the call.
+        call_id: String,
+    },
     /// The agent's code waits for a signal: also on each replay.
     Waits {
         /// The signal's name.

@@ -125,6 +125,12 @@ pub trait DurableEngine: Sync {
         true
     }
 
+    /// Whether its context polls each tool inside its [scope](neuron_types::ToolInvocation::scope), as one does
+    /// that runs the tools in the agent's process. Provided: yes.
+    fn runs_tools_in_scopes(&self) -> bool {
+        true
+    }
+
     /// Whether the deltas of a stream reach the agent's code while the model answers for the first time.
     /// Provided: yes.
     fn streams_deltas(&self) -> bool {

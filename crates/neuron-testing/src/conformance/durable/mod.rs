@@ -18,6 +18,7 @@
 //! | [`model_errors`] | a failure of the model is the same on replay, with the time that it asks for |
 //! | [`retries`] | what may be tried again is, as the options say, and nothing else |
 //! | [`parallel_tools`] | results are in the order of the calls |
+//! | [`tool_scopes`] | a tool that runs is inside the scope of its own call; one that is replayed enters none |
 //! | [`approvals`] | a denial, a signal that is none, and nobody deciding in time are replayed |
 //! | [`limits`] | limits end a run and its replay alike |
 //! | [`streams`] | a streamed run comes to the same, and its deltas are its answers |
@@ -106,6 +107,7 @@ mod model;
 mod observed;
 mod parts;
 mod scenario;
+mod scopes;
 mod script;
 mod tools;
 mod trial;
@@ -120,7 +122,7 @@ pub use local::LocalEngine;
 pub use model::ScenarioProvider;
 pub use parts::{
     approvals, cancelling, changed_code, clock, continuing, growth, limits, model_errors,
-    parallel_tools, record_limit, replaying, retries, signals, streams, tool_errors,
+    parallel_tools, record_limit, replaying, retries, signals, streams, tool_errors, tool_scopes,
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
@@ -177,6 +179,7 @@ pub async fn check_durable_engine(engine: &impl DurableEngine) -> Report {
             ("model_errors", model_errors(engine).await),
             ("retries", retries(engine).await),
             ("parallel_tools", parallel_tools(engine).await),
+            ("tool_scopes", tool_scopes(engine).await),
             ("approvals", approvals(engine).await),
             ("limits", limits(engine).await),
             ("streams", streams(engine).await),

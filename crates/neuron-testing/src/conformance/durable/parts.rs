@@ -80,6 +80,33 @@ pub async fn parallel_tools(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
+/// Checks that each call that runs is polled inside the [scope](neuron_types::ToolInvocation::scope) of its
+/// own, though it runs beside others, and that a replay enters none.
+///
+/// # Panics
+///
+/// As [`replaying`].
+pub async fn tool_scopes(engine: &impl DurableEngine) -> Verdict {
+    if !engine.runs_tools_in_scopes() {
+        return Verdict::NotApplicable("tools do not run inside the scopes of their calls");
+    }
+    let trial = Trial::new(engine, "tool_scopes", Kind::Parallel);
+    let first = trial.run().await;
+    let mut polls = 0;
+    for effect in trial.log.effects() {
+        if let EffectKind::ToolPolled { call_id, inside } = effect.kind {
+            polls += 1;
+            trial.case.equal(&format!("the scopes around {call_id}"), inside, vec![call_id]);
+        }
+    }
+    trial.case.equal("the moments at which the tools looked", polls, 8);
+    let entered = || trial.log.count(|kind| matches!(kind, EffectKind::ScopeEntered { .. }));
+    trial.case.equal("the calls whose scope was entered", entered(), 4);
+    trial.replayed(&first).await;
+    trial.case.equal("the calls whose scope was entered, replays included", entered(), 4);
+    Verdict::Holds
+}
+
 /// Checks what a person decides on a call, and that nobody does in time. (That one approves is part of
 /// [`replaying`].)
 ///

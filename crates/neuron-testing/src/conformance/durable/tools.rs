@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::boundary::boundary;
 use super::effects::{EffectKind, EffectLog};
+use super::scopes::inside;
 
 /// How many bytes are too many for a record.
 pub(super) const HUGE: usize = 3 << 20;
@@ -137,7 +138,10 @@ impl ToolDyn for ScenarioTool {
             let (name, id) = (tool.clone(), call_id.clone());
             self.log.append(EffectKind::ToolStarted { tool: name, call_id: id, key });
             at("has begun");
+            let polled = || EffectKind::ToolPolled { call_id: call_id.clone(), inside: inside() };
+            self.log.append(polled());
             let result = self.work(&input, ctx).await;
+            self.log.append(polled());
             let (name, id) = (tool.clone(), call_id.clone());
             self.log.append(EffectKind::ToolEnded { tool: name, call_id: id });
             at("returns");
