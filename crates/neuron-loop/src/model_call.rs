@@ -1,7 +1,9 @@
 //! Calling the model: how its answer is obtained, and who hears of it.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use neuron_types::{
     CompletionResponse, ContextStrategy, DurableContext, HookEvent, LoopError, Message,
     OperationKind, Outcome, Progress, Provider, ProviderError, ResponseEnd, StreamEvent,
@@ -130,9 +132,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
                 or_cancelled(ctx, async { Ok(self.provider.complete_ref(request).await?) }).await?
             }
             Some(durability) if S::DELTAS => {
-                let deltas = Deltas(sink);
-                let call = durability.execute_llm_stream(request, options(), &deltas);
-                or_cancelled(ctx, async { Ok(call.await?) }).await?
+                return self.ask_engine_for_stream(durability, ctx, sink, broken).await;
             }
             Some(durability) => {
                 let call = durability.execute_llm_call_ref(request, options());
@@ -142,6 +142,48 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         // Paid for, whatever the hooks say.
         broken.usage.clone_from(&response.usage);
         self.hooks().ask(HookEvent::FirstChunk).await?;
+        Ok(response)
+    }
+
+    /// Has the durable engine stream the answer. Hooks hear of its first delta before the reader does; of a
+    /// journaled answer, which has none, once it is there.
+    ///
+    /// A hook that ends the call silences the rest of the answer. The engine gets to its end nevertheless, so
+    /// that the journal has it and a replay, which asks the hooks later, comes to the same.
+    async fn ask_engine_for_stream<S: Sink>(
+        &self,
+        durability: &D,
+        ctx: &ToolContext,
+        sink: &S,
+        broken: &mut Broken,
+    ) -> Result<CompletionResponse, LoopError> {
+        let deltas = Deltas::new(sink);
+        let options = self.config.llm_activity.clone();
+        let mut call = pin!(durability.execute_llm_stream(&self.request, options, &deltas));
+        let begun = or_cancelled(ctx, async {
+            match select(call.as_mut(), pin!(deltas.first())).await {
+                Either::Left((answered, _)) => Ok(Some(answered?)),
+                Either::Right(((), _)) => Ok(None),
+            }
+        });
+        let (response, told) = match begun.await? {
+            Some(response) => (response, None),
+            None => {
+                // Outside of what a cancellation ends, as in a stream without an engine.
+                let told = self.hooks().ask(HookEvent::FirstChunk).await;
+                match &told {
+                    Ok(_) => deltas.go_on(),
+                    Err(_) => deltas.mute(),
+                }
+                (or_cancelled(ctx, async { Ok(call.await?) }).await?, Some(told))
+            }
+        };
+        // Paid for, whatever the hooks say.
+        broken.usage.clone_from(&response.usage);
+        match told {
+            Some(told) => told?,
+            None => self.hooks().ask(HookEvent::FirstChunk).await?,
+        };
         Ok(response)
     }
 

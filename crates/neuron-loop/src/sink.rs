@@ -1,12 +1,14 @@
 //! Who hears of a run while it happens.
 
 use std::future::{Future, poll_fn};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use neuron_types::{
     DeltaSink, StreamEvent, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
+use tokio_util::sync::CancellationToken;
 
 /// Who hears of a run while it happens.
 pub(crate) trait Sink: WasmCompatSend + WasmCompatSync {
@@ -111,18 +113,55 @@ impl Sink for Slot {
     }
 }
 
-/// A sink as durable contexts see it.
-pub(crate) struct Deltas<'s, S>(pub(crate) &'s S);
+/// A sink as durable contexts see it. The first delta waits until the engine has told its hooks of it.
+pub(crate) struct Deltas<'s, S> {
+    sink: &'s S,
+    /// Cancelled once there is a delta.
+    first: CancellationToken,
+    /// Cancelled once the hooks have seen it.
+    goes_on: CancellationToken,
+    is_muted: AtomicBool,
+}
+
+impl<'s, S> Deltas<'s, S> {
+    pub(crate) fn new(sink: &'s S) -> Self {
+        let (first, goes_on) = (CancellationToken::new(), CancellationToken::new());
+        Self { sink, first, goes_on, is_muted: AtomicBool::new(false) }
+    }
+
+    /// Waits for the first delta.
+    pub(crate) async fn first(&self) {
+        self.first.cancelled().await;
+    }
+
+    /// Lets the first delta and those after it go on.
+    pub(crate) fn go_on(&self) {
+        self.goes_on.cancel();
+    }
+
+    /// Lets them come to their end without being heard.
+    pub(crate) fn mute(&self) {
+        self.is_muted.store(true, Ordering::Release);
+        self.goes_on.cancel();
+    }
+}
 
 impl<S: Sink> DeltaSink for Deltas<'_, S> {
     fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
+        let is_delta = event.is_delta();
         // A context that tries again itself says so, else deltas of both attempts would stand
-        // together.
-        if event.is_delta() || matches!(event, StreamEvent::Reset { .. }) {
-            Box::pin(self.0.emit(event))
-        } else {
-            // The engine itself tells of everything else.
-            Box::pin(std::future::ready(()))
+        // together. The engine itself tells of everything else.
+        if !is_delta && !matches!(event, StreamEvent::Reset { .. }) {
+            return Box::pin(std::future::ready(()));
         }
+        Box::pin(async move {
+            if is_delta {
+                self.first.cancel();
+                self.goes_on.cancelled().await;
+            }
+            if !self.is_muted.load(Ordering::Acquire) {
+                self.sink.emit(event).await;
+            }
+        })
     }
 }

@@ -26,8 +26,8 @@ pub use signals::LocalSignals;
 ///
 /// An agent with it behaves as one without, so that code for a durable engine can be written and
 /// tried on one machine: deltas stream through, the calls of a parallel batch run at the same time,
-/// and cancelling the run drops what it does. As with every durable context, hooks hear of a stream's
-/// first chunk once the answer is whole, and of the results of a parallel batch once all are there.
+/// and cancelling the run drops what it does. As with every durable context, hooks hear of the results of
+/// a parallel batch once all are there.
 ///
 /// # What of the options holds
 ///

@@ -75,8 +75,8 @@ pub enum HookEvent<'a> {
         /// With what.
         result: Result<&'a AgentResult, &'a LoopError>,
     },
-    /// The first part of the model's answer arrived; for a call that does not stream, that is the
-    /// whole answer.
+    /// The first part of the model's answer arrived; for a call that does not stream, and for an answer
+    /// that a durable engine replays, that is the whole answer.
     FirstChunk,
     /// The model's call failed or was cancelled, or a hook prevented it.
     LlmError {

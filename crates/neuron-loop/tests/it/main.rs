@@ -15,6 +15,7 @@ mod errors;
 mod executors;
 mod failing_tools;
 mod finalize;
+mod first_chunk;
 mod hooks;
 mod journal;
 mod lifecycle;

@@ -885,11 +885,11 @@ impl Run<'_> {
                 self.note(format!("broken: {how:?}"));
                 return Err(LoopError::Provider(how.error()).into());
             }
+            // What was paid for counts, also if a hook rejects it: nothing of that is shown.
+            self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
             if self.way == Way::Stream {
                 message_events(&answer.message).for_each(|event| self.show(event));
             }
-            // What was paid for counts, also if a hook rejects it.
-            self.ask("FirstChunk".into()).inspect_err(|_| self.spend(&answer.usage))?;
             return Ok(answer.response());
         }
         let pieces = answer.pieces();

@@ -1,0 +1,266 @@
+//! When hooks hear of the first part of an answer that a durable engine streams.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use neuron_loop::AgentLoop;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
+    DurableError, HookAction, HookError, HookEvent, HookScope, LoopError, Message,
+    ObservabilityHook, Operation, OperationKind, OperationScope, Provider, ProviderError,
+    StreamEvent, TokenUsage, ToolContext, ToolOutput,
+};
+use serde_json::Value;
+
+use crate::support::*;
+
+/// What an engine does while it streams the answer `ab`.
+#[derive(Clone, Copy)]
+enum Deed {
+    Delta(&'static str),
+    /// It tries again itself.
+    Reset,
+    /// The attempt fails for good.
+    Fail,
+    /// What it does takes a second.
+    Work,
+}
+
+use Deed::{Delta, Fail, Reset, Work};
+
+/// An engine whose answers come so.
+struct Live(Vec<Deed>, Log);
+
+fn answer() -> Reply {
+    let usage = TokenUsage { input_tokens: 70, output_tokens: 7, ..Default::default() };
+    Reply::text("ab").usage(usage)
+}
+
+impl DurableContext for Live {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        _: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        let provider = ScriptedProvider::new([answer()]);
+        provider.complete(request).await.map_err(DurableError::Provider)
+    }
+
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        for deed in &self.0 {
+            match *deed {
+                Delta(text) => sink.send(StreamEvent::TextDelta(text.into())).await,
+                Reset => {
+                    let error = LoopError::Provider(ProviderError::StreamError("cut".into()));
+                    sink.send(StreamEvent::Reset { attempt: 2, error: error.into() }).await;
+                }
+                Fail => {
+                    let error = ProviderError::ServiceUnavailable("it sleeps".into());
+                    return Err(DurableError::Provider(error));
+                }
+                Work => tokio::time::sleep(Duration::from_secs(1)).await,
+            }
+        }
+        self.1.push("engine: journaled");
+        self.execute_llm_call(request.clone(), options).await
+    }
+
+    async fn execute_tool(
+        &self,
+        _: &str,
+        _: Value,
+        _: &ToolContext,
+        _: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        unreachable!("the model calls no tool")
+    }
+
+    no_signals_or_timers!();
+}
+
+/// Notes the calls of the model with their scopes; takes two seconds over a first chunk.
+struct Watching {
+    log: Log,
+    ends_it: bool,
+    /// Whether a model call is being polled.
+    inside: std::sync::Arc<Mutex<bool>>,
+}
+
+struct Inside(std::sync::Arc<Mutex<bool>>);
+
+impl OperationScope for Inside {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        *self.0.lock().unwrap() = true;
+        poll();
+        *self.0.lock().unwrap() = false;
+    }
+}
+
+impl ObservabilityHook for Watching {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    async fn on_event_in(
+        &self,
+        event: HookEvent<'_>,
+        _: &HookScope<'_>,
+    ) -> Result<HookAction, HookError> {
+        match event {
+            HookEvent::FirstChunk => {
+                assert!(*self.inside.lock().unwrap(), "not inside the call's scope");
+                self.log.push("hook: first chunk");
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                assert!(*self.inside.lock().unwrap(), "not inside the call's scope");
+                self.log.push("hook: it was");
+                if self.ends_it {
+                    return Ok(HookAction::Terminate { reason: "not like this".into() });
+                }
+            }
+            HookEvent::LlmError { error } => self.log.push(format!("hook: {error}")),
+            HookEvent::PostLlmCall { .. } => self.log.push("hook: answered"),
+            _ => {}
+        }
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        match operation.kind {
+            OperationKind::ModelCall { streaming: true, .. } => {
+                Some(Box::new(Inside(self.inside.clone())))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Streams an answer; what everyone saw, in order, and the tokens that it took.
+async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
+    let log = Log::default();
+    let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
+    let mut agent = AgentLoop::builder(ScriptedProvider::new(Vec::<Reply>::new()), window())
+        .hook(hook)
+        .durability_typed(Live(deeds.to_vec(), log.clone()))
+        .build();
+    let ctx = ToolContext::default();
+    let token = ctx.cancellation_token.clone();
+    let read = async {
+        let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+        while let Some(event) = events.recv().await {
+            match event {
+                StreamEvent::TextDelta(text) => log.push(format!("reader: {text}")),
+                StreamEvent::Reset { .. } => log.push("reader: reset"),
+                StreamEvent::RunComplete(_) => log.push("reader: done"),
+                StreamEvent::Error(error) => log.push(format!("reader: {error}")),
+                _ => {}
+            }
+        }
+    };
+    let cancel = async {
+        if let Some(seconds) = cancel_after {
+            tokio::time::sleep(Duration::from_millis(seconds * 1000 + 500)).await;
+            token.cancel();
+        }
+    };
+    tokio::join!(read, cancel);
+    (log.lines(), agent.usage().output_tokens as u64)
+}
+
+/// It was told of when the whole answer was there, so that the time to it was that of the call.
+#[tokio::test(start_paused = true)]
+async fn the_first_delta_is_told_once_before_the_reader_has_it_and_before_the_rest_is_there() {
+    let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;
+    let expected = [
+        "hook: first chunk",
+        "hook: it was",
+        "reader: a",
+        "reader: b",
+        "engine: journaled",
+        "hook: answered",
+        "reader: done",
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_without_deltas_is_told_once_it_is_there() {
+    let (seen, _) = streamed(&[Work], false, None).await;
+    let expected = [
+        "engine: journaled",
+        "hook: first chunk",
+        "hook: it was",
+        "hook: answered",
+        "reader: done",
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_attempt_of_the_engines_is_the_same_call() {
+    let deeds = [Delta("x"), Reset, Work, Delta("a"), Delta("b")];
+    let (seen, _) = streamed(&deeds, false, None).await;
+    assert_eq!(
+        seen[..6],
+        [
+            "hook: first chunk",
+            "hook: it was",
+            "reader: x",
+            "reader: reset",
+            "reader: a",
+            "reader: b"
+        ]
+    );
+    assert_eq!(seen.iter().filter(|line| line.contains("first chunk")).count(), 1);
+    // An attempt that breaks before anything came is no part of the answer.
+    let (seen, _) = streamed(&[Reset, Delta("a"), Delta("b")], false, None).await;
+    assert_eq!(seen[..3], ["reader: reset", "hook: first chunk", "hook: it was"]);
+}
+
+/// The journal has the whole answer, so that a replay, in which the hook is asked once it is there, ends
+/// the same way and asks the model for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_ends_the_call_silences_it_and_the_journal_has_the_answer() {
+    for deeds in [&[Delta("a"), Work, Reset, Delta("b")][..], &[]] {
+        let (seen, output_tokens) = streamed(deeds, true, None).await;
+        let ended = "terminated by hook: not like this";
+        let mut sorted = seen.clone();
+        sorted.sort();
+        let mut expected = vec![
+            "engine: journaled".to_owned(),
+            "hook: first chunk".into(),
+            format!("hook: {ended}"),
+            "hook: it was".into(),
+            format!("reader: {ended}"),
+        ];
+        expected.sort();
+        assert_eq!(sorted, expected);
+        assert_eq!(seen[3..], [format!("hook: {ended}"), format!("reader: {ended}")]);
+        assert_eq!(output_tokens, 7, "it was paid for");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_after_the_first_delta_is_the_failure_of_the_call() {
+    for ends_it in [false, true] {
+        let (seen, _) = streamed(&[Delta("a"), Fail], ends_it, None).await;
+        let failed = "provider error: service unavailable: it sleeps";
+        let end = [format!("hook: {failed}"), format!("reader: {failed}")];
+        assert!(seen.ends_with(&end), "{seen:?}");
+        assert_eq!(seen.contains(&"reader: a".to_owned()), !ends_it);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_does_not_cut_the_hook_off_and_ends_what_the_engine_does() {
+    let (seen, _) = streamed(&[Delta("a"), Work, Delta("b")], false, Some(0)).await;
+    let expected = ["hook: first chunk", "hook: it was", "hook: cancelled", "reader: cancelled"];
+    assert_eq!(seen, expected);
+    let (seen, _) = streamed(&[Delta("a"), Work, Delta("b")], false, Some(2)).await;
+    assert_eq!(seen[2..], ["reader: a", "hook: cancelled", "reader: cancelled"]);
+}
