@@ -3,6 +3,7 @@
 mod authorization;
 mod builder;
 mod callbacks;
+mod clock;
 mod connection;
 mod events;
 mod handlers;

@@ -129,16 +129,68 @@
 //!
 //! # Tracing
 //!
-//! The trace context of the W3C goes with requests, both ways.
+//! Requests have [`tracing`] spans at level `INFO`, target `neuron_mcp`, with the names and attributes of
+//! OpenTelemetry's conventions for MCP (version 1.41). A layer of `tracing-opentelemetry` exports them as they are;
+//! nothing else of OpenTelemetry is needed here.
 //!
-//! A client: put a [`TraceContext`] into [`ToolContext::extensions`]. What is asked with this context carries it in
-//! its `_meta`: [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
-//! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]; other requests carry none. What a
-//! server asks back comes with that of the server: [`SamplingRequest::trace_context`],
-//! [`ElicitationHandler::elicit_traced`].
+//! | span | which requests |
+//! |---|---|
+//! | `mcp.client.request` (CLIENT) | what a client asks, pings included; what a server asks its client, until 2025-11-25 |
+//! | `mcp.server.request` (SERVER) | what comes to a server, but for pings; what comes to a client, until 2025-11-25 |
 //!
-//! A server: a tool finds the client's in its context's extensions, resources and prompts find it by
-//! [`McpPeer::trace_context`]. Questions to the client carry it on.
+//! Their name for OpenTelemetry is the method, and the tool or prompt: `tools/call echo`. They have the ids of
+//! request and session, the version, the transport and the address of the other end as far as these are known. A
+//! request that is sent several times, with input that the server asked for, is one span of the client, with the
+//! first id.
+//!
+//! - **Without a span:** the handshake at the client, streams on which a client listens, notifications, what the SDK
+//!   refuses before it comes to this crate, and requests for which no connection could be made. Questions that are
+//!   part of a result (2026-07-28) belong to the span of the request.
+//! - **Not known:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`], and
+//!   the client's address in an HTTP server of your own, unless its requests have a
+//!   [`SocketAddr`](std::net::SocketAddr) among their extensions.
+//! - **Nothing that was said** is in a span: no arguments, no results, no texts. The address of a resource is, and
+//!   the names of tools and prompts. The description of an error is what its code means in general, because the
+//!   message may quote any of these.
+//! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a tool that failed, `cancelled` (also for
+//!   a future that was dropped), `timeout`, `transport`, `_OTHER`.
+//! - **One span for a tool.** A call of an [`McpToolBridge`] inside the span `execute_tool` of the crate `neuron-otel`
+//!   has no second one: that span learns of the request.
+//! - The span of a request that comes in is below the one that was current in the HTTP request, if any, and else
+//!   begins a trace: what surrounds [`McpServer::serve_io`] belongs to the connection.
+//!
+//! ## Trace contexts
+//!
+//! The trace context of the W3C goes with requests in their `_meta`, both ways.
+//!
+//! A client: put a [`TraceContext`] into [`ToolContext::extensions`]. What is asked with this context carries it:
+//! [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
+//! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]. Other requests carry that of their
+//! span, if [`McpClientBuilder::trace_context`] says how to find it. What a server asks back comes with that of the
+//! server: [`SamplingRequest::trace_context`], [`ElicitationHandler::elicit_traced`].
+//!
+//! A server: a tool finds the client's in its context's extensions (or its own span's, with
+//! [`McpServer::with_trace_context`]), resources and prompts find it by [`McpPeer::trace_context`]. Questions to the
+//! client carry it on.
+//!
+//! With the crate `neuron-otel`, spans of both ends are one trace:
+//!
+//! ```
+//! use neuron_mcp::{McpClient, McpServer};
+//! # use neuron_tool::ToolRegistry;
+//! # mod neuron_otel {
+//! #     pub fn current_trace_context() -> Option<neuron_mcp::TraceContext> { None }
+//! #     pub fn set_trace_parent(_: &tracing::Span, _: &neuron_mcp::TraceContext) {}
+//! # }
+//!
+//! let client = McpClient::builder()
+//!     .trace_context(neuron_otel::current_trace_context)
+//!     .trace_parent(neuron_otel::set_trace_parent);
+//! # let registry = ToolRegistry::new();
+//! let server = McpServer::new(registry)
+//!     .with_trace_context(neuron_otel::current_trace_context)
+//!     .with_trace_parent(neuron_otel::set_trace_parent);
+//! ```
 //!
 //! # Features
 //!

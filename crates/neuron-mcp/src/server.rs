@@ -6,6 +6,7 @@ mod form;
 mod handler;
 mod http;
 mod input;
+mod inputs;
 mod notifier;
 mod outbox;
 mod peer;

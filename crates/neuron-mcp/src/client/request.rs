@@ -12,10 +12,10 @@ use rmcp::model::{
     RequestMetaObject, ServerResult,
 };
 use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use super::clock::Clock;
 use super::connection::{Connection, with_last_words};
 use super::settings::Shared;
 use super::watch::Progress;
@@ -383,62 +383,5 @@ impl Drop for TellServer {
                 tracing::debug!(target: "neuron_mcp", %error, "a server does not hear that a request is cancelled");
             }
         });
-    }
-}
-
-/// The time of a server: until it says anything, and in all. It stands still while the server waits for us.
-struct Clock {
-    idle: Duration,
-    idle_until: Option<Instant>,
-    total: Duration,
-    total_until: Option<Instant>,
-    paused_at: Option<Instant>,
-}
-
-impl Clock {
-    fn start(idle: Duration, total: Duration) -> Self {
-        let now = Instant::now();
-        Self {
-            idle,
-            // Beyond what a clock can say there is no limit.
-            idle_until: now.checked_add(idle),
-            total,
-            total_until: now.checked_add(total),
-            paused_at: None,
-        }
-    }
-
-    /// There was progress.
-    fn restart(&mut self) {
-        self.idle_until = Instant::now().checked_add(self.idle);
-    }
-
-    fn pause(&mut self, paused: bool) {
-        match (paused, self.paused_at) {
-            (true, None) => self.paused_at = Some(Instant::now()),
-            (false, Some(since)) => {
-                let now = Instant::now();
-                self.total_until =
-                    self.total_until.and_then(|until| until.checked_add(now - since));
-                self.paused_at = None;
-                self.restart();
-            }
-            _ => {}
-        }
-    }
-
-    /// Waits until a limit is reached, and returns it.
-    async fn expired(&self) -> Duration {
-        if self.paused_at.is_some() {
-            return std::future::pending().await;
-        }
-        let until = async |until: Option<Instant>| match until {
-            Some(until) => tokio::time::sleep_until(until).await,
-            None => std::future::pending().await,
-        };
-        tokio::select! {
-            () = until(self.total_until) => self.total,
-            () = until(self.idle_until) => self.idle,
-        }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::Serving;
-use super::input::Inputs;
+use super::inputs::Inputs;
 use super::peer::{self, McpPeer};
 use super::rounds::{self, Round};
 use super::session::{Closing, Session};

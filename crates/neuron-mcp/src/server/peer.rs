@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::http::{HttpIdentity, SESSION_ID};
-use super::input::Inputs;
+use super::inputs::Inputs;
 use super::notifier::McpNotifier;
 use super::outbox::Outbox;
 use super::progress::Progress;

@@ -9,4 +9,5 @@ mod oauth;
 mod provider_sampling;
 mod script;
 mod server;
+mod spans;
 mod toolset;

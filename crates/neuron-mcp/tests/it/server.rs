@@ -93,7 +93,7 @@ fn peer(ctx: &ToolContext) -> McpPeer {
 }
 
 /// A client that writes and reads lines of JSON, and does nothing by itself.
-struct Client {
+pub(crate) struct Client {
     output: WriteHalf<DuplexStream>,
     input: Lines<BufReader<ReadHalf<DuplexStream>>>,
     /// What came while something else was waited for.
@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// Connects in an older version.
-    async fn older(server: &McpServer, version: &str, capabilities: Value) -> Self {
+    pub(crate) async fn older(server: &McpServer, version: &str, capabilities: Value) -> Self {
         let mut client = Self::connect(server);
         let result = client.initialize(version, capabilities).await;
         assert_eq!(result["protocolVersion"], version, "{result}");
@@ -213,7 +213,7 @@ impl Client {
         }
     }
 
-    async fn request(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.begin(method, params).await;
         self.response(id).await
     }
