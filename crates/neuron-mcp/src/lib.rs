@@ -133,10 +133,10 @@
 //! OpenTelemetry's conventions for MCP (version 1.41). A layer of `tracing-opentelemetry` exports them as they are;
 //! nothing else of OpenTelemetry is needed here.
 //!
-//! | span | which requests |
+//! | span | of which requests |
 //! |---|---|
-//! | `mcp.client.request` (CLIENT) | what a client asks, pings included; what a server asks its client, until 2025-11-25 |
-//! | `mcp.server.request` (SERVER) | what comes to a server, but for pings; what comes to a client, until 2025-11-25 |
+//! | `mcp.client.request` (CLIENT) | those of a client, pings included; until 2025-11-25, a server's questions to its client |
+//! | `mcp.server.request` (SERVER) | those of a client, at the server, but for pings; a server's questions, at the client |
 //!
 //! Their name for OpenTelemetry is the method, and the tool or prompt: `tools/call echo`. They have the ids of
 //! request and session, the version, the transport and the address of the other end as far as these are known. A

@@ -123,7 +123,7 @@ macro_rules! request_span {
             otel.status_description = Empty,
             mcp.method.name = subject.method,
             mcp.protocol.version = version.map(McpVersion::as_str),
-            mcp.session.id = route.session.get(),
+            mcp.session.id = route.session.get().map(shortened),
             mcp.resource.uri = subject.resource,
             gen_ai.tool.name = subject.tool,
             gen_ai.prompt.name = subject.prompt,
@@ -256,7 +256,7 @@ impl RequestSpan {
         span.record("mcp.method.name", "tools/call");
         span.record("mcp.protocol.version", version.as_str());
         if let Some(session) = route.session.get() {
-            span.record("mcp.session.id", session);
+            span.record("mcp.session.id", shortened(session));
         }
         if let Some(id) = self.id.get() {
             span.record("jsonrpc.request.id", id.as_str());

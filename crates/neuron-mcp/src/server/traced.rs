@@ -56,14 +56,15 @@ impl Traced {
         self.0.closing()
     }
 
-    fn begin(&self, subject: &Subject<'_>, context: &RequestContext<RoleServer>) -> Answering {
+    fn begin(&self, subject: &Subject<'_>, context: &mut RequestContext<RoleServer>) -> Answering {
         let version = version_of(context);
         let is_known = subject.method != "initialize";
         let route = route_of(context, self.0.session());
-        let request = context.extensions.get::<::http::request::Parts>();
-        let parent = request.and_then(|request| request.extensions.get::<RequestParent>());
-        let parent = parent.and_then(|RequestParent(span)| span.id());
-        let span = RequestSpan::server(subject, is_known.then_some(version), &route, parent);
+        // Who keeps the peer of a call must not keep the span open in which that came.
+        let request = context.extensions.get_mut::<::http::request::Parts>();
+        let parent = request.and_then(|request| request.extensions.remove::<RequestParent>());
+        let around = parent.as_ref().and_then(|RequestParent(span)| span.id());
+        let span = RequestSpan::server(subject, is_known.then_some(version), &route, around);
         span.has_id(&context.id);
         if let Some(parent) = wire::trace::from_meta(&context.meta) {
             self.0.propagation().set_parent(span.span(), &parent);
@@ -111,9 +112,9 @@ impl ServerHandler for Traced {
     async fn initialize(
         &self,
         request: InitializeRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let answering = self.begin(&Subject::method("initialize"), &context);
+        let answering = self.begin(&Subject::method("initialize"), &mut context);
         let work = self.0.initialize(request, context);
         // The version is what this request agrees on.
         let agreed = |answer: &InitializeResult, span: &Span| {
@@ -125,9 +126,9 @@ impl ServerHandler for Traced {
 
     async fn discover(
         &self,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
-        let answering = self.begin(&Subject::method("server/discover"), &context);
+        let answering = self.begin(&Subject::method("server/discover"), &mut context);
         answering.run(self.0.discover(context)).await
     }
 
@@ -138,18 +139,18 @@ impl ServerHandler for Traced {
     async fn set_level(
         &self,
         request: SetLevelRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let answering = self.begin(&Subject::method("logging/setLevel"), &context);
+        let answering = self.begin(&Subject::method("logging/setLevel"), &mut context);
         answering.run(self.0.set_level(request, context)).await
     }
 
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let answering = self.begin(&Subject::method("tools/list"), &context);
+        let answering = self.begin(&Subject::method("tools/list"), &mut context);
         answering.run(self.0.list_tools(request, context)).await
     }
 
@@ -160,12 +161,12 @@ impl ServerHandler for Traced {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         // What a client makes up is no name of a span.
         let is_known = self.0.has_tool(&request.name);
         let subject = Subject { is_known, ..Subject::tool("tools/call", &request.name) };
-        let answering = self.begin(&subject, &context);
+        let answering = self.begin(&subject, &mut context);
         let failed = |answer: &CallToolResponse, _: &Span| match answer {
             CallToolResponse::Complete(result) if result.is_error == Some(true) => {
                 Some(Failure::TOOL)
@@ -178,75 +179,76 @@ impl ServerHandler for Traced {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let answering = self.begin(&Subject::method("resources/list"), &context);
+        let answering = self.begin(&Subject::method("resources/list"), &mut context);
         answering.run(self.0.list_resources(request, context)).await
     }
 
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let answering = self.begin(&Subject::method("resources/templates/list"), &context);
+        let answering = self.begin(&Subject::method("resources/templates/list"), &mut context);
         answering.run(self.0.list_resource_templates(request, context)).await
     }
 
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let answering = self.begin(&Subject::resource("resources/read", &request.uri), &context);
+        let answering =
+            self.begin(&Subject::resource("resources/read", &request.uri), &mut context);
         answering.run(self.0.read_resource(request, context)).await
     }
 
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let answering = self.begin(&Subject::method("prompts/list"), &context);
+        let answering = self.begin(&Subject::method("prompts/list"), &mut context);
         answering.run(self.0.list_prompts(request, context)).await
     }
 
     async fn get_prompt(
         &self,
         request: GetPromptRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let answering = self.begin(&Subject::prompt("prompts/get", &request.name), &context);
+        let answering = self.begin(&Subject::prompt("prompts/get", &request.name), &mut context);
         answering.run(self.0.get_prompt(request, context)).await
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let subject = wire::span::of_completion("completion/complete", &request.r#ref);
-        let answering = self.begin(&subject, &context);
+        let answering = self.begin(&subject, &mut context);
         answering.run(self.0.complete(request, context)).await
     }
 
     async fn subscribe(
         &self,
         request: SubscribeRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let subject = Subject::resource("resources/subscribe", &request.uri);
-        let answering = self.begin(&subject, &context);
+        let answering = self.begin(&subject, &mut context);
         answering.run(self.0.subscribe(request, context)).await
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let subject = Subject::resource("resources/unsubscribe", &request.uri);
-        let answering = self.begin(&subject, &context);
+        let answering = self.begin(&subject, &mut context);
         answering.run(self.0.unsubscribe(request, context)).await
     }
 
@@ -264,12 +266,12 @@ impl ServerHandler for Traced {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        context: RequestContext<RoleServer>,
+        mut context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // The conventions' name for what has none.
         let is_known = self.0.knows(&request.method, &context);
         let method = if is_known { request.method.clone() } else { "_OTHER".to_owned() };
-        let answering = self.begin(&Subject::method(&method), &context);
+        let answering = self.begin(&Subject::method(&method), &mut context);
         answering.run(self.0.on_custom_request(request, context)).await
     }
 }

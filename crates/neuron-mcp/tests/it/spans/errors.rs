@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_mcp::{McpClient, McpServer, McpVersion};
+use neuron_mcp::{
+    ElicitationHandler, ElicitationRequest, ElicitationResponse, McpClient, McpError, McpPeer,
+    McpServer, McpVersion,
+};
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{ToolContext, ToolError};
 use serde_json::{Value, json};
@@ -181,6 +184,65 @@ async fn a_call_that_is_cancelled_or_dropped_ends_both_spans() {
             let span = recorder.until_ended("tools/call wait", kind).await;
             assert_eq!(failure(&span), other("cancelled", "the request was cancelled"), "{kind}");
         }
+        client.close().await;
+    }
+}
+
+fn form() -> ElicitationRequest {
+    ElicitationRequest::form(SECRET, json!({ "type": "object", "properties": {} }))
+}
+
+/// Asks, and does not wait longer than until the question came
+#[neuron_tool]
+async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
+    let came = ctx.extensions.get::<Arc<Notify>>().unwrap();
+    tokio::select! {
+        answer = ctx.extensions.get::<McpPeer>().unwrap().elicit("key", form()) => {
+            answer.map(|answer| format!("{answer:?}"))
+        }
+        () = came.notified() => Ok("forget it".to_owned()),
+    }
+}
+
+/// Refuses to answer, or never does.
+struct Handler {
+    /// What hears that the question came.
+    came: Option<Arc<Notify>>,
+}
+
+impl ElicitationHandler for Handler {
+    async fn elicit(&self, _: ElicitationRequest) -> Result<ElicitationResponse, McpError> {
+        match &self.came {
+            Some(came) => {
+                came.notify_one();
+                std::future::pending().await
+            }
+            None => Err(McpError::Other(SECRET.into())),
+        }
+    }
+}
+
+#[tokio::test]
+async fn questions_that_fail_or_are_taken_back_end_both_spans() {
+    for (came, expected) in [
+        (None, refusal("-32603", "internal error")),
+        (Some(Arc::default()), other("cancelled", "the request was cancelled")),
+    ] {
+        let (recorder, _guard) = Recorder::start();
+        let mut context = ToolContext::default();
+        context.extensions.insert(came.clone().unwrap_or_default());
+        let mut tools = ToolRegistry::new();
+        tools.register(ImpatientTool);
+        let server = McpServer::new(tools).with_tool_context(context);
+        let builder = McpClient::builder().versions([McpVersion::V2025_11_25]);
+        let client = connect(server, builder.elicitation(Handler { came: came.clone() })).await;
+        let output = client.call_tool_json("impatient", json!({})).await.unwrap();
+        assert_eq!(output.is_error, came.is_none());
+        for kind in ["client", "server"] {
+            let span = recorder.until_ended("elicitation/create", kind).await;
+            assert_eq!(failure(&span), expected, "{kind}");
+        }
+        recorder.assert_silent_of(SECRET);
         client.close().await;
     }
 }
