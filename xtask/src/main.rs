@@ -4,6 +4,7 @@
 
 mod api;
 mod compiler;
+mod conventions;
 mod debian;
 mod engines;
 mod examples;
@@ -41,6 +42,8 @@ commands:
          `cargo xtask engines restate` and `… temporal` do it for one
   mcp    fetches what MCP is tested with, the conformance suite, servers and a client, and prints
          where the programs are that run them; `cargo xtask mcp node` and `… python` do it for one
+  conventions FOLDER
+         takes the facts that neuron-otel's tests need out of OpenTelemetry's definitions
   api    rewrites crates/*/api.txt, the listings of the public surface
   help   prints this text";
 
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         ["engines", name] => exit_code(fetched::print(&engines::ENGINES, Some(name))),
         ["mcp"] => exit_code(fetched::print(&mcp::PEERS, None)),
         ["mcp", name] => exit_code(fetched::print(&mcp::PEERS, Some(name))),
+        ["conventions", folder] => exit_code(conventions::write(folder)),
         ["api"] => exit_code(api::rewrite()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
             usage_error(&format!("`{command}` takes no arguments"))
         }
         ["faults" | "engines" | "mcp", ..] => usage_error("one argument at most"),
+        ["conventions", ..] => usage_error("`conventions` takes one folder"),
         [command, ..] => usage_error(&format!("unknown command `{command}`")),
     }
 }
