@@ -1,4 +1,7 @@
 //! OpenTelemetry of agents, tried in the ways that users take.
 
-mod runs;
 mod support;
+
+mod checker;
+mod receiver;
+mod runs;

@@ -1,0 +1,177 @@
+//! What can be wrong with a span.
+
+use std::collections::BTreeMap;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
+
+use super::Checker;
+use super::values::doubled;
+use crate::support::attributes::{Attributes, is_ours};
+use crate::support::conventions::Conventions;
+
+impl Checker {
+    pub(super) fn span(&self, span: &Span) -> Vec<String> {
+        let attributes = Attributes::new(&span.attributes);
+        let mut problems = doubled(&span.attributes);
+        let is_conventional = attributes.iter().any(|(name, _)| Conventions::owns(name));
+        match definitions(span.kind(), &attributes) {
+            Some(definitions) => {
+                problems.extend(self.defined(span, &attributes, &definitions));
+                problems.extend(conditions(&attributes));
+                problems.extend(status(span, &attributes));
+            }
+            // Compactions and what else is ours.
+            None if span.name.starts_with("neuron.") => {
+                problems.extend(self.known(&attributes));
+                problems.extend(status(span, &attributes));
+            }
+            None if is_conventional => problems.push("its operation is not told".to_owned()),
+            None => {}
+        }
+        if span.end_time_unix_nano < span.start_time_unix_nano {
+            problems.push("it ends before it begins".to_owned());
+        }
+        problems
+    }
+
+    fn defined(&self, span: &Span, attributes: &Attributes, definitions: &[&str]) -> Vec<String> {
+        let mut problems = Vec::new();
+        let first = definitions[0];
+        // The strictest level counts: a vendor's conventions make a recommended attribute a required one.
+        let mut levels: BTreeMap<&str, &str> = BTreeMap::new();
+        for definition in definitions {
+            for (name, level) in self.conventions.span_attributes(definition) {
+                let strictest = levels.entry(name).or_insert(level);
+                if level == "required" {
+                    *strictest = level;
+                }
+            }
+        }
+        problems.extend(self.attributes(attributes, &levels));
+        let kind = span.kind().as_str_name().trim_start_matches("SPAN_KIND_").to_lowercase();
+        let due = self.conventions.kind(first);
+        if kind != due {
+            problems.push(format!("its kind is {kind} where {due} is due"));
+        }
+        let forms = self.conventions.names(first);
+        let due = forms.iter().find_map(|form| filled(form, attributes));
+        if due.as_ref().is_some_and(|due| *due != span.name) {
+            problems.push(format!(
+                "its name is `{}` where `{}` is due",
+                span.name,
+                due.unwrap_or_default()
+            ));
+        }
+        problems
+    }
+}
+
+/// The definitions that a span has to hold: that of its operation first, then those that extend it.
+fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static str>> {
+    let is_mcp = attributes.has("mcp.method.name");
+    if is_mcp && kind == SpanKind::Server {
+        return Some(vec!["mcp.server"]);
+    }
+    if is_mcp && kind == SpanKind::Client {
+        return Some(vec!["mcp.client"]);
+    }
+    let mut definitions = match attributes.text("gen_ai.operation.name")? {
+        "chat" | "generate_content" | "text_completion" => vec!["gen_ai.inference.client"],
+        "embeddings" => vec!["gen_ai.embeddings.client"],
+        "invoke_agent" => vec!["gen_ai.invoke_agent.internal"],
+        "execute_tool" => vec!["gen_ai.execute_tool.internal"],
+        _ => return None,
+    };
+    match (definitions[0], attributes.text("gen_ai.provider.name")) {
+        ("gen_ai.inference.client", Some("anthropic")) => {
+            definitions.push("anthropic.inference.client")
+        }
+        ("gen_ai.inference.client", Some("openai")) => definitions.push("openai.inference.client"),
+        // What MCP adds to the span around it.
+        ("gen_ai.execute_tool.internal", _) if is_mcp => definitions.push("mcp.client"),
+        _ => {}
+    }
+    Some(definitions)
+}
+
+/// A form of a name with its attributes' values; none if one is not there.
+fn filled(form: &str, attributes: &Attributes) -> Option<String> {
+    let mut name = String::new();
+    let mut rest = form;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (attribute, after) = after.split_once('}').expect("a form closes its braces");
+        name.push_str(before);
+        name.push_str(attributes.text(attribute)?);
+        rest = after;
+    }
+    name.push_str(rest);
+    Some(name)
+}
+
+/// What the definitions require under conditions, as far as a span shows them.
+fn conditions(attributes: &Attributes) -> Vec<String> {
+    let mut problems = Vec::new();
+    if attributes.bool("gen_ai.request.stream") == Some(false) {
+        problems.push("`gen_ai.request.stream` is false: it is told only of streams".to_owned());
+    }
+    let streams = attributes.bool("gen_ai.request.stream") == Some(true);
+    if attributes.has("gen_ai.response.time_to_first_chunk") && !streams {
+        problems.push(
+            "`gen_ai.response.time_to_first_chunk` of a call that does not stream".to_owned(),
+        );
+    }
+    if attributes.int("gen_ai.request.choice.count") == Some(1) {
+        problems.push("`gen_ai.request.choice.count` is 1, which is not told".to_owned());
+    }
+    if attributes.bool("gen_ai.conversation.compacted") == Some(false) {
+        problems.push(
+            "`gen_ai.conversation.compacted` is false: it is told only where it is so".to_owned(),
+        );
+    }
+    if attributes.list("gen_ai.response.finish_reasons").is_some_and(|reasons| reasons.is_empty()) {
+        problems.push("`gen_ai.response.finish_reasons` is empty".to_owned());
+    }
+    // Parts are in the totals.
+    let tokens = |name: &str| attributes.int(&format!("gen_ai.usage.{name}"));
+    let cached =
+        ["cache_read.input_tokens", "cache_creation.input_tokens", "cache_write.input_tokens"];
+    let cached: i64 = cached.into_iter().filter_map(tokens).sum();
+    if cached > tokens("input_tokens").unwrap_or(0) {
+        problems.push(format!("{cached} cached tokens are not in `gen_ai.usage.input_tokens`"));
+    }
+    let reasoning = tokens("reasoning.output_tokens").unwrap_or(0);
+    if reasoning > tokens("output_tokens").unwrap_or(0) {
+        problems
+            .push(format!("{reasoning} reasoning tokens are not in `gen_ai.usage.output_tokens`"));
+    }
+    // MCP's spans name the operation of a tool call only.
+    let method = attributes.text("mcp.method.name");
+    let operation = attributes.has("gen_ai.operation.name");
+    if method.is_some_and(|method| (method == "tools/call") != operation) {
+        problems.push("`gen_ai.operation.name` belongs to `tools/call`, and only there".to_owned());
+    }
+    problems
+}
+
+/// `error.type` and the status ERROR go together; OK is an application's to say.
+fn status(span: &Span, attributes: &Attributes) -> Vec<String> {
+    let mut problems = Vec::new();
+    let status = span.status.clone().unwrap_or_default();
+    match (status.code(), attributes.has("error.type")) {
+        (StatusCode::Error, false) => {
+            problems.push("`error.type` is missing beside ERROR".to_owned())
+        }
+        (StatusCode::Unset, true) => problems.push("`error.type` without ERROR".to_owned()),
+        (StatusCode::Ok, _) => {
+            problems.push("its status is OK, which is an application's to say".to_owned())
+        }
+        _ => {}
+    }
+    let special = attributes.iter().filter(|(name, _)| is_ours(name) && name.starts_with("otel."));
+    problems.extend(
+        special.map(|(name, _)| format!("`{name}` is a field of the layer's, not an attribute")),
+    );
+    problems
+}

@@ -1,0 +1,201 @@
+//! A receiver of OTLP over HTTP: a server on loopback with a thread of its own, because exporters block the
+//! thread of the test while they flush.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+/// How requests are answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// As the protocol says.
+    #[default]
+    Properly,
+    /// With this status and nothing else; what came is not kept.
+    Status(u16),
+    /// Never, until the receiver is dropped.
+    Never,
+}
+
+/// What came, and how to answer.
+#[derive(Debug, Default)]
+struct State {
+    answer: Answer,
+    requests: usize,
+    traces: Vec<ExportTraceServiceRequest>,
+    metrics: Vec<ExportMetricsServiceRequest>,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+/// A server for `POST /v1/traces` and `POST /v1/metrics`. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    address: SocketAddr,
+    state: Shared,
+    runtime: Handle,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Receiver {
+    pub(crate) fn start() -> Self {
+        let state = Shared::default();
+        let stop = CancellationToken::new();
+        let (sender, started) = mpsc::channel();
+        let (shared, stopped) = (Arc::clone(&state), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+                sender.send((listener.local_addr().unwrap(), Handle::current())).unwrap();
+                stopped.run_until_cancelled(accept(listener, shared)).await;
+            });
+        });
+        let (address, runtime) = started.recv().unwrap();
+        Self { address, state, runtime, stop, thread: Some(thread) }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Where exporters may run the connections of their clients.
+    pub(crate) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// How requests are answered from now on.
+    pub(crate) fn answer(&self, answer: Answer) {
+        lock(&self.state).answer = answer;
+    }
+
+    /// How many requests came, whatever became of them.
+    pub(crate) fn requests(&self) -> usize {
+        lock(&self.state).requests
+    }
+
+    /// The spans that came, in their order.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let state = lock(&self.state);
+        let scopes = state
+            .traces
+            .iter()
+            .flat_map(|request| &request.resource_spans)
+            .flat_map(|resource| &resource.scope_spans);
+        scopes.flat_map(|scope| scope.spans.iter().cloned()).collect()
+    }
+
+    /// The metrics that came last: exporters send sums over all the time.
+    pub(crate) fn metrics(&self) -> Vec<Metric> {
+        let state = lock(&self.state);
+        let last = state.metrics.last().into_iter();
+        let scopes = last
+            .flat_map(|request| &request.resource_metrics)
+            .flat_map(|resource| &resource.scope_metrics);
+        scopes.flat_map(|scope| scope.metrics.iter().cloned()).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            // Fails if the thread panicked, which a test has seen by what is missing.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock(state: &Shared) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, state: Shared) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::spawn(serve(stream, Arc::clone(&state)));
+    }
+}
+
+async fn serve(stream: TcpStream, state: Shared) {
+    let service = service_fn(|request| answer(request, &state));
+    // Fails when a client goes away.
+    let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    state: &Shared,
+) -> Result<Response<Full<Bytes>>, hyper::Error> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let answer = {
+        let mut state = lock(state);
+        state.requests += 1;
+        state.answer
+    };
+    match answer {
+        Answer::Properly => {}
+        Answer::Status(status) => return Ok(empty(StatusCode::from_u16(status).unwrap())),
+        Answer::Never => std::future::pending().await,
+    }
+    if head
+        .headers
+        .get(http::header::CONTENT_TYPE)
+        .is_none_or(|kind| kind != "application/x-protobuf")
+    {
+        return Ok(empty(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+    }
+    Ok(match (&head.method, head.uri.path()) {
+        (&Method::POST, "/v1/traces") => match ExportTraceServiceRequest::decode(body) {
+            Ok(request) => {
+                lock(state).traces.push(request);
+                message(&ExportTraceServiceResponse::default())
+            }
+            Err(_) => empty(StatusCode::BAD_REQUEST),
+        },
+        (&Method::POST, "/v1/metrics") => match ExportMetricsServiceRequest::decode(body) {
+            Ok(request) => {
+                lock(state).metrics.push(request);
+                message(&ExportMetricsServiceResponse::default())
+            }
+            Err(_) => empty(StatusCode::BAD_REQUEST),
+        },
+        (_, "/v1/traces" | "/v1/metrics") => empty(StatusCode::METHOD_NOT_ALLOWED),
+        _ => empty(StatusCode::NOT_FOUND),
+    })
+}
+
+fn message(message: &impl Message) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(message.encode_to_vec()));
+    let protobuf = http::HeaderValue::from_static("application/x-protobuf");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, protobuf);
+    response
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,101 @@
+//! An application's pipeline, as its users set it up: `tracing`, the layer, the SDK, OTLP over HTTP. It is
+//! the default of one thread, so that tests beside each other do not mix.
+
+use opentelemetry::trace::TracerProvider as _;
+use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_sdk::metrics::SdkMeterProvider;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt;
+
+use super::client::Client;
+use super::receiver::Receiver;
+use super::tree::Forest;
+
+/// A running pipeline. Spans of the thread that started it arrive at its receiver.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    receiver: Receiver,
+    tracers: SdkTracerProvider,
+    meters: SdkMeterProvider,
+    default: DefaultGuard,
+}
+
+/// All that arrived.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    pub(crate) spans: Vec<Span>,
+    pub(crate) metrics: Vec<Metric>,
+}
+
+impl Telemetry {
+    /// Everything is sampled.
+    pub(crate) fn start() -> Self {
+        Self::with_sampler(Sampler::AlwaysOn)
+    }
+
+    pub(crate) fn with_sampler(sampler: Sampler) -> Self {
+        let receiver = Receiver::start();
+        let client = Client(receiver.runtime().clone());
+        let spans = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client.clone())
+            .with_endpoint(format!("{}/v1/traces", receiver.url()))
+            .build()
+            .unwrap();
+        let metrics = MetricExporter::builder()
+            .with_http()
+            .with_http_client(client)
+            .with_endpoint(format!("{}/v1/metrics", receiver.url()))
+            .build()
+            .unwrap();
+        let tracers =
+            SdkTracerProvider::builder().with_sampler(sampler).with_batch_exporter(spans).build();
+        let meters = SdkMeterProvider::builder().with_periodic_exporter(metrics).build();
+        let layer = tracing_opentelemetry::layer().with_tracer(tracers.tracer("neuron"));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        let default = tracing::subscriber::set_default(subscriber);
+        Self { receiver, tracers, meters, default }
+    }
+
+    /// For hooks: where metrics go.
+    pub(crate) fn meters(&self) -> &SdkMeterProvider {
+        &self.meters
+    }
+
+    pub(crate) fn receiver(&self) -> &Receiver {
+        &self.receiver
+    }
+
+    /// Sends what waits; what the exporter says of it.
+    pub(crate) fn flush(&self) -> Result<(), String> {
+        self.tracers.force_flush().map_err(|error| error.to_string())?;
+        self.meters.force_flush().map_err(|error| error.to_string())
+    }
+
+    /// Sends what waits and gives all that arrived. Spans that are still open are not among it.
+    pub(crate) fn finish(self) -> Exported {
+        drop(self.default);
+        self.tracers.force_flush().unwrap();
+        self.meters.force_flush().unwrap();
+        Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
+    }
+}
+
+impl Exported {
+    pub(crate) fn forest(&self) -> Forest {
+        Forest::new(&self.spans)
+    }
+
+    /// A metric by its name.
+    #[track_caller]
+    pub(crate) fn metric(&self, name: &str) -> &Metric {
+        let found = self.metrics.iter().find(|metric| metric.name == name);
+        found.unwrap_or_else(|| {
+            let names: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            panic!("no metric {name}, but {names:?}")
+        })
+    }
+}
