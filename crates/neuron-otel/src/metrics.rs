@@ -1,5 +1,6 @@
 //! The instruments, and what is measured with them.
 
+use std::slice;
 use std::sync::OnceLock;
 
 use neuron_types::TokenUsage;
@@ -30,8 +31,12 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
+/// Seconds of a run: 0.1 · 2ⁿ.
+const SECONDS_OF_RUN: [f64; 13] =
+    [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6];
+
 /// Calls in a run: 2ⁿ.
-const CALLS: [f64; 9] = [0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
+const CALLS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 /// The instruments of a hook, made when something is first measured: until then an application may install its
 /// meter provider.
@@ -141,6 +146,10 @@ impl Made {
             let histogram = meter.f64_histogram(name).with_unit("s").with_description(of);
             histogram.with_boundaries(SECONDS.to_vec()).build()
         };
+        let seconds_of_run = |name: &'static str, of: &'static str| {
+            let histogram = meter.f64_histogram(name).with_unit("s").with_description(of);
+            histogram.with_boundaries(SECONDS_OF_RUN.to_vec()).build()
+        };
         let tokens = |name: &'static str, of: &'static str| {
             let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(of);
             histogram.with_boundaries(TOKENS.to_vec()).build()
@@ -203,7 +212,10 @@ impl Made {
                     "gen_ai.client.inference.duration",
                     "How long calls of models take",
                 ),
-                agent: seconds("gen_ai.invoke_agent.duration", "How long runs of agents take"),
+                agent: seconds_of_run(
+                    "gen_ai.invoke_agent.duration",
+                    "How long runs of agents take",
+                ),
                 inference_calls: calls(
                     "gen_ai.invoke_agent.inference_calls",
                     "{inference_call}",
@@ -248,8 +260,11 @@ impl Made {
                 }
             }
             Tokens::Apart(tokens) => {
-                tokens.input.add(wide(usage.input_tokens), attributes);
-                tokens.output.add(wide(usage.output_tokens), attributes);
+                // No provider tells all its counts by modality.
+                let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
+                let counted = with(attributes, unknown);
+                tokens.input.add(wide(usage.input_tokens), &counted);
+                tokens.output.add(wide(usage.output_tokens), &counted);
                 let parts = [
                     (&tokens.cache_read, usage.cache_read_tokens),
                     (&tokens.cache_write, usage.cache_creation_tokens),
@@ -257,7 +272,7 @@ impl Made {
                 ];
                 for (counter, count) in parts {
                     if let Some(count) = count {
-                        counter.add(wide(count), attributes);
+                        counter.add(wide(count), &counted);
                     }
                 }
                 tokens.input_of_operation.record(wide(usage.input_tokens), attributes);
@@ -288,8 +303,11 @@ impl Made {
             Some(latest) => {
                 latest.agent.record(seconds, attributes);
                 let (inference_calls, tool_calls) = calls;
-                latest.inference_calls.record(inference_calls, attributes);
-                latest.tool_calls.record(tool_calls, attributes);
+                // By agent alone.
+                let agent =
+                    attributes.iter().find(|found| found.key.as_str() == "gen_ai.agent.name");
+                latest.inference_calls.record(inference_calls, agent.map_or(&[], slice::from_ref));
+                latest.tool_calls.record(tool_calls, agent.map_or(&[], slice::from_ref));
             }
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct RunState {
     config: Arc<Config>,
     /// The run around it, of whichever hook.
     outer: Option<Arc<RunState>>,
+    /// The agent's name; empty when it has none.
+    agent: String,
     /// The session's id; empty when there is none.
     conversation: String,
     /// The span, and when it began.
@@ -42,21 +44,28 @@ pub(crate) struct RunState {
 
 impl RunState {
     /// A run that has begun.
-    pub(crate) fn begun_with(config: Arc<Config>, conversation: &str, span: Span) -> Arc<Self> {
-        Self::new(config, conversation, OnceLock::from((span, Instant::now())), None)
+    pub(crate) fn begun_with(
+        config: Arc<Config>,
+        agent: &str,
+        conversation: &str,
+        span: Span,
+    ) -> Arc<Self> {
+        Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
     /// A run that begins when something happens in it that is no replay.
     pub(crate) fn replaying(
         config: Arc<Config>,
+        agent: &str,
         conversation: &str,
         begin: impl FnOnce() -> Span + Send + 'static,
     ) -> Arc<Self> {
-        Self::new(config, conversation, OnceLock::new(), Some(Box::new(begin)))
+        Self::new(config, agent, conversation, OnceLock::new(), Some(Box::new(begin)))
     }
 
     fn new(
         config: Arc<Config>,
+        agent: &str,
         conversation: &str,
         span: OnceLock<(Span, Instant)>,
         begin: Option<Box<dyn FnOnce() -> Span + Send>>,
@@ -65,6 +74,7 @@ impl RunState {
         Arc::new(Self {
             config,
             outer,
+            agent: agent.to_owned(),
             conversation: conversation.to_owned(),
             span,
             begin: Mutex::new(begin),
@@ -92,6 +102,10 @@ impl RunState {
         let inner = Current { run: Some(self.clone()), call: None };
         let _outer = Restore(CURRENT.replace(inner));
         poll();
+    }
+
+    pub(crate) fn agent(&self) -> &str {
+        &self.agent
     }
 
     pub(crate) fn conversation(&self) -> &str {

@@ -41,7 +41,7 @@ pub(crate) fn open(
             (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
         let session = session_id.to_owned();
         let settings = without_messages(request);
-        RunState::replaying(config.clone(), session_id, move || {
+        RunState::replaying(config.clone(), scope.agent, session_id, move || {
             let config = &config_then;
             outer.in_scope(|| {
                 let make = || begin(config, &name, &provider, &model, &session, true);
@@ -63,7 +63,7 @@ pub(crate) fn open(
         if span.is_disabled() && !config.instruments.are_on() {
             return None;
         }
-        RunState::begun_with(config.clone(), session_id, span)
+        RunState::begun_with(config.clone(), scope.agent, session_id, span)
     };
     Some(RunScope {
         config: config.clone(),
@@ -221,11 +221,12 @@ impl RunScope {
 
     fn attributes(&self) -> Attributes {
         let mut attributes = Attributes::with_capacity(5);
-        attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
         if let Some(name) = known(&self.name) {
             attributes.push(KeyValue::new("gen_ai.agent.name", name.to_owned()));
         }
+        // Since 1.41 a run has metrics of its own, which need not say what they are of.
         if !self.config.conventions.is_latest() {
+            attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
             let provider = known(&self.provider).unwrap_or("unknown");
             attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
         }

@@ -38,7 +38,7 @@ pub(crate) fn open(
         true => Some(run.parent().unwrap_or_else(|| run.span())),
         false => run.parent(),
     });
-    let span = unless_unsampled(config, || below(parent, || begin(config, called)));
+    let span = unless_unsampled(config, || below(parent, || begin(config, run, called)));
     if config.captures_in_spans()
         && let Some(record) = Record::of(&span).filter(Record::is_read)
         && let Some(text) =
@@ -46,7 +46,8 @@ pub(crate) fn open(
     {
         record.text("gen_ai.tool.call.arguments", &text);
     }
-    let attributes = config.instruments.are_on().then(|| attributes(config, provider, called.name));
+    let attributes =
+        config.instruments.are_on().then(|| attributes(config, run, provider, called.name));
     if span.is_disabled() && attributes.is_none() {
         return None;
     }
@@ -71,7 +72,9 @@ impl<'a> Called<'a> {
 }
 
 /// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
-fn begin(config: &Config, called: &Called<'_>) -> Span {
+fn begin(config: &Config, run: Option<&RunState>, called: &Called<'_>) -> Span {
+    // Since 1.41 a call tells whose it is.
+    let run = run.filter(|_| config.conventions.is_latest());
     tracing::info_span!(
         target: "neuron_otel",
         "execute_tool",
@@ -85,6 +88,8 @@ fn begin(config: &Config, called: &Called<'_>) -> Span {
         gen_ai.tool.call.id = known(&called.call.id),
         gen_ai.tool.description = called.description,
         gen_ai.tool.r#type = "function",
+        gen_ai.agent.name = run.map(RunState::agent).and_then(known),
+        gen_ai.conversation.id = run.map(RunState::conversation).and_then(known),
         gen_ai.tool.is_error = Empty,
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
@@ -100,11 +105,16 @@ fn begin(config: &Config, called: &Called<'_>) -> Span {
     )
 }
 
-fn attributes(config: &Config, provider: &str, name: &str) -> Attributes {
+fn attributes(config: &Config, run: Option<&RunState>, provider: &str, name: &str) -> Attributes {
     let mut attributes = Attributes::with_capacity(4);
-    attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
     attributes.push(KeyValue::new("gen_ai.tool.name", name.to_owned()));
-    if !config.conventions.is_latest() {
+    if config.conventions.is_latest() {
+        attributes.push(KeyValue::new("gen_ai.tool.type", "function"));
+        if let Some(agent) = run.map(RunState::agent).and_then(known) {
+            attributes.push(KeyValue::new("gen_ai.agent.name", agent.to_owned()));
+        }
+    } else {
+        attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
         let provider = known(provider).unwrap_or("unknown");
         attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
     }
