@@ -3,5 +3,6 @@
 mod support;
 
 mod checker;
+mod over_http;
 mod receiver;
 mod runs;

@@ -1,4 +1,16 @@
-//! What the tests share.
+//! What the tests share: an agent with tools, spans that stay in memory, and, for what users do, a receiver of
+//! OTLP with an application's pipeline to it, the spans as a tree, and a checker that holds what arrived against
+//! OpenTelemetry's definitions.
 
 pub(crate) mod memory;
 pub(crate) mod tools;
+
+pub(crate) mod attributes;
+pub(crate) mod checker;
+mod client;
+pub(crate) mod conventions;
+pub(crate) mod look;
+pub(crate) mod receiver;
+pub(crate) mod setup;
+pub(crate) mod telemetry;
+pub(crate) mod tree;

@@ -17,10 +17,11 @@ use super::tree::Forest;
 /// A running pipeline. Spans of the thread that started it arrive at its receiver.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
-    receiver: Receiver,
+    default: DefaultGuard,
     tracers: SdkTracerProvider,
     meters: SdkMeterProvider,
-    default: DefaultGuard,
+    /// The last to go: the providers send what waits when they are dropped, and try again for long.
+    receiver: Receiver,
 }
 
 /// All that arrived.
@@ -57,7 +58,7 @@ impl Telemetry {
         let layer = tracing_opentelemetry::layer().with_tracer(tracers.tracer("neuron"));
         let subscriber = tracing_subscriber::registry().with(layer);
         let default = tracing::subscriber::set_default(subscriber);
-        Self { receiver, tracers, meters, default }
+        Self { default, tracers, meters, receiver }
     }
 
     /// For hooks: where metrics go.
@@ -78,8 +79,8 @@ impl Telemetry {
     /// Sends what waits and gives all that arrived. Spans that are still open are not among it.
     pub(crate) fn finish(self) -> Exported {
         drop(self.default);
-        self.tracers.force_flush().unwrap();
-        self.meters.force_flush().unwrap();
+        self.tracers.shutdown().unwrap();
+        self.meters.shutdown().unwrap();
         Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
     }
 }

@@ -1,0 +1,375 @@
+//! Whole runs over HTTP, exported over HTTP: the spans that arrive, what they tell, and what is measured.
+
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use neuron_testing::Reply;
+use neuron_types::{Message, Provider, ProviderError, TokenUsage};
+use serde_json::json;
+use tokio::sync::{Barrier, Notify};
+
+use crate::support::attributes::Attributes;
+use crate::support::conventions::Version;
+use crate::support::look::Behavior;
+use crate::support::setup::{Case, Setup, cases, context};
+
+fn look() -> Reply {
+    Reply::tool_call("call_1", "look", json!({"at": "the sea"}))
+}
+
+/// The expected spans, with the model that a vendor is asked for.
+#[track_caller]
+fn assert_outline(case: Case, forest: &crate::support::tree::Forest, expected: &str) {
+    forest.assert_outline(&expected.replace("MODEL", case.vendor.model()));
+}
+
+#[tokio::test]
+async fn a_run_with_tools() {
+    for case in cases() {
+        let usage = TokenUsage { input_tokens: 40, output_tokens: 5, ..TokenUsage::default() };
+        let more = TokenUsage { input_tokens: 60, output_tokens: 7, ..TokenUsage::default() };
+        let setup = case.start([look().usage(usage), Reply::text("Blue.").usage(more)]).await;
+        let provider = setup.provider();
+        let server = provider.info();
+        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL
+                inside INTERNAL
+              chat MODEL CLIENT
+            ",
+        );
+        let run = forest.root();
+        for span in [run, &run.children[0], &run.children[2]] {
+            let attributes = &span.attributes;
+            assert_eq!(attributes.text("gen_ai.conversation.id"), Some("conversation-1"));
+            assert_eq!(attributes.int("gen_ai.request.max_tokens"), Some(64));
+            assert_eq!(attributes.double("gen_ai.request.temperature"), Some(0.5));
+            assert_eq!(attributes.text("gen_ai.request.model"), Some(case.vendor.model()));
+            let is_told = span.name != run.name || case.version == Version::V1_41;
+            let provider = is_told.then_some(case.vendor.name());
+            assert_eq!(attributes.text("gen_ai.provider.name"), provider);
+        }
+        assert_eq!(run.attributes.int("gen_ai.usage.input_tokens"), Some(100));
+        assert_eq!(run.attributes.int("gen_ai.usage.output_tokens"), Some(12));
+        assert_eq!(run.attributes.list("gen_ai.response.finish_reasons"), Some(vec!["stop"]));
+        assert_eq!(run.attributes.text("server.address"), None);
+        let first = &run.children[0].attributes;
+        assert_eq!(first.int("gen_ai.usage.input_tokens"), Some(40));
+        assert_eq!(first.list("gen_ai.response.finish_reasons"), Some(vec!["tool_call"]));
+        assert!(first.text("gen_ai.response.id").is_some_and(|id| !id.is_empty()));
+        assert_eq!(first.text("gen_ai.response.model"), Some(case.vendor.model()));
+        assert_eq!(first.text("server.address").unwrap_or_default(), server.server_address);
+        assert_eq!(first.int("server.port"), server.server_port.map(i64::from));
+        assert!(!first.has("gen_ai.request.stream"));
+        let tool = &run.children[1].attributes;
+        let is_latest = case.version == Version::Latest;
+        assert_eq!(tool.text("gen_ai.agent.name"), is_latest.then_some("planner"));
+        assert_eq!(tool.text("gen_ai.conversation.id"), is_latest.then_some("conversation-1"));
+        assert_eq!(tool.text("gen_ai.tool.call.id"), Some("call_1"));
+        assert_eq!(tool.text("gen_ai.tool.description"), Some("Looks at a thing"));
+        assert_eq!(tool.text("gen_ai.tool.type"), Some("function"));
+    }
+}
+
+#[tokio::test]
+async fn tools_that_run_at_once_are_not_mixed() {
+    for case in cases() {
+        let ids = ["call_1", "call_2", "call_3"];
+        let calls = ids.map(|id| (id, "look", json!({"at": id})));
+        let setup = case.start([Reply::tool_calls(calls), Reply::text("Blue.")]).await;
+        let together = Behavior::Together(Arc::new(Barrier::new(3)));
+        setup.agent(together).run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL
+                inside INTERNAL
+              execute_tool look INTERNAL
+                inside INTERNAL
+              execute_tool look INTERNAL
+                inside INTERNAL
+              chat MODEL CLIENT
+            ",
+        );
+        let tools = forest.all("execute_tool look");
+        let mut seen = Vec::new();
+        for tool in tools {
+            let id = tool.attributes.text("gen_ai.tool.call.id").unwrap();
+            let inside = &tool.children[0];
+            assert_eq!(inside.attributes.text("call"), Some(id), "{forest:?}");
+            let said: Vec<(&str, Attributes)> = inside
+                .events
+                .iter()
+                .map(|event| (event.name.as_str(), Attributes::new(&event.attributes)))
+                .collect();
+            assert_eq!(
+                said.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+                ["looking", "looked"]
+            );
+            assert!(said.iter().all(|(_, of)| of.text("call") == Some(id)), "{forest:?}");
+            assert!(tool.events.is_empty(), "{forest:?}");
+            seen.push(id.to_owned());
+        }
+        assert_eq!(seen, ids);
+    }
+}
+
+#[tokio::test]
+async fn agents_beside_each_other_are_not_mixed() {
+    for case in cases() {
+        let setup = case.start([look(), look(), Reply::text("Blue."), Reply::text("Blue.")]).await;
+        let together = Behavior::Together(Arc::new(Barrier::new(2)));
+        let (mut one, mut other) = (setup.agent(together.clone()), setup.agent(together));
+        let (first, second) = (context(), context());
+        let (one, other) =
+            tokio::join!(one.run_text("One?", &first), other.run_text("Other?", &second));
+        assert_eq!((one.unwrap().turns, other.unwrap().turns), (2, 2));
+        let exported = setup.finish();
+        let run = "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL
+                inside INTERNAL
+              chat MODEL CLIENT";
+        assert_outline(case, &exported.forest(), &format!("{run}{run}"));
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_fails() {
+    for case in cases() {
+        let error = ProviderError::RateLimit { retry_after: None };
+        let setup = case.start([Reply::error(error)]).await;
+        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap_err();
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL ERROR RateLimit
+              chat MODEL CLIENT ERROR RateLimit
+            ",
+        );
+        let chat = &forest.root().children[0];
+        assert!(!chat.description.is_empty());
+        assert!(!chat.attributes.has("gen_ai.response.finish_reasons"));
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_for_good() {
+    for case in cases() {
+        let setup = case.start([look()]).await;
+        setup.agent(Behavior::Fail).run_text("What is it like?", &context()).await.unwrap_err();
+        let exported = setup.finish();
+        assert_outline(
+            case,
+            &exported.forest(),
+            "
+            invoke_agent planner INTERNAL ERROR ExecutionFailed
+              chat MODEL CLIENT
+              execute_tool look INTERNAL ERROR ExecutionFailed
+                inside INTERNAL
+            ",
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_tells_the_model_of_an_error() {
+    for case in cases() {
+        let setup = case.start([look(), Reply::text("Dark.")]).await;
+        let mut agent = setup.agent(Behavior::ErrorResult);
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        assert_outline(
+            case,
+            &exported.forest(),
+            "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL ERROR tool_error
+                inside INTERNAL
+              chat MODEL CLIENT
+            ",
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_in_a_call_of_the_model() {
+    for case in cases() {
+        let setup = case.start([Reply::hang()]).await;
+        let ctx = context();
+        let mut agent = setup.agent(Behavior::Echo);
+        let cancel = async {
+            setup.server.wait_for_requests(1).await;
+            ctx.cancellation_token.cancel();
+        };
+        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), cancel);
+        result.unwrap_err();
+        assert_cancelled_in_the_model(setup);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_in_a_call_of_the_model() {
+    for case in cases() {
+        let setup = case.start([Reply::hang()]).await;
+        let mut agent = setup.agent(Behavior::Echo);
+        let ctx = context();
+        tokio::select! {
+            result = agent.run_text("What is it like?", &ctx) => panic!("{result:?}"),
+            () = setup.server.wait_for_requests(1) => {}
+        }
+        assert_cancelled_in_the_model(setup);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_in_its_middle() {
+    for case in cases() {
+        let reply = Reply::text("Blue, and wide, and deep.").chunk_chars(4).hang_after(6);
+        let setup = case.start([reply]).await;
+        let mut agent = setup.agent(Behavior::Echo);
+        let ctx = context();
+        let mut stream = agent.run_stream(Message::user("What is it like?"), &ctx).await;
+        stream.next().await.unwrap();
+        drop(stream);
+        assert_cancelled_in_the_model(setup);
+    }
+}
+
+#[track_caller]
+fn assert_cancelled_in_the_model(setup: Setup) {
+    let case = setup.case;
+    let exported = setup.finish();
+    assert_outline(
+        case,
+        &exported.forest(),
+        "
+        invoke_agent planner INTERNAL ERROR Cancelled
+          chat MODEL CLIENT ERROR Cancelled
+        ",
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_in_a_tool() {
+    for case in cases() {
+        let setup = case.start([look()]).await;
+        let ctx = context();
+        let began = Arc::new(Notify::new());
+        let mut agent = setup.agent(Behavior::Hang(Arc::clone(&began)));
+        let cancel = async {
+            began.notified().await;
+            ctx.cancellation_token.cancel();
+        };
+        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), cancel);
+        result.unwrap_err();
+        assert_cancelled_in_the_tool(setup);
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_in_a_tool() {
+    for case in cases() {
+        let setup = case.start([look()]).await;
+        let began = Arc::new(Notify::new());
+        let mut agent = setup.agent(Behavior::Hang(Arc::clone(&began)));
+        let ctx = context();
+        tokio::select! {
+            result = agent.run_text("What is it like?", &ctx) => panic!("{result:?}"),
+            () = began.notified() => {}
+        }
+        assert_cancelled_in_the_tool(setup);
+    }
+}
+
+#[track_caller]
+fn assert_cancelled_in_the_tool(setup: Setup) {
+    let case = setup.case;
+    let exported = setup.finish();
+    assert_outline(
+        case,
+        &exported.forest(),
+        "
+        invoke_agent planner INTERNAL ERROR Cancelled
+          chat MODEL CLIENT
+          execute_tool look INTERNAL ERROR Cancelled
+            inside INTERNAL
+        ",
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_streams() {
+    for case in cases() {
+        let setup = case.start([look(), Reply::text("Blue.")]).await;
+        let mut agent = setup.agent(Behavior::Echo);
+        let ctx = context();
+        let events: Vec<_> =
+            agent.run_stream(Message::user("What is it like?"), &ctx).await.collect().await;
+        assert!(!events.is_empty());
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL
+                inside INTERNAL
+              chat MODEL CLIENT
+            ",
+        );
+        for chat in forest.all(&format!("chat {}", case.vendor.model())) {
+            assert_eq!(chat.attributes.bool("gen_ai.request.stream"), Some(true));
+            let first = chat.attributes.double("gen_ai.response.time_to_first_chunk").unwrap();
+            let span = &chat.span;
+            let whole = (span.end_time_unix_nano - span.start_time_unix_nano) as f64 / 1e9;
+            assert!(first > 0.0 && first <= whole, "{first} of {whole}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_off() {
+    for case in cases() {
+        let reply = Reply::text("Blue, and wide, and deep.").chunk_chars(4).end_early_after(6);
+        let setup = case.start([reply]).await;
+        let mut agent = setup.agent(Behavior::Echo);
+        let ctx = context();
+        let events: Vec<_> =
+            agent.run_stream(Message::user("What is it like?"), &ctx).await.collect().await;
+        assert!(!events.is_empty());
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL ERROR StreamError
+              chat MODEL CLIENT ERROR StreamError
+            ",
+        );
+        let chat = &forest.root().children[0].attributes;
+        assert!(chat.has("gen_ai.response.time_to_first_chunk"));
+        let reasons = (case.version == Version::Latest).then(|| vec!["error"]);
+        assert_eq!(chat.list("gen_ai.response.finish_reasons"), reasons);
+    }
+}

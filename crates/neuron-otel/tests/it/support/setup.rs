@@ -1,0 +1,176 @@
+//! An agent with a provider over HTTP, tools and the hook, its pipeline, and all the cases that a test goes
+//! through: each vendor's protocol under each version of the conventions.
+
+use std::sync::Arc;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, AgentLoopBuilder};
+use neuron_otel::{OtelHook, SemanticConventions};
+use neuron_provider_anthropic::Anthropic;
+use neuron_provider_openai::OpenAi;
+use neuron_testing::{AnthropicServer, OpenAiServer, ServerReply};
+use neuron_tool::ToolRegistry;
+use neuron_types::{BoxedProvider, ToolContext};
+
+use super::checker::Checker;
+use super::conventions::Version;
+use super::look::{Behavior, Look};
+use super::telemetry::{Exported, Telemetry};
+
+/// The agent of the tests, as its builder and as itself.
+pub(crate) type Builder = AgentLoopBuilder<BoxedProvider, SlidingWindowStrategy>;
+pub(crate) type Agent = AgentLoop<BoxedProvider, SlidingWindowStrategy>;
+
+/// Whose protocol is spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vendor {
+    Anthropic,
+    /// OpenAI's Chat Completions.
+    OpenAi,
+    /// OpenAI's Responses API.
+    Responses,
+}
+
+impl Vendor {
+    pub(crate) const ALL: [Self; 3] = [Self::Anthropic, Self::OpenAi, Self::Responses];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi | Self::Responses => "openai",
+        }
+    }
+
+    pub(crate) fn model(self) -> &'static str {
+        match self {
+            Self::Anthropic => "claude-sonnet-4-5",
+            Self::OpenAi | Self::Responses => "gpt-4.1",
+        }
+    }
+}
+
+/// A vendor's protocol and a version of the conventions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Case {
+    pub(crate) vendor: Vendor,
+    pub(crate) version: Version,
+}
+
+/// Every vendor with every version.
+pub(crate) fn cases() -> impl Iterator<Item = Case> {
+    let versions = |vendor| Version::ALL.map(|version| Case { vendor, version });
+    Vendor::ALL.into_iter().flat_map(versions)
+}
+
+impl Case {
+    /// A server with these answers, and a pipeline.
+    pub(crate) async fn start<R: Into<ServerReply>>(
+        self,
+        replies: impl IntoIterator<Item = R>,
+    ) -> Setup {
+        let server = match self.vendor {
+            Vendor::Anthropic => Server::Anthropic(AnthropicServer::start(replies).await.unwrap()),
+            Vendor::OpenAi | Vendor::Responses => {
+                Server::OpenAi(OpenAiServer::start(replies).await.unwrap())
+            }
+        };
+        Setup { case: self, server, telemetry: Telemetry::start() }
+    }
+
+    /// The hook for its version, which measures with a pipeline's instruments.
+    pub(crate) fn hook(self, telemetry: &Telemetry) -> OtelHook {
+        let conventions = match self.version {
+            Version::V1_41 => SemanticConventions::V1_41,
+            Version::Latest => SemanticConventions::Latest,
+        };
+        OtelHook::new().with_conventions(conventions).with_meter_provider(telemetry.meters())
+    }
+
+    pub(crate) fn checker(self) -> Checker {
+        Checker::new(self.version)
+    }
+}
+
+/// What answers the provider.
+#[derive(Debug)]
+pub(crate) enum Server {
+    Anthropic(AnthropicServer),
+    OpenAi(OpenAiServer),
+}
+
+impl Server {
+    pub(crate) fn url(&self) -> String {
+        match self {
+            Self::Anthropic(server) => server.url(),
+            Self::OpenAi(server) => server.url(),
+        }
+    }
+
+    pub(crate) async fn wait_for_requests(&self, count: usize) {
+        match self {
+            Self::Anthropic(server) => server.wait_for_requests(count).await,
+            Self::OpenAi(server) => server.wait_for_requests(count).await,
+        }
+    }
+}
+
+/// A case with its server and its pipeline.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) case: Case,
+    pub(crate) server: Server,
+    pub(crate) telemetry: Telemetry,
+}
+
+impl Setup {
+    pub(crate) fn provider(&self) -> BoxedProvider {
+        let (url, model) = (self.server.url(), self.case.vendor.model());
+        match self.case.vendor {
+            Vendor::Anthropic => BoxedProvider::new(
+                Anthropic::new(AnthropicServer::API_KEY).base_url(url).model(model),
+            ),
+            Vendor::OpenAi => {
+                BoxedProvider::new(OpenAi::new(OpenAiServer::API_KEY).base_url(url).model(model))
+            }
+            Vendor::Responses => BoxedProvider::new(
+                OpenAi::new(OpenAiServer::API_KEY).base_url(url).model(model).responses_api(),
+            ),
+        }
+    }
+
+    pub(crate) fn hook(&self) -> OtelHook {
+        self.case.hook(&self.telemetry)
+    }
+
+    /// An agent named `planner` without hooks, whose tool `look` behaves so.
+    pub(crate) fn plain(&self, behavior: Behavior) -> Builder {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Look(behavior)));
+        AgentLoop::builder(self.provider(), SlidingWindowStrategy::new(100, 100_000))
+            .name("planner")
+            .system_prompt("You plan.")
+            .max_tokens(64)
+            .temperature(0.5)
+            .parallel_tool_execution(true)
+            .tools(tools)
+    }
+
+    /// The same with the hook.
+    pub(crate) fn agent(&self, behavior: Behavior) -> Agent {
+        self.plain(behavior).hook(self.hook()).build()
+    }
+
+    /// All that arrived, which holds the conventions.
+    #[track_caller]
+    pub(crate) fn finish(self) -> Exported {
+        let checker = self.case.checker();
+        let exported = self.telemetry.finish();
+        checker.assert_holds(&exported);
+        exported
+    }
+}
+
+/// A run of the session `conversation-1`.
+pub(crate) fn context() -> ToolContext {
+    ToolContext { session_id: "conversation-1".to_owned(), ..ToolContext::default() }
+}
