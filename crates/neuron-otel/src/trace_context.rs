@@ -16,7 +16,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 /// # Example
 ///
 /// A client of MCP that hands the trace on to its server:
-/// `McpClient::builder().with_trace_context(neuron_otel::current_trace_context)`.
+/// `McpClientBuilder::trace_context(neuron_otel::current_trace_context)`.
 #[must_use]
 pub fn current_trace_context() -> Option<TraceContext> {
     let mut context = Span::current().context();
