@@ -3,6 +3,10 @@
 mod support;
 
 mod checker;
+mod embedded;
+mod exporting;
+mod measured;
 mod over_http;
 mod receiver;
 mod runs;
+mod secrets;

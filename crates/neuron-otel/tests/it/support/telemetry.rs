@@ -3,13 +3,16 @@
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig};
-use opentelemetry_proto::tonic::metrics::v1::Metric;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
+use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric, NumberDataPoint};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt;
 
+use super::attributes::Attributes;
 use super::client::Client;
 use super::receiver::Receiver;
 use super::tree::Forest;
@@ -98,5 +101,36 @@ impl Exported {
             let names: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
             panic!("no metric {name}, but {names:?}")
         })
+    }
+
+    /// The names of all metrics, in their order.
+    pub(crate) fn metric_names(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// What was measured for a metric: for each point its attributes, how many measurements it has (one for a
+    /// counter) and their sum.
+    #[track_caller]
+    pub(crate) fn points(&self, name: &str) -> Vec<(Attributes, u64, f64)> {
+        match &self.metric(name).data {
+            Some(Data::Histogram(histogram)) => {
+                let point = |point: &HistogramDataPoint| {
+                    (Attributes::new(&point.attributes), point.count, point.sum.unwrap())
+                };
+                histogram.data_points.iter().map(point).collect()
+            }
+            Some(Data::Sum(sum)) => {
+                let point = |point: &NumberDataPoint| match point.value {
+                    Some(Number::AsInt(value)) => {
+                        (Attributes::new(&point.attributes), 1, value as f64)
+                    }
+                    other => panic!("{name} counts in {other:?}"),
+                };
+                sum.data_points.iter().map(point).collect()
+            }
+            other => panic!("{name} is {other:?}"),
+        }
     }
 }

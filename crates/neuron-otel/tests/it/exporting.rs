@@ -1,0 +1,90 @@
+//! What becomes of a run when its telemetry cannot be delivered, or is not wanted.
+
+use futures_util::StreamExt;
+use neuron_testing::Reply;
+use neuron_types::Message;
+use opentelemetry_sdk::trace::Sampler;
+use serde_json::json;
+
+use crate::support::conventions::Version;
+use crate::support::look::Behavior;
+use crate::support::receiver::Answer;
+use crate::support::setup::{cases, context};
+use crate::support::telemetry::Telemetry;
+
+fn replies() -> [Reply; 2] {
+    [Reply::tool_call("call_1", "look", json!({"at": "the sea"})), Reply::text("Blue.")]
+}
+
+#[tokio::test]
+async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
+    for answer in [Answer::Status(500), Answer::Status(400), Answer::Never] {
+        for case in cases() {
+            let setup = case.start(replies()).await;
+            setup.telemetry.receiver().answer(answer);
+            let mut agent = setup.agent(Behavior::Echo);
+            let result = agent.run_text("What is it like?", &context()).await.unwrap();
+            assert_eq!(result.response, "Blue.");
+            // It recovers, and what waited arrives.
+            setup.telemetry.receiver().answer(Answer::Properly);
+            assert_eq!(setup.finish().spans.len(), 5, "{case:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_trace_that_is_not_sampled_is_measured_all_the_same() {
+    for case in cases() {
+        let mut setup = case.start(replies()).await;
+        setup.telemetry = Telemetry::with_sampler(Sampler::AlwaysOff);
+        let mut agent = setup.agent(Behavior::Echo);
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        assert_eq!(exported.spans, []);
+        assert!(!exported.metrics.is_empty());
+    }
+}
+
+/// The first hook's calls did not find their run and their first chunk.
+#[tokio::test]
+async fn each_of_two_hooks_on_one_agent_tells_everything() {
+    for case in cases() {
+        let setup = case.start(replies()).await;
+        let (one, other) = (setup.hook(), setup.hook());
+        let mut agent = setup.plain(Behavior::Echo).hook(one).hook(other).build();
+        let (message, ctx) = (Message::user("What is it like?"), context());
+        agent.run_stream(message, &ctx).await.collect::<Vec<_>>().await;
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_eq!(forest.all("invoke_agent planner").len(), 2, "{forest:?}");
+        assert_eq!(forest.all("execute_tool look").len(), 2, "{forest:?}");
+        let chats = forest.all(&format!("chat {}", case.vendor.model()));
+        assert_eq!(chats.len(), 4, "{forest:?}");
+        for chat in chats {
+            let attributes = &chat.attributes;
+            assert_eq!(attributes.text("gen_ai.conversation.id"), Some("conversation-1"));
+            assert!(attributes.has("gen_ai.response.time_to_first_chunk"), "{forest:?}");
+        }
+        if case.version == Version::Latest {
+            let runs = exported.points("gen_ai.invoke_agent.inference_calls");
+            assert_eq!(
+                runs.iter().map(|(_, runs, calls)| (*runs, *calls)).collect::<Vec<_>>(),
+                [(2, 4.0)]
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_subscriber_without_the_layer_is_enough_to_run() {
+    for case in cases() {
+        let setup = case.start(replies()).await;
+        let plain = tracing::subscriber::set_default(tracing_subscriber::registry());
+        let mut agent = setup.agent(Behavior::Echo);
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        drop(plain);
+        let exported = setup.finish();
+        assert_eq!(exported.spans, []);
+        assert!(!exported.metrics.is_empty());
+    }
+}

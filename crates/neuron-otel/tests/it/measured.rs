@@ -1,0 +1,181 @@
+//! What is measured of runs: which metrics, with which attributes, and the numbers.
+
+use futures_util::StreamExt;
+use neuron_testing::Reply;
+use neuron_types::{Message, ProviderError, TokenUsage};
+use serde_json::json;
+
+use crate::support::conventions::Version;
+use crate::support::look::Behavior;
+use crate::support::setup::{Vendor, cases, context};
+use crate::support::telemetry::Exported;
+
+/// The sum over the points whose attribute has that value; all points for no attribute.
+#[track_caller]
+fn sum(exported: &Exported, metric: &str, of: Option<(&str, &str)>) -> f64 {
+    let points = exported.points(metric);
+    let counts = |point: &&(_, _, f64)| of.is_none_or(|(name, value)| has(point, name, value));
+    points.iter().filter(counts).map(|(_, _, sum)| sum).sum()
+}
+
+fn has(
+    point: &(crate::support::attributes::Attributes, u64, f64),
+    name: &str,
+    value: &str,
+) -> bool {
+    point.0.text(name) == Some(value)
+}
+
+/// How many measurements there are of an operation, and of how many of those the error is told.
+#[track_caller]
+fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Vec<String>) {
+    let points = exported.points(metric);
+    let of = |point: &&_| {
+        operation.is_none_or(|operation| has(point, "gen_ai.operation.name", operation))
+    };
+    let points: Vec<_> = points.iter().filter(of).collect();
+    let errors = points.iter().filter_map(|(attributes, _, _)| attributes.text("error.type"));
+    (points.iter().map(|(_, count, _)| count).sum(), errors.map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn each_version_has_its_metrics() {
+    for case in cases() {
+        for streams in [false, true] {
+            let look = Reply::tool_call("call_1", "look", json!({}));
+            let setup = case.start([look, Reply::text("Blue.")]).await;
+            let (mut agent, ctx) = (setup.agent(Behavior::Echo), context());
+            if streams {
+                let message = Message::user("What is it like?");
+                agent.run_stream(message, &ctx).await.collect::<Vec<_>>().await;
+            } else {
+                agent.run_text("What is it like?", &ctx).await.unwrap();
+            }
+            let exported = setup.finish();
+            let mut expected = match case.version {
+                Version::V1_41 => {
+                    vec!["gen_ai.client.operation.duration", "gen_ai.client.token.usage"]
+                }
+                Version::Latest => vec![
+                    "gen_ai.client.inference.duration",
+                    "gen_ai.client.inference.operation.input_tokens",
+                    "gen_ai.client.inference.operation.output_tokens",
+                    "gen_ai.client.inference.usage.input_tokens",
+                    "gen_ai.client.inference.usage.output_tokens",
+                    "gen_ai.execute_tool.duration",
+                    "gen_ai.invoke_agent.duration",
+                    "gen_ai.invoke_agent.inference_calls",
+                    "gen_ai.invoke_agent.tool_calls",
+                ],
+            };
+            let first_chunk = match case.version {
+                Version::V1_41 => "gen_ai.client.operation.time_to_first_chunk",
+                Version::Latest => "gen_ai.client.inference.time_to_first_chunk",
+            };
+            expected.extend(streams.then_some(first_chunk));
+            if case.version == Version::Latest && case.vendor == Vendor::Responses {
+                // That API always tells these, if only that there were none.
+                expected.extend([
+                    "gen_ai.client.inference.usage.cache_read.input_tokens",
+                    "gen_ai.client.inference.usage.cache_write.input_tokens",
+                    "gen_ai.client.inference.usage.reasoning.output_tokens",
+                ]);
+            }
+            expected.sort_unstable();
+            assert_eq!(exported.metric_names(), expected, "{case:?}");
+            if streams {
+                assert_eq!(count(&exported, first_chunk, None), (2, vec![]));
+            }
+            match case.version {
+                Version::V1_41 => {
+                    let duration = "gen_ai.client.operation.duration";
+                    assert_eq!(count(&exported, duration, Some("chat")), (2, vec![]));
+                    assert_eq!(count(&exported, duration, Some("execute_tool")), (1, vec![]));
+                    assert_eq!(count(&exported, duration, Some("invoke_agent")), (1, vec![]));
+                }
+                Version::Latest => {
+                    assert_eq!(sum(&exported, "gen_ai.invoke_agent.inference_calls", None), 2.0);
+                    assert_eq!(sum(&exported, "gen_ai.invoke_agent.tool_calls", None), 1.0);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn failures_are_measured_with_their_type() {
+    for case in cases() {
+        let error = ProviderError::RateLimit { retry_after: None };
+        let setup = case.start([Reply::error(error)]).await;
+        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap_err();
+        let exported = setup.finish();
+        let failed = (1, vec!["RateLimit".to_owned()]);
+        match case.version {
+            Version::V1_41 => {
+                let duration = "gen_ai.client.operation.duration";
+                assert_eq!(count(&exported, duration, Some("chat")), failed);
+                assert_eq!(count(&exported, duration, Some("invoke_agent")), failed);
+            }
+            Version::Latest => {
+                assert_eq!(count(&exported, "gen_ai.client.inference.duration", None), failed);
+                assert_eq!(count(&exported, "gen_ai.invoke_agent.duration", None), failed);
+            }
+        }
+    }
+}
+
+/// Anthropic counts cached tokens beside the prompt's, OpenAI within them: told are all, whoever counts.
+#[tokio::test]
+async fn tokens_of_the_prompt_are_told_with_those_of_the_cache() {
+    for case in cases() {
+        let written = (case.vendor == Vendor::Anthropic).then_some(20);
+        let thought = (case.vendor != Vendor::Anthropic).then_some(4);
+        let usage = TokenUsage {
+            input_tokens: 100,
+            output_tokens: 9,
+            cache_read_tokens: Some(60),
+            cache_creation_tokens: written,
+            reasoning_tokens: thought,
+            ..TokenUsage::default()
+        };
+        let setup = case.start([Reply::text("Blue.").usage(usage)]).await;
+        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        let forest = exported.forest();
+        let (run, chat) = (forest.root(), &forest.root().children[0].attributes);
+        let cache_write = match case.version {
+            Version::V1_41 => "gen_ai.usage.cache_creation.input_tokens",
+            Version::Latest => "gen_ai.usage.cache_write.input_tokens",
+        };
+        assert_eq!(chat.int("gen_ai.usage.input_tokens"), Some(100));
+        assert_eq!(chat.int("gen_ai.usage.output_tokens"), Some(9));
+        assert_eq!(chat.int("gen_ai.usage.cache_read.input_tokens"), Some(60));
+        // The Responses API tells that there were none.
+        assert_eq!(chat.int(cache_write).unwrap_or_default(), written.unwrap_or_default() as i64);
+        let reasoning = chat.int("gen_ai.usage.reasoning.output_tokens").unwrap_or_default();
+        assert_eq!(reasoning, thought.unwrap_or_default() as i64);
+        assert_eq!(run.attributes.int("gen_ai.usage.input_tokens"), Some(100));
+        let metrics = match case.version {
+            Version::V1_41 => {
+                let tokens = "gen_ai.client.token.usage";
+                let kind = |kind| sum(&exported, tokens, Some(("gen_ai.token.type", kind)));
+                assert_eq!(exported.points(tokens).len(), 2);
+                [kind("input"), kind("output")]
+            }
+            Version::Latest => {
+                let tokens = |name: &str| {
+                    sum(&exported, &format!("gen_ai.client.inference.usage.{name}"), None)
+                };
+                assert_eq!(tokens("cache_read.input_tokens"), 60.0);
+                if let Some(written) = written {
+                    assert_eq!(tokens("cache_write.input_tokens"), written as f64);
+                }
+                if let Some(thought) = thought {
+                    assert_eq!(tokens("reasoning.output_tokens"), thought as f64);
+                }
+                [tokens("input_tokens"), tokens("output_tokens")]
+            }
+        };
+        assert_eq!(metrics, [100.0, 9.0], "{case:?}");
+    }
+}
