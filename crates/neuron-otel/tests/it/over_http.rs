@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
+use neuron_context::SlidingWindowStrategy;
 use neuron_testing::Reply;
-use neuron_types::{Message, Provider, ProviderError, TokenUsage};
+use neuron_types::{Message, ProviderError, TokenUsage};
 use serde_json::json;
 use tokio::sync::{Barrier, Notify};
 
 use crate::support::attributes::Attributes;
 use crate::support::conventions::Version;
-use crate::support::look::Behavior;
+use crate::support::look::{Ask, Behavior};
 use crate::support::setup::{Case, Setup, cases, context};
 
 fn look() -> Reply {
@@ -29,8 +30,7 @@ async fn a_run_with_tools() {
         let usage = TokenUsage { input_tokens: 40, output_tokens: 5, ..TokenUsage::default() };
         let more = TokenUsage { input_tokens: 60, output_tokens: 7, ..TokenUsage::default() };
         let setup = case.start([look().usage(usage), Reply::text("Blue.").usage(more)]).await;
-        let provider = setup.provider();
-        let server = provider.info();
+        let port = setup.server.port();
         setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         let forest = exported.forest();
@@ -65,8 +65,8 @@ async fn a_run_with_tools() {
         assert_eq!(first.list("gen_ai.response.finish_reasons"), Some(vec!["tool_call"]));
         assert!(first.text("gen_ai.response.id").is_some_and(|id| !id.is_empty()));
         assert_eq!(first.text("gen_ai.response.model"), Some(case.vendor.model()));
-        assert_eq!(first.text("server.address").unwrap_or_default(), server.server_address);
-        assert_eq!(first.int("server.port"), server.server_port.map(i64::from));
+        assert_eq!(first.text("server.address"), Some("127.0.0.1"));
+        assert_eq!(first.int("server.port"), Some(port));
         assert!(!first.has("gen_ai.request.stream"));
         let tool = &run.children[1].attributes;
         let is_latest = case.version == Version::Latest;
@@ -371,5 +371,85 @@ async fn a_stream_that_breaks_off() {
         assert!(chat.has("gen_ai.response.time_to_first_chunk"));
         let reasons = (case.version == Version::Latest).then(|| vec!["error"]);
         assert_eq!(chat.list("gen_ai.response.finish_reasons"), reasons);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_compacted() {
+    for case in cases() {
+        let setup = case.start([look(), Reply::text("Blue.")]).await;
+        let history = (0..6).flat_map(|turn| {
+            let text = format!("{turn} {}", "and so on ".repeat(20));
+            [Message::user(text.as_str()), Message::assistant(text.as_str())]
+        });
+        let mut agent = setup
+            .plain_with(Behavior::Echo, SlidingWindowStrategy::new(4, 400))
+            .messages(history.collect())
+            .hook(setup.hook())
+            .build();
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        let forest = exported.forest();
+        assert_outline(
+            case,
+            &forest,
+            "
+            invoke_agent planner INTERNAL
+              neuron.context.compaction INTERNAL
+              chat MODEL CLIENT
+              execute_tool look INTERNAL
+                inside INTERNAL
+              chat MODEL CLIENT
+            ",
+        );
+        let compaction = &forest.one("neuron.context.compaction").attributes;
+        let tokens = |name: &str| compaction.int(&format!("neuron.context.{name}")).unwrap();
+        assert!(tokens("new_tokens") < tokens("old_tokens"), "{compaction:?}");
+        let compacted: Vec<Option<bool>> = forest
+            .all(&format!("chat {}", case.vendor.model()))
+            .iter()
+            .map(|chat| chat.attributes.bool("gen_ai.conversation.compacted"))
+            .collect();
+        let is_latest = case.version == Version::Latest;
+        assert_eq!(compacted, [is_latest.then_some(true), None]);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_inside_a_tool_stands_below_the_call() {
+    for case in cases() {
+        let inner = Reply::tool_call("call_2", "look", json!({"at": "the sky"}));
+        let outer = Reply::tool_call("call_1", "ask", json!({"prompt": "Look."}));
+        let replies = [outer, inner, Reply::text("Blue."), Reply::text("It is blue.")];
+        let setup = case.start(replies).await;
+        let mut agent = setup.agent(Behavior::Echo);
+        agent.tools_mut().register_dyn(Arc::new(Ask(setup.provider())));
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        assert_outline(
+            case,
+            &exported.forest(),
+            "
+            invoke_agent planner INTERNAL
+              chat MODEL CLIENT
+              execute_tool ask INTERNAL
+                invoke_agent helper INTERNAL
+                  chat MODEL CLIENT
+                  execute_tool look INTERNAL
+                    inside INTERNAL
+                  chat MODEL CLIENT
+              chat MODEL CLIENT
+            ",
+        );
+        if case.version == Version::Latest {
+            let mut calls: Vec<(String, f64)> = exported
+                .points("gen_ai.invoke_agent.inference_calls")
+                .iter()
+                .map(|(of, _, sum)| (of.text("gen_ai.agent.name").unwrap().to_owned(), *sum))
+                .collect();
+            calls.sort_by(|a, b| a.0.cmp(&b.0));
+            // Each call counts for the agent that made it.
+            assert_eq!(calls, [("helper".to_owned(), 2.0), ("planner".to_owned(), 2.0)]);
+        }
     }
 }

@@ -1,8 +1,13 @@
-//! The tool of the tests.
+//! The tools of runs over HTTP.
 
 use std::sync::Arc;
 
-use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    BoxedProvider, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 use tracing::Instrument;
@@ -31,15 +36,7 @@ impl ToolDyn for Look {
     }
 
     fn definition(&self) -> ToolDefinition {
-        ToolDefinition {
-            name: "look".to_owned(),
-            title: None,
-            description: "Looks at a thing".to_owned(),
-            input_schema: json!({"type": "object", "properties": {"at": {"type": "string"}}}),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
+        definition("look", "Looks at a thing", "at")
     }
 
     fn call_dyn<'a>(
@@ -71,5 +68,51 @@ impl ToolDyn for Look {
             }
         };
         Box::pin(work.instrument(span))
+    }
+}
+
+/// The tool `ask`: another agent, `helper`, which has the hooks of the one around it and may `look`.
+pub(crate) struct Ask(pub(crate) BoxedProvider);
+
+impl ToolDyn for Ask {
+    fn name(&self) -> &'static str {
+        "ask"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        definition("ask", "Asks a helper", "prompt")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let mut tools = ToolRegistry::new();
+            tools.register_dyn(Arc::new(Look(Behavior::Echo)));
+            let strategy = SlidingWindowStrategy::new(100, 100_000);
+            let mut helper = AgentLoop::builder(self.0.clone(), strategy)
+                .name("helper")
+                .tools(tools)
+                .inherit_hooks(ctx)
+                .build();
+            let prompt = input["prompt"].as_str().unwrap_or_default();
+            let result = helper.run_text(prompt, ctx).await;
+            let answer = result.map_err(|error| ToolError::ExecutionFailed(error.into()))?;
+            Ok(ToolOutput::text(answer.response))
+        })
+    }
+}
+
+fn definition(name: &str, description: &str, argument: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.to_owned(),
+        title: None,
+        description: description.to_owned(),
+        input_schema: json!({"type": "object", "properties": {argument: {"type": "string"}}}),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
     }
 }

@@ -106,6 +106,11 @@ impl Server {
         }
     }
 
+    /// Its port, which traces tell.
+    pub(crate) fn port(&self) -> i64 {
+        self.url().rsplit(':').next().unwrap().trim_end_matches("/v1").parse().unwrap()
+    }
+
     pub(crate) async fn wait_for_requests(&self, count: usize) {
         match self {
             Self::Anthropic(server) => server.wait_for_requests(count).await,
@@ -144,9 +149,18 @@ impl Setup {
 
     /// An agent named `planner` without hooks, whose tool `look` behaves so.
     pub(crate) fn plain(&self, behavior: Behavior) -> Builder {
+        self.plain_with(behavior, SlidingWindowStrategy::new(100, 100_000))
+    }
+
+    /// The same with a strategy.
+    pub(crate) fn plain_with(
+        &self,
+        behavior: Behavior,
+        strategy: SlidingWindowStrategy,
+    ) -> Builder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));
-        AgentLoop::builder(self.provider(), SlidingWindowStrategy::new(100, 100_000))
+        AgentLoop::builder(self.provider(), strategy)
             .name("planner")
             .system_prompt("You plan.")
             .max_tokens(64)
