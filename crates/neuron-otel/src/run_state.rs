@@ -20,20 +20,12 @@ struct Current {
     call: Option<Arc<ModelCall>>,
 }
 
-/// What is around a run or a call, known from its first poll: the scopes of several hooks are opened one after
-/// the other, and only their polls are within each other.
-type Outer<T> = OnceLock<Option<Arc<T>>>;
-
-fn outer<T>(outer: &Outer<T>) -> Option<Arc<T>> {
-    outer.get().cloned().flatten()
-}
-
 /// One run of one hook.
 pub(crate) struct RunState {
     /// Tells runs of several hooks on one agent apart.
     config: Arc<Config>,
     /// The run around it, of whichever hook.
-    outer: Outer<RunState>,
+    outer: Option<Arc<RunState>>,
     /// The agent's name; empty when it has none.
     agent: String,
     /// The session's id; empty when there is none.
@@ -78,9 +70,10 @@ impl RunState {
         span: OnceLock<(Span, Instant)>,
         begin: Option<Box<dyn FnOnce() -> Span + Send>>,
     ) -> Arc<Self> {
+        let outer = CURRENT.with_borrow(|current| current.run.clone());
         Arc::new(Self {
             config,
-            outer: OnceLock::new(),
+            outer,
             agent: agent.to_owned(),
             conversation: conversation.to_owned(),
             span,
@@ -99,7 +92,7 @@ impl RunState {
             if Arc::ptr_eq(&run.config, config) {
                 return Some(run);
             }
-            next = outer(&run.outer);
+            next = run.outer.clone();
         }
         None
     }
@@ -107,8 +100,7 @@ impl RunState {
     /// Polls the run: what is asked for on this thread meanwhile belongs to it.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let inner = Current { run: Some(self.clone()), call: None };
-        let before = Restore(CURRENT.replace(inner));
-        self.outer.get_or_init(|| before.0.run.clone());
+        let _outer = Restore(CURRENT.replace(inner));
         poll();
     }
 
@@ -181,14 +173,15 @@ impl RunState {
 pub(crate) struct ModelCall {
     config: Arc<Config>,
     /// The same call, as another hook of the agent sees it.
-    outer: Outer<ModelCall>,
+    outer: Option<Arc<ModelCall>>,
     /// When the first part of the answer came.
     first_chunk: OnceLock<Instant>,
 }
 
 impl ModelCall {
     pub(crate) fn new(config: Arc<Config>) -> Arc<Self> {
-        Arc::new(Self { config, outer: OnceLock::new(), first_chunk: OnceLock::new() })
+        let outer = CURRENT.with_borrow(|current| current.call.clone());
+        Arc::new(Self { config, outer, first_chunk: OnceLock::new() })
     }
 
     /// Whether a model call of this hook is being polled on this thread: a tool that starts now starts before
@@ -199,7 +192,7 @@ impl ModelCall {
             if Arc::ptr_eq(&call.config, config) {
                 return true;
             }
-            next = outer(&call.outer);
+            next = call.outer.clone();
         }
         false
     }
@@ -208,8 +201,7 @@ impl ModelCall {
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let run = CURRENT.with_borrow(|current| current.run.clone());
         let inner = Current { run, call: Some(self.clone()) };
-        let before = Restore(CURRENT.replace(inner));
-        self.outer.get_or_init(|| before.0.call.clone());
+        let _outer = Restore(CURRENT.replace(inner));
         poll();
     }
 
@@ -218,7 +210,7 @@ impl ModelCall {
         let mut next = CURRENT.with_borrow(|current| current.call.clone());
         while let Some(call) = next {
             let _ = call.first_chunk.set(Instant::now());
-            next = outer(&call.outer);
+            next = call.outer.clone();
         }
     }
 
