@@ -1,9 +1,13 @@
 //! A turn of the loop that is traced and measured, in the ways that an application may listen.
 
+use std::time::Duration;
+
 use neuron_otel::OtelHook;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::error::OTelSdkResult;
-use opentelemetry_sdk::metrics::{ManualReader, SdkMeterProvider};
+use opentelemetry_sdk::metrics::data::ResourceMetrics;
+use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
+use opentelemetry_sdk::metrics::{SdkMeterProvider, Temporality};
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -63,7 +67,7 @@ impl Listening {
             Self::SamplingOff | Self::SamplingOffMetrics => Sampler::AlwaysOff,
             Self::NoOpExporter | Self::NoOpExporterMetrics => Sampler::AlwaysOn,
         };
-        let meter = SdkMeterProvider::builder().with_reader(ManualReader::default()).build();
+        let meter = SdkMeterProvider::builder().with_periodic_exporter(Nowhere).build();
         let hook = match self {
             Self::SamplingOffMetrics | Self::NoOpExporterMetrics => {
                 hook.with_meter_provider(&meter)
@@ -87,5 +91,23 @@ struct Nowhere;
 impl SpanExporter for Nowhere {
     async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
         Ok(())
+    }
+}
+
+impl PushMetricExporter for Nowhere {
+    async fn export(&self, _: &ResourceMetrics) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn shutdown_with_timeout(&self, _: Duration) -> OTelSdkResult {
+        Ok(())
+    }
+
+    fn temporality(&self) -> Temporality {
+        Temporality::Cumulative
     }
 }

@@ -13,7 +13,7 @@ use crate::capture::Content;
 use crate::config::Config;
 use crate::environment::Environment;
 use crate::metrics::Instruments;
-use crate::run_state::{ModelCall, RunState};
+use crate::run_state::{Activity, RunState};
 use crate::spans::chat::Place;
 use crate::spans::{agent, chat, compaction, tool, turn};
 use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticConventions};
@@ -157,7 +157,7 @@ impl ObservabilityHook for OtelHook {
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
         match event {
-            HookEvent::FirstChunk => ModelCall::first_chunk_came(),
+            HookEvent::FirstChunk => Activity::first_chunk_came(),
             HookEvent::LoopIteration { turn } if self.config.conventions.is_book() => {
                 self.begin_turn(turn, scope);
             }
@@ -183,7 +183,7 @@ impl ObservabilityHook for OtelHook {
                         &called,
                     )));
                 }
-                let run = run.as_deref();
+                let run = run.as_ref();
                 Some(Box::new(tool::open(config, run, scope.provider, &called)?))
             }
             // What a journal answers has been told.
@@ -192,7 +192,7 @@ impl ObservabilityHook for OtelHook {
                 let run = RunState::current(config);
                 let conversation = run.as_deref().map_or("", RunState::conversation);
                 let place = Place::of(scope, conversation);
-                Some(Box::new(chat::open(config, run.as_deref(), &place, request, streaming)?))
+                Some(Box::new(chat::open(config, run.as_ref(), &place, request, streaming)?))
             }
             OperationKind::Compaction { old_tokens } => {
                 Some(Box::new(compaction::open(config, RunState::current(config), old_tokens)))

@@ -12,7 +12,7 @@ use neuron_types::{
 use std::future::{Future, poll_fn};
 
 use crate::OtelHook;
-use crate::run_state::ModelCall;
+use crate::run_state::Activity;
 
 /// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]: for calls outside of an agent's loop, and
 /// for the model that summarizes for a context strategy. Made by [`OtelHook::provider`].
@@ -64,7 +64,7 @@ impl<P> fmt::Debug for OtelProvider<P> {
 
 impl<P: Provider> OtelProvider<P> {
     fn open(&self, request: &CompletionRequest, streaming: bool) -> Scopes {
-        if ModelCall::is_current(&self.hook.config) {
+        if Activity::is_model_call(&self.hook.config) {
             return Scopes::default();
         }
         let info = self.provider.info();
@@ -161,8 +161,10 @@ impl futures_core::Stream for Answer {
         };
         let next = poll_fn(|cx| {
             let polled = Pin::new(&mut *events).poll_next(cx);
-            if let Poll::Ready(Some(_)) = &polled {
-                ModelCall::first_chunk_came();
+            if let Poll::Ready(Some(event)) = &polled
+                && !matches!(event, StreamEvent::Error(_))
+            {
+                Activity::first_chunk_came();
             }
             polled
         });

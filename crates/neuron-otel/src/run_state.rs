@@ -10,22 +10,24 @@ use web_time::Instant;
 use crate::config::Config;
 
 thread_local! {
-    /// The run whose poll is on this thread's stack, and the model call in it.
-    static CURRENT: RefCell<Current> = const { RefCell::new(Current { run: None, call: None }) };
+    /// The run and the operation whose polls are on this thread's stack, the innermost ones.
+    static CURRENT: RefCell<Current> =
+        const { RefCell::new(Current { run: None, activity: None }) };
 }
 
 #[derive(Clone, Default)]
 struct Current {
     run: Option<Arc<RunState>>,
-    call: Option<Arc<ModelCall>>,
+    activity: Option<Arc<Activity>>,
 }
 
 /// One run of one hook.
 pub(crate) struct RunState {
     /// Tells runs of several hooks on one agent apart.
     config: Arc<Config>,
-    /// The run around it, of whichever hook.
-    outer: Option<Arc<RunState>>,
+    /// The run around it, of whichever hook. Known from the first poll: the scopes of several hooks are opened
+    /// before any of them is entered.
+    outer: OnceLock<Option<Arc<RunState>>>,
     /// The agent's name; empty when it has none.
     agent: String,
     /// The session's id; empty when there is none.
@@ -70,10 +72,9 @@ impl RunState {
         span: OnceLock<(Span, Instant)>,
         begin: Option<Box<dyn FnOnce() -> Span + Send>>,
     ) -> Arc<Self> {
-        let outer = CURRENT.with_borrow(|current| current.run.clone());
         Arc::new(Self {
             config,
-            outer,
+            outer: OnceLock::new(),
             agent: agent.to_owned(),
             conversation: conversation.to_owned(),
             span,
@@ -92,16 +93,32 @@ impl RunState {
             if Arc::ptr_eq(&run.config, config) {
                 return Some(run);
             }
-            next = run.outer.clone();
+            next = run.outer.get().cloned().flatten();
         }
         None
     }
 
     /// Polls the run: what is asked for on this thread meanwhile belongs to it.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
-        let inner = Current { run: Some(self.clone()), call: None };
-        let _outer = Restore(CURRENT.replace(inner));
-        poll();
+        let mut poll = || {
+            let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
+            self.outer.get_or_init(|| run);
+            let inner = Current { run: Some(self.clone()), activity };
+            let outer = Restore(CURRENT.replace(inner));
+            poll();
+            drop(outer);
+            self.touch_turn();
+        };
+        match self.span.get() {
+            Some((span, _)) => span.in_scope(poll),
+            None => {
+                poll();
+                // It ends where it was current last.
+                if let Some((span, _)) = self.span.get() {
+                    touch(span);
+                }
+            }
+        }
     }
 
     pub(crate) fn agent(&self) -> &str {
@@ -130,13 +147,32 @@ impl RunState {
         self.span.get().map(|(span, began)| (span, *began))
     }
 
-    /// What a call of the run stands below: the turn, else the run. `None`: whatever is current does, because
-    /// the run's span is.
-    pub(crate) fn parent(&self) -> Option<Span> {
-        if let Some(turn) = &*lock(&self.turn) {
-            return Some(turn.clone());
+    /// What an operation of the run that begins now stands below. `None`: whatever is current.
+    pub(crate) fn parent(self: &Arc<Self>) -> Option<Span> {
+        match Activity::innermost(&self.config, Some(self)).map(|activity| activity.kind) {
+            // What a tool or a compaction asks for is a part of it.
+            Some(Kind::Other) => return None,
+            // A tool that starts before the answer is whole is no part of the model's call.
+            Some(Kind::ModelCall) => return Some(self.turn().unwrap_or_else(|| self.span())),
+            None => {}
         }
-        self.span.get().is_none().then(|| self.span())
+        if let Some(turn) = self.turn() {
+            return Some(turn);
+        }
+        // It is not current where it began in this very poll, and where another hook's span is inside of it.
+        let span = self.span();
+        (span.id() != Span::current().id()).then_some(span)
+    }
+
+    fn turn(&self) -> Option<Span> {
+        self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
+    }
+
+    /// Lets the turn last until now: it is never current while it is polled.
+    pub(crate) fn touch_turn(&self) {
+        if let Some(turn) = self.turn() {
+            touch(&turn);
+        }
     }
 
     pub(crate) fn begin_turn(&self, span: Span) {
@@ -169,54 +205,86 @@ impl RunState {
     }
 }
 
-/// One call of a model, of one hook.
-pub(crate) struct ModelCall {
+/// What an operation is, for those inside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    ModelCall,
+    Other,
+}
+
+/// One operation that is under way, of one hook.
+pub(crate) struct Activity {
     config: Arc<Config>,
-    /// The same call, as another hook of the agent sees it.
-    outer: Option<Arc<ModelCall>>,
-    /// When the first part of the answer came.
+    run: Option<Arc<RunState>>,
+    kind: Kind,
+    /// The operation around it, of whichever hook: the same one, as another hook of the agent sees it, or one of
+    /// which this one is a part. Known from the first poll.
+    outer: OnceLock<Option<Arc<Activity>>>,
+    /// When the first part of a model's answer came.
     first_chunk: OnceLock<Instant>,
 }
 
-impl ModelCall {
-    pub(crate) fn new(config: Arc<Config>) -> Arc<Self> {
-        let outer = CURRENT.with_borrow(|current| current.call.clone());
-        Arc::new(Self { config, outer, first_chunk: OnceLock::new() })
+impl Activity {
+    pub(crate) fn new(config: &Arc<Config>, run: Option<&Arc<RunState>>, kind: Kind) -> Arc<Self> {
+        let (config, run) = (config.clone(), run.cloned());
+        let (outer, first_chunk) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Self { config, run, kind, outer, first_chunk })
     }
 
-    /// Whether a model call of this hook is being polled on this thread: a tool that starts now starts before
-    /// the answer is whole.
-    pub(crate) fn is_current(config: &Arc<Config>) -> bool {
-        let mut next = CURRENT.with_borrow(|current| current.call.clone());
-        while let Some(call) = next {
-            if Arc::ptr_eq(&call.config, config) {
-                return true;
+    /// The operation of a hook that is being polled on this thread, the innermost one, if it belongs to this run.
+    fn innermost(config: &Arc<Config>, run: Option<&Arc<RunState>>) -> Option<Arc<Self>> {
+        let mut next = CURRENT.with_borrow(|current| current.activity.clone());
+        while let Some(activity) = next {
+            if Arc::ptr_eq(&activity.config, config) {
+                let is_of_run = match (&activity.run, run) {
+                    (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                    (one, other) => one.is_none() && other.is_none(),
+                };
+                return is_of_run.then_some(activity);
             }
-            next = call.outer.clone();
+            next = activity.outer.get().cloned().flatten();
         }
-        false
+        None
     }
 
-    /// Polls the call: the first chunk of which hooks hear meanwhile is its.
+    /// Whether what is asked for now is a part of a model call that this hook tells of already.
+    pub(crate) fn is_model_call(config: &Arc<Config>) -> bool {
+        let run = RunState::current(config);
+        Self::innermost(config, run.as_ref())
+            .is_some_and(|activity| activity.kind == Kind::ModelCall)
+    }
+
+    /// Polls the operation: what is asked for on this thread meanwhile is a part of it.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
-        let run = CURRENT.with_borrow(|current| current.run.clone());
-        let inner = Current { run, call: Some(self.clone()) };
+        let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
+        self.outer.get_or_init(|| activity);
+        let inner = Current { run, activity: Some(self.clone()) };
         let _outer = Restore(CURRENT.replace(inner));
         poll();
     }
 
-    /// Notes that the first part of the answer came to the call that is being polled.
+    /// Notes that the first part of the answer came to the model call that is being polled, for every hook that
+    /// tells of it.
     pub(crate) fn first_chunk_came() {
-        let mut next = CURRENT.with_borrow(|current| current.call.clone());
-        while let Some(call) = next {
+        let mut next = CURRENT.with_borrow(|current| current.activity.clone());
+        while let Some(call) = next.filter(|activity| activity.kind == Kind::ModelCall) {
             let _ = call.first_chunk.set(Instant::now());
-            next = call.outer.clone();
+            next = call.outer.get().cloned().flatten();
         }
     }
 
     pub(crate) fn first_chunk(&self) -> Option<Instant> {
         self.first_chunk.get().copied()
     }
+
+    pub(crate) fn run(&self) -> Option<&Arc<RunState>> {
+        self.run.as_ref()
+    }
+}
+
+/// Lets a span last until now: it ends in traces where it was current last.
+pub(crate) fn touch(span: &Span) {
+    span.in_scope(|| ());
 }
 
 /// Puts back what was current, also after a panic.

@@ -1,6 +1,8 @@
 //! A span around an operation: current while it runs, ended on every path.
 
-use neuron_types::{OperationScope, Outcome};
+use std::sync::Arc;
+
+use neuron_types::{LoopError, OperationScope, Outcome};
 use opentelemetry::Context;
 use opentelemetry::trace::TraceContextExt;
 use tracing::Span;
@@ -8,14 +10,10 @@ use web_time::Instant;
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::run_state::{Activity, touch};
 
 /// What is told of an operation.
 pub(crate) trait Work: Send + 'static {
-    /// Polls the operation, inside its span.
-    fn around(&self, poll: &mut dyn FnMut()) {
-        poll();
-    }
-
     /// Tells how it ended, and after how many seconds.
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64);
 }
@@ -36,19 +34,31 @@ impl Ending<'_> {
             Self::Outcome(_) => None,
         }
     }
+
+    /// Whether it was given up while it waited.
+    pub(crate) fn is_given_up(&self) -> bool {
+        match self {
+            Self::Dropped => true,
+            Self::Outcome(Outcome::Error(error)) => {
+                matches!(error.downcast_ref(), Some(LoopError::Cancelled))
+            }
+            Self::Outcome(_) => false,
+        }
+    }
 }
 
 /// The span of an operation, and what is told of it.
 pub(crate) struct SpanScope<W: Work> {
     span: Span,
+    activity: Arc<Activity>,
     work: Option<W>,
     started: Instant,
     last_poll: Option<Instant>,
 }
 
 impl<W: Work> SpanScope<W> {
-    pub(crate) fn new(span: Span, work: W) -> Self {
-        Self { span, work: Some(work), started: Instant::now(), last_poll: None }
+    pub(crate) fn new(span: Span, activity: Arc<Activity>, work: W) -> Self {
+        Self { span, activity, work: Some(work), started: Instant::now(), last_poll: None }
     }
 
     fn conclude(&mut self, ending: &Ending<'_>) {
@@ -56,24 +66,25 @@ impl<W: Work> SpanScope<W> {
             return;
         };
         // A span ends in traces where it was current last: where its last poll was. One that waited when it was
-        // dropped, or was never polled here, ends now.
-        let ended = match (ending, self.last_poll) {
-            (Ending::Outcome(_), Some(last_poll)) => last_poll,
-            _ => {
-                self.span.in_scope(|| ());
+        // given up, or was never polled here, ends now.
+        let ended = match self.last_poll.filter(|_| !ending.is_given_up()) {
+            Some(last_poll) => last_poll,
+            None => {
+                touch(&self.span);
                 Instant::now()
             }
         };
+        if let Some(run) = self.activity.run() {
+            run.touch_turn();
+        }
         work.ended(&self.span, ending, ended.duration_since(self.started).as_secs_f64());
     }
 }
 
 impl<W: Work> OperationScope for SpanScope<W> {
     fn around(&mut self, poll: &mut dyn FnMut()) {
-        if let Some(work) = &self.work {
-            self.span.in_scope(|| work.around(poll));
-            self.last_poll = Some(Instant::now());
-        }
+        self.span.in_scope(|| self.activity.around(poll));
+        self.last_poll = Some(Instant::now());
     }
 
     fn end(mut self: Box<Self>, outcome: Outcome<'_>) {

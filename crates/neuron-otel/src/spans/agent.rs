@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use neuron_types::{CompletionRequest, HookScope, OperationScope, Outcome};
+use neuron_types::{
+    CompletionRequest, DurableError, HookScope, LoopError, OperationScope, Outcome,
+};
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -11,7 +13,7 @@ use web_time::Instant;
 use crate::config::Config;
 use crate::metrics::Attributes;
 use crate::record::{Parts, Record};
-use crate::run_state::RunState;
+use crate::run_state::{RunState, touch};
 use crate::span_scope::{Ending, unless_unsampled};
 use crate::spans::{known, request as told};
 use crate::{ContentKind, content, conventions};
@@ -139,10 +141,7 @@ fn begin(
 
 impl OperationScope for RunScope {
     fn around(&mut self, poll: &mut dyn FnMut()) {
-        match self.state.begun() {
-            Some((span, _)) => span.in_scope(|| self.state.around(poll)),
-            None => self.state.around(poll),
-        }
+        self.state.around(poll);
         self.last_poll = Some(Instant::now());
     }
 
@@ -162,15 +161,25 @@ impl Drop for RunScope {
 impl RunScope {
     fn conclude(&mut self, ending: &Ending<'_>) {
         self.has_ended = true;
+        if ending.is_given_up() {
+            self.state.touch_turn();
+        }
         self.state.end_turn();
+        // It was not there when the attempt before ended.
+        if let Ending::Outcome(Outcome::Error(error)) = ending
+            && let Some(LoopError::Durable(DurableError::NonDeterminism { .. })) =
+                error.downcast_ref()
+        {
+            self.state.span();
+        }
         let Some((span, began)) = self.state.begun() else {
             // Nothing happened in it that had not happened before.
             return;
         };
-        let ended = match (ending, self.last_poll) {
-            (Ending::Outcome(_), Some(last_poll)) => last_poll,
-            _ => {
-                span.in_scope(|| ());
+        let ended = match self.last_poll.filter(|_| !ending.is_given_up()) {
+            Some(last_poll) => last_poll,
+            None => {
+                touch(span);
                 Instant::now()
             }
         };

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::{Attributes, with};
 use crate::record::{Parts, Record};
-use crate::run_state::{ModelCall, RunState};
+use crate::run_state::{Activity, Kind, RunState};
 use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
 use crate::spans::{known, request as told};
 use crate::{ContentKind, content, conventions};
@@ -64,7 +64,7 @@ impl<'a> Place<'a> {
 /// A call of a model that is under way.
 pub(crate) struct ChatWork {
     config: Arc<Config>,
-    call: Arc<ModelCall>,
+    call: Arc<Activity>,
     started: Instant,
     streaming: bool,
     /// What is measured of it, if anything is.
@@ -84,7 +84,7 @@ struct Sent {
 /// Begins a call. `None` if nobody would hear of it.
 pub(crate) fn open(
     config: &Arc<Config>,
-    run: Option<&RunState>,
+    run: Option<&Arc<RunState>>,
     place: &Place<'_>,
     request: &CompletionRequest,
     streaming: bool,
@@ -93,7 +93,8 @@ pub(crate) fn open(
         run.count_inference_call();
     }
     let place = Place { model: known(&request.model).unwrap_or(place.model), ..*place };
-    let is_compacted = run.is_some_and(RunState::take_compacted) && config.conventions.is_latest();
+    let is_compacted =
+        run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &place, streaming);
     let span = unless_unsampled(config, || below(run.and_then(RunState::parent), make));
     if let Some(record) = Record::of(&span).filter(Record::is_read) {
@@ -115,10 +116,16 @@ pub(crate) fn open(
     if span.is_disabled() && attributes.is_none() && sent.is_none() {
         return None;
     }
-    let call = ModelCall::new(config.clone());
-    let config = config.clone();
-    let work = ChatWork { config, call, started: Instant::now(), streaming, attributes, sent };
-    Some(SpanScope::new(span, work))
+    let call = Activity::new(config, run, Kind::ModelCall);
+    let work = ChatWork {
+        config: config.clone(),
+        call: call.clone(),
+        started: Instant::now(),
+        streaming,
+        attributes,
+        sent,
+    };
+    Some(SpanScope::new(span, call, work))
 }
 
 /// The span, with what a sampler may decide by.
@@ -190,10 +197,6 @@ fn sent(config: &Config, place: &Place<'_>, request: &CompletionRequest) -> Sent
 }
 
 impl Work for ChatWork {
-    fn around(&self, poll: &mut dyn FnMut()) {
-        self.call.around(poll);
-    }
-
     fn ended(self, span: &Span, ending: &Ending<'_>, seconds: f64) {
         let answer = match ending {
             Ending::Outcome(Outcome::Response(response)) => Some(*response),

@@ -8,7 +8,7 @@ use tracing::field::Empty;
 
 use crate::config::Config;
 use crate::record::Record;
-use crate::run_state::RunState;
+use crate::run_state::{Activity, Kind, RunState};
 use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
 
 /// A compaction that is under way.
@@ -45,9 +45,10 @@ pub(crate) fn open(
             neuron.context.new_tokens = Empty,
         ),
     };
-    let parent = run.as_deref().and_then(RunState::parent);
+    let parent = run.as_ref().and_then(RunState::parent);
     let span = unless_unsampled(config, || below(parent, make));
-    SpanScope::new(span, CompactionWork { config: config.clone(), run })
+    let activity = Activity::new(config, run.as_ref(), Kind::Other);
+    SpanScope::new(span, activity, CompactionWork { config: config.clone(), run })
 }
 
 impl Work for CompactionWork {

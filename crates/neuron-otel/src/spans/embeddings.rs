@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::{Attributes, with};
 use crate::record::Record;
+use crate::run_state::touch;
 use crate::span_scope::unless_unsampled;
 use crate::spans::chat::Place;
 use crate::spans::known;
@@ -102,7 +103,7 @@ impl Drop for Call {
     fn drop(&mut self) {
         if !self.has_ended {
             // It was polled last long ago, and ends now.
-            self.span.in_scope(|| ());
+            touch(&self.span);
             self.tell(None, Some(&Failure::dropped()));
         }
     }

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
 use crate::record::Record;
-use crate::run_state::{ModelCall, RunState};
+use crate::run_state::{Activity, Kind, RunState};
 use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
 use crate::spans::known;
 use crate::{ContentKind, content};
@@ -26,19 +26,16 @@ pub(crate) struct ToolWork {
 /// Begins a call. `None` if nobody would hear of it.
 pub(crate) fn open(
     config: &Arc<Config>,
-    run: Option<&RunState>,
+    run: Option<&Arc<RunState>>,
     provider: &str,
     called: &Called<'_>,
 ) -> Option<SpanScope<ToolWork>> {
     if let Some(run) = run {
         run.count_tool_call();
     }
-    // A tool that starts before the answer is whole is no part of the model's call.
-    let parent = run.and_then(|run| match ModelCall::is_current(config) {
-        true => Some(run.parent().unwrap_or_else(|| run.span())),
-        false => run.parent(),
-    });
-    let span = unless_unsampled(config, || below(parent, || begin(config, run, called)));
+    let parent = run.and_then(RunState::parent);
+    let make = || begin(config, run, called);
+    let span = unless_unsampled(config, || below(parent, make));
     if config.captures_in_spans()
         && let Some(record) = Record::of(&span).filter(Record::is_read)
         && let Some(text) =
@@ -51,7 +48,8 @@ pub(crate) fn open(
     if span.is_disabled() && attributes.is_none() {
         return None;
     }
-    Some(SpanScope::new(span, ToolWork { config: config.clone(), attributes }))
+    let activity = Activity::new(config, run, Kind::Other);
+    Some(SpanScope::new(span, activity, ToolWork { config: config.clone(), attributes }))
 }
 
 /// A call, and the tool that is called.
@@ -72,7 +70,7 @@ impl<'a> Called<'a> {
 }
 
 /// The span. The names of MCP are for the request that a tool makes: `neuron-mcp` records them here.
-fn begin(config: &Config, run: Option<&RunState>, called: &Called<'_>) -> Span {
+fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &Called<'_>) -> Span {
     // Since 1.41 a call tells whose it is.
     let run = run.filter(|_| config.conventions.is_latest());
     tracing::info_span!(
@@ -88,8 +86,8 @@ fn begin(config: &Config, run: Option<&RunState>, called: &Called<'_>) -> Span {
         gen_ai.tool.call.id = known(&called.call.id),
         gen_ai.tool.description = called.description,
         gen_ai.tool.r#type = "function",
-        gen_ai.agent.name = run.map(RunState::agent).and_then(known),
-        gen_ai.conversation.id = run.map(RunState::conversation).and_then(known),
+        gen_ai.agent.name = run.map(|run| run.agent()).and_then(known),
+        gen_ai.conversation.id = run.map(|run| run.conversation()).and_then(known),
         gen_ai.tool.is_error = Empty,
         gen_ai.tool.call.arguments = Empty,
         gen_ai.tool.call.result = Empty,
@@ -105,12 +103,17 @@ fn begin(config: &Config, run: Option<&RunState>, called: &Called<'_>) -> Span {
     )
 }
 
-fn attributes(config: &Config, run: Option<&RunState>, provider: &str, name: &str) -> Attributes {
+fn attributes(
+    config: &Config,
+    run: Option<&Arc<RunState>>,
+    provider: &str,
+    name: &str,
+) -> Attributes {
     let mut attributes = Attributes::with_capacity(4);
     attributes.push(KeyValue::new("gen_ai.tool.name", name.to_owned()));
     if config.conventions.is_latest() {
         attributes.push(KeyValue::new("gen_ai.tool.type", "function"));
-        if let Some(agent) = run.map(RunState::agent).and_then(known) {
+        if let Some(agent) = run.map(|run| run.agent()).and_then(known) {
             attributes.push(KeyValue::new("gen_ai.agent.name", agent.to_owned()));
         }
     } else {
@@ -175,7 +178,7 @@ impl ReplayedCall {
         let description = called.description.map(str::to_owned);
         Self::Waiting(Some(Box::new(move || {
             let called = Called { call: &call, name: &name, description: description.as_deref() };
-            open(&config, run.as_deref(), &provider, &called)
+            open(&config, run.as_ref(), &provider, &called)
         })))
     }
 }

@@ -2,11 +2,18 @@
 
 mod support;
 
+mod book_mode;
 mod checker;
 mod embedded;
+mod ends;
 mod exporting;
 mod measured;
 mod over_http;
+mod parallel;
 mod receiver;
+mod replay;
+mod runs;
 mod runs;
 mod secrets;
+mod support;
+mod wrappers;

@@ -2,7 +2,10 @@
 //! OTLP with an application's pipeline to it, the spans as a tree, and a checker that holds what arrived against
 //! OpenTelemetry's definitions.
 
+pub(crate) mod agents;
 pub(crate) mod memory;
+pub(crate) mod open_spans;
+pub(crate) mod polls;
 pub(crate) mod tools;
 
 pub(crate) mod attributes;

@@ -8,7 +8,10 @@ use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMe
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::support::open_spans::OpenSpans;
 
 /// A subscriber of this thread whose spans are exported to memory.
 pub(crate) struct Memory {
@@ -16,6 +19,7 @@ pub(crate) struct Memory {
     tracer: SdkTracerProvider,
     metrics: InMemoryMetricExporter,
     pub(crate) meter: SdkMeterProvider,
+    pub(crate) open: OpenSpans,
     _guard: DefaultGuard,
 }
 
@@ -33,14 +37,89 @@ impl Memory {
         let metrics = InMemoryMetricExporter::default();
         let meter = SdkMeterProvider::builder().with_periodic_exporter(metrics.clone()).build();
         let layer = tracing_opentelemetry::layer().with_tracer(tracer.tracer("test"));
-        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-        Self { spans, tracer, metrics, meter, _guard: guard }
+        let open = OpenSpans::default();
+        let subscriber = tracing_subscriber::registry().with(layer).with(open.clone());
+        let guard = tracing::subscriber::set_default(subscriber);
+        Self { spans, tracer, metrics, meter, open, _guard: guard }
     }
 
     /// The spans that have ended so far.
     pub(crate) fn spans(&self) -> Vec<SpanData> {
         self.tracer.force_flush().unwrap();
         self.spans.get_finished_spans().unwrap()
+    }
+
+    /// A layer that exports to this memory, and one that knows what is open, for another subscriber.
+    pub(crate) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
+    {
+        tracing_opentelemetry::layer()
+            .with_tracer(self.tracer.tracer("test"))
+            .and_then(self.open.clone())
+    }
+
+    /// Forgets the spans so far.
+    pub(crate) fn clear(&self) {
+        self.spans.reset();
+    }
+
+    /// The spans that have ended of this name, in the order in which they began.
+    pub(crate) fn named(&self, name: &str) -> Vec<SpanData> {
+        let mut spans = self.spans();
+        spans.retain(|span| span.name == name);
+        spans.sort_by_key(|span| span.start_time);
+        spans
+    }
+
+    /// The only span of this name.
+    #[track_caller]
+    pub(crate) fn one(&self, name: &str) -> SpanData {
+        let mut spans = self.named(name);
+        assert_eq!(spans.len(), 1, "{name}: {}", self.tree());
+        spans.remove(0)
+    }
+
+    /// Every span that began has ended, each is below one that is there or a root, and none lasts longer than
+    /// the one around it.
+    #[track_caller]
+    pub(crate) fn check_closed(&self) {
+        self.check_closed_below(None);
+    }
+
+    /// As [`check_closed`](Self::check_closed), where the root is below a span of another process.
+    #[track_caller]
+    pub(crate) fn check_closed_below_remote(&self) {
+        self.check_closed_below(Some("00f067aa0ba902b7"));
+    }
+
+    #[track_caller]
+    fn check_closed_below(&self, remote: Option<&str>) {
+        assert_eq!(self.open.names(), Vec::<&str>::new(), "{}", self.tree());
+        let spans = self.spans();
+        for span in &spans {
+            let id = span.parent_span_id;
+            if id == SpanId::INVALID || remote == Some(id.to_string().as_str()) {
+                continue;
+            }
+            let parent = spans.iter().find(|parent| parent.span_context.span_id() == id);
+            let parent = parent.unwrap_or_else(|| panic!("{} is lost", span.name));
+            assert!(span.start_time >= parent.start_time, "{} begins early", span.name);
+            assert!(
+                span.end_time <= parent.end_time,
+                "{} ends {:?} after {}\n{}",
+                span.name,
+                span.end_time.duration_since(parent.end_time),
+                parent.name,
+                self.tree()
+            );
+        }
+    }
+
+    /// Everything that was measured, as text.
+    pub(crate) fn all_measured(&self) -> String {
+        self.meter.force_flush().unwrap();
+        format!("{:?}", self.metrics.get_finished_metrics().unwrap())
     }
 
     /// The spans as a tree, a line each: its name, and `!` with its error.

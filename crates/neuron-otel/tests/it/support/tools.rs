@@ -1,6 +1,7 @@
 //! A tool that does what its arguments say.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
@@ -8,17 +9,52 @@ use neuron_types::{
     ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
-/// Traces a span `work {name}` of its own, waits `{"delay": ms}`, then does what stands in `do`: `fail`, `hang`,
-/// `say no` (a result that is an error), else gives the text in `text`.
+use crate::support::polls::Waits;
+
+/// Traces a span `work {name}` of its own, waits `{"delay": ms}` and `{"polls": times}`, then does what stands in `do`: `fail`, `hang`,
+/// `say no` (a result that is an error), `retry` (a hint), `panic`, else gives the text in `text`.
 pub(crate) struct Act {
     name: String,
     effect: ToolEffect,
+    gate: Gate,
+}
+
+/// Where calls with `gated` wait until it is open.
+#[derive(Clone, Default)]
+pub(crate) struct Gate {
+    reached: Arc<Notify>,
+    open: Arc<AtomicBool>,
+}
+
+impl Gate {
+    /// Waits until a call waits here, and a while more: until what does not wait has ended.
+    pub(crate) async fn reached(&self) {
+        self.reached.notified().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+
+    pub(crate) fn open(&self) {
+        self.open.store(true, Ordering::SeqCst);
+    }
+
+    async fn pass(&self) {
+        if !self.open.load(Ordering::SeqCst) {
+            self.reached.notify_one();
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 impl Act {
     pub(crate) fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), effect: ToolEffect::AtMostOnce }
+        Self { name: name.to_owned(), effect: ToolEffect::AtMostOnce, gate: Gate::default() }
+    }
+
+    /// One whose calls with `gated` wait.
+    pub(crate) fn gated(name: &str, effect: ToolEffect, gate: &Gate) -> Self {
+        Self { name: name.to_owned(), effect, gate: gate.clone() }
     }
 
     /// One that the loop may start before the answer is whole.
@@ -66,11 +102,19 @@ impl ToolDyn for Act {
         Box::pin(async move {
             tracing::info_span!("work", otel.name = format!("work {text}")).in_scope(|| ());
             let delay = Duration::from_millis(input["delay"].as_u64().unwrap_or(0));
-            tokio::time::sleep(delay).await;
+            if input["gated"].is_boolean() {
+                self.gate.pass().await;
+            }
+            if !delay.is_zero() {
+                tokio::time::sleep(delay).await;
+            }
+            Waits(input["polls"].as_u64().unwrap_or(0)).await;
             tracing::info_span!("more", otel.name = format!("more {text}")).in_scope(|| ());
             match input["do"].as_str() {
                 Some("fail") => Err(ToolError::ExecutionFailed(text.into())),
                 Some("say no") => Ok(ToolOutput::error(text)),
+                Some("retry") => Err(ToolError::ModelRetry(text)),
+                Some("panic") => panic!("a planned panic"),
                 Some("hang") => std::future::pending().await,
                 _ => Ok(ToolOutput::text(text)),
             }

@@ -1,0 +1,471 @@
+//! Much at the same time: tools, agents, agents in agents, several hooks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::AgentLoop;
+use neuron_otel::SemanticConventions;
+use neuron_runtime::TracingHook;
+use neuron_subagent::{SubAgentConfig, SubAgentManager};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+use opentelemetry_sdk::trace::SpanData;
+use serde_json::{Value, json};
+use tracing::instrument::WithSubscriber;
+use tracing::{Instrument, info_span};
+
+use crate::support::agents::{MODES, WAYS, Way, hook, looks, run, scout, scout_of, window};
+use crate::support::memory::{Memory, attribute};
+use crate::support::tools::{Act, registry};
+
+const RUN: &str = "invoke_agent scout";
+
+/// The name of the span around a span; empty for a root.
+fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
+    let parent = spans.iter().find(|parent| {
+        parent.span_context.span_id() == span.parent_span_id
+            && parent.span_context.trace_id() == span.span_context.trace_id()
+    });
+    parent.map_or("", |parent| parent.name.as_ref())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_parallel_tools_trace_stands_below_each() {
+    for conventions in MODES {
+        for way in WAYS {
+            let memory = Memory::new();
+            let inputs = (0..20).map(|index| {
+                json!({"text": index.to_string(), "delay": (index * 7) % 20, "polls": index % 3})
+            });
+            let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+            let mut agent = scout_of(provider)
+                .hook(hook(&memory).with_conventions(conventions))
+                .parallel_tool_execution(true)
+                .build();
+            run(way, &mut agent, &ToolContext::default()).await;
+            memory.check_closed();
+            let spans = memory.spans();
+            let tools: Vec<_> =
+                spans.iter().filter(|span| span.name.contains("execute_tool")).collect();
+            assert_eq!(tools.len(), 20);
+            for tool in tools {
+                let id = attribute(tool, "gen_ai.tool.call.id").unwrap();
+                let mut below: Vec<&str> = spans
+                    .iter()
+                    .filter(|span| span.parent_span_id == tool.span_context.span_id())
+                    .map(|span| span.name.as_ref())
+                    .collect();
+                below.sort_unstable();
+                let index = id.trim_start_matches('c');
+                assert_eq!(below, [format!("more {index}"), format!("work {index}")]);
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_starts_before_the_answer_is_whole_stands_below_the_run() {
+    for conventions in MODES {
+        let memory = Memory::new();
+        let calls = ["a", "b", "c"].map(|text| {
+            (format!("call-{text}"), "read".to_owned(), json!({"text": text, "delay": 50}))
+        });
+        let replies =
+            [Reply::tool_calls(calls).event_delay(Duration::from_millis(100)), Reply::text("done")];
+        let provider = ScriptedProvider::new(replies);
+        let mut agent = AgentLoop::builder(provider, window())
+            .name("scout")
+            .tools(registry([Act::pure("read")]))
+            .early_tools(true)
+            .parallel_tool_execution(true)
+            .hook(hook(&memory).with_conventions(conventions))
+            .build();
+        run(Way::Stream, &mut agent, &ToolContext::default()).await;
+        memory.check_closed();
+        let spans = memory.spans();
+        let around = match conventions {
+            SemanticConventions::Book => "gen_ai.loop.iteration",
+            _ => RUN,
+        };
+        let chat = spans
+            .iter()
+            .filter(|span| span.name.contains("chat"))
+            .min_by_key(|span| span.start_time)
+            .unwrap();
+        let tools: Vec<_> =
+            spans.iter().filter(|span| span.name.contains("execute_tool")).collect();
+        assert_eq!(tools.len(), 3);
+        assert!(tools.iter().any(|tool| tool.start_time < chat.end_time), "one started early");
+        for tool in tools {
+            assert_eq!(parent_of(tool, &spans), around, "{}", memory.tree());
+            assert_eq!(attribute(tool, "error.type"), None);
+        }
+        assert_eq!(parent_of(chat, &spans), around);
+        for span in spans.iter().filter(|span| span.name.starts_with("work")) {
+            assert!(parent_of(span, &spans).contains("execute_tool"));
+        }
+    }
+}
+
+/// A tool that asks a model through a wrapper of the hook, and traces what is current.
+struct Asks(neuron_otel::OtelProvider<ScriptedProvider>);
+
+impl ToolDyn for Asks {
+    fn name(&self) -> &str {
+        "read"
+    }
+
+    fn effect(&self) -> neuron_types::ToolEffect {
+        neuron_types::ToolEffect::Pure
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::new("read").definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        use neuron_types::{CompletionRequest, Message, Provider};
+        Box::pin(async move {
+            let messages = vec![Message::user("inner")];
+            let request = CompletionRequest {
+                model: "inner".into(),
+                messages,
+                ..CompletionRequest::default()
+            };
+            let answer = self.0.complete(request).await.unwrap();
+            Ok(ToolOutput::text(answer.message.text()))
+        })
+    }
+}
+
+// A tool that starts early is polled within the poll of the model's answer. What it asked a model itself was
+// taken for a part of that answer, and had no span.
+#[tokio::test(start_paused = true)]
+async fn what_an_early_tool_asks_a_model_is_a_call_of_its_own() {
+    for conventions in MODES {
+        for early in [false, true] {
+            let memory = Memory::new();
+            let hook = hook(&memory).with_conventions(conventions);
+            let inner = hook.provider(ScriptedProvider::new(["fine"; 2]));
+            let mut tools = ToolRegistry::new();
+            tools.register_dyn(Arc::new(Asks(inner)));
+            let calls = ["a", "b"].map(|id| (id, "read", json!({})));
+            let replies = [
+                Reply::tool_calls(calls).event_delay(Duration::from_millis(100)),
+                Reply::text("done"),
+            ];
+            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), window())
+                .name("scout")
+                .tools(tools)
+                .early_tools(early)
+                .parallel_tool_execution(true)
+                .hook(hook)
+                .build();
+            run(Way::Stream, &mut agent, &ToolContext::default()).await;
+            memory.check_closed();
+            let spans = memory.spans();
+            let inner: Vec<_> = spans
+                .iter()
+                .filter(|span| attribute(span, "gen_ai.request.model").as_deref() == Some("inner"))
+                .collect();
+            assert_eq!(inner.len(), 2, "{}", memory.tree());
+            for chat in inner {
+                assert!(parent_of(chat, &spans).contains("execute_tool"), "{}", memory.tree());
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
+    for conventions in MODES {
+        let memory = Memory::new();
+        let hook = hook(&memory).with_conventions(conventions);
+        let runs: Vec<_> = (0..40)
+            .map(|index| {
+                let inputs = ["a", "b", "c"]
+                    .map(|text| json!({"text": format!("{index}{text}"), "delay": 1}));
+                let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+                let mut agent =
+                    scout_of(provider).hook(hook.clone()).parallel_tool_execution(true).build();
+                let ctx = ToolContext { session_id: format!("s-{index}"), ..Default::default() };
+                let run = async move { agent.run_text("go", &ctx).await.unwrap() };
+                tokio::spawn(run.with_current_subscriber())
+            })
+            .collect();
+        for run in runs {
+            run.await.unwrap();
+        }
+        memory.check_closed();
+        let spans = memory.spans();
+        let per_run = if conventions == SemanticConventions::Book { 14 } else { 12 };
+        assert_eq!(spans.len(), 40 * per_run);
+        for run in memory.named(RUN) {
+            let session = attribute(&run, "gen_ai.conversation.id").unwrap();
+            let index = session.trim_start_matches("s-");
+            let trace = run.span_context.trace_id();
+            let of_run: Vec<_> =
+                spans.iter().filter(|span| span.span_context.trace_id() == trace).collect();
+            assert_eq!(of_run.len(), per_run);
+            let mut works: Vec<&str> =
+                of_run.iter().filter_map(|span| span.name.strip_prefix("work ")).collect();
+            works.sort_unstable();
+            assert_eq!(works, ["a", "b", "c"].map(|text| format!("{index}{text}")));
+            for chat in of_run.iter().filter(|span| span.name.contains("chat")) {
+                let told = attribute(chat, "gen_ai.conversation.id");
+                assert_eq!(told.as_ref(), Some(&session));
+            }
+        }
+        let durations = memory.measured("gen_ai.client.operation.duration");
+        if conventions != SemanticConventions::Latest {
+            assert_eq!(durations.values().sum::<u64>(), 40 * 6);
+        }
+    }
+}
+
+/// An agent `scout` whose tool is an agent `helper`, which uses `look`.
+fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Agent {
+    let inner = ScriptedProvider::new([
+        Reply::tool_call("i1", "look", json!({"text": "inner"})),
+        Reply::text("found"),
+    ]);
+    let mut agents = SubAgentManager::new();
+    let config = SubAgentConfig {
+        system_prompt: "Look.".into(),
+        tools: vec!["look".into()],
+        ..SubAgentConfig::default()
+    };
+    agents.register("helper", config);
+    let mut tools = registry([Act::new("look")]);
+    agents.add_to(&mut tools, inner).unwrap();
+    let outer = ScriptedProvider::new([
+        Reply::tool_call("o1", "helper", json!({"prompt": "look"})),
+        Reply::text("done"),
+    ]);
+    hooks(AgentLoop::builder(outer, window()).name("scout").tools(tools)).build()
+}
+
+type AgentBuilder = neuron_loop::AgentLoopBuilder<ScriptedProvider, SlidingWindowStrategy>;
+type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
+
+#[tokio::test]
+async fn an_agent_within_an_agent_stands_below_the_call_that_runs_it() {
+    for way in WAYS {
+        let memory = Memory::new();
+        let mut agent = with_helper(|builder| builder.hook(hook(&memory)));
+        run(way, &mut agent, &ToolContext::default()).await;
+        memory.check_closed();
+        assert_eq!(
+            memory.tree(),
+            "invoke_agent scout\n  chat scripted-model\n  execute_tool helper\n    \
+             invoke_agent helper\n      chat scripted-model\n      execute_tool look\n        \
+             work inner\n        more inner\n      chat scripted-model\n  chat scripted-model\n"
+        );
+    }
+}
+
+#[tokio::test]
+async fn in_the_books_names_an_agent_within_an_agent_has_turns_of_its_own() {
+    let memory = Memory::new();
+    let hook = hook(&memory).with_conventions(SemanticConventions::Book);
+    let mut agent = with_helper(|builder| builder.hook(hook));
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    memory.check_closed();
+    assert_eq!(
+        memory.tree(),
+        "invoke_agent scout
+  gen_ai.loop.iteration
+    gen_ai.chat
+    gen_ai.execute_tool
+      invoke_agent helper
+        gen_ai.loop.iteration
+          gen_ai.chat
+          gen_ai.execute_tool
+            work inner
+            more inner
+        gen_ai.loop.iteration
+          gen_ai.chat
+  gen_ai.loop.iteration
+    gen_ai.chat
+"
+    );
+}
+
+/// The tree of the spans that a hook of these conventions makes, as names and parents.
+fn edges(spans: &[SpanData], is_ours: impl Fn(&SpanData) -> bool) -> Vec<(&str, &str)> {
+    let mut ours: Vec<&SpanData> = spans.iter().filter(|span| is_ours(span)).collect();
+    ours.sort_by_key(|span| span.start_time);
+    ours.iter().map(|span| (span.name.as_ref(), parent_of(span, spans))).collect()
+}
+
+// Two hooks of one kind: the calls of the first stood below the run of the second.
+#[tokio::test]
+async fn two_hooks_on_one_agent_each_tell_all() {
+    use SemanticConventions::{Book, V1_41};
+    for order in [[Book, V1_41], [V1_41, Book]] {
+        for way in WAYS {
+            let memory = Memory::new();
+            let inputs = [json!({"text": "a"}), json!({"text": "b"})];
+            let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+            let mut builder = scout_of(provider).parallel_tool_execution(true);
+            for conventions in order {
+                builder = builder.hook(hook(&memory).with_conventions(conventions));
+            }
+            run(way, &mut builder.build(), &ToolContext::default()).await;
+            memory.check_closed();
+            let spans = memory.spans();
+            assert_eq!(memory.named(RUN).len(), 2);
+            let book = edges(&spans, |span| span.name.starts_with("gen_ai."));
+            let turn = "gen_ai.loop.iteration";
+            assert_eq!(
+                book,
+                [
+                    (turn, RUN),
+                    ("gen_ai.chat", turn),
+                    ("gen_ai.execute_tool", turn),
+                    ("gen_ai.execute_tool", turn),
+                    (turn, RUN),
+                    ("gen_ai.chat", turn),
+                ],
+                "{order:?} {way:?}"
+            );
+            let plain = edges(&spans, |span| {
+                span.name.starts_with("chat") || span.name.starts_with("exec")
+            });
+            let (chat, tool) = ("chat scripted-model", "execute_tool look");
+            assert_eq!(plain, [(chat, RUN), (tool, RUN), (tool, RUN), (chat, RUN)], "{order:?}");
+            // Each below the run of its own hook.
+            for span in &spans {
+                let Some(parent) = spans
+                    .iter()
+                    .find(|parent| parent.span_context.span_id() == span.parent_span_id)
+                    .filter(|parent| parent.name == RUN && span.name != RUN)
+                else {
+                    continue;
+                };
+                let is_book = span.name.starts_with("gen_ai.");
+                assert_eq!(attribute(parent, "gen_ai.system").is_some(), is_book, "{}", span.name);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_a_tracing_hook_in_either_order_every_span_ends_below_its_run() {
+    for is_first in [true, false] {
+        for way in WAYS {
+            let memory = Memory::new();
+            let inputs = [json!({"text": "a"}), json!({"text": "b"})];
+            let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+            let builder = scout_of(provider).parallel_tool_execution(true);
+            let builder = match is_first {
+                true => builder.hook(hook(&memory)).hook(TracingHook::new()),
+                false => builder.hook(TracingHook::new()).hook(hook(&memory)),
+            };
+            run(way, &mut builder.build(), &ToolContext::default()).await;
+            memory.check_closed();
+            let spans = memory.spans();
+            assert_eq!(memory.named("neuron.run").len(), 1);
+            assert_eq!(memory.named("neuron.llm.call").len(), 2);
+            assert_eq!(memory.named("neuron.tool.call").len(), 2);
+            assert_eq!(memory.named("chat scripted-model").len(), 2);
+            assert_eq!(memory.named("execute_tool look").len(), 2);
+            // The other hook's spans are between, and do not take them away.
+            let is_ours = |span: &SpanData| {
+                ["invoke_agent", "chat", "execute_tool"]
+                    .iter()
+                    .any(|name| span.name.starts_with(name))
+            };
+            let ours = edges(&spans, is_ours);
+            let (chat, tool) = ("chat scripted-model", "execute_tool look");
+            let expected = [(RUN, ""), (chat, RUN), (tool, RUN), (tool, RUN), (chat, RUN)];
+            assert_eq!(ours, expected, "{is_first} {way:?}\n{}", memory.tree());
+            for text in ["a", "b"] {
+                let work = memory.one(&format!("work {text}"));
+                let parent = parent_of(&work, &spans);
+                assert!(["execute_tool look", "neuron.tool.call"].contains(&parent), "{parent}");
+            }
+        }
+    }
+}
+
+/// A tool that leaves a task behind, whose span goes on.
+struct Spawns(tokio::sync::mpsc::UnboundedSender<tokio::task::JoinHandle<()>>);
+
+impl ToolDyn for Spawns {
+    fn name(&self) -> &str {
+        "look"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::new("look").definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let task = tokio::time::sleep(Duration::from_millis(60));
+            let task = task.instrument(info_span!("background")).with_current_subscriber();
+            self.0.send(tokio::spawn(task)).unwrap();
+            Ok(ToolOutput::text("begun"))
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_task_that_a_tool_leaves_behind_does_not_lengthen_the_run() {
+    for conventions in MODES {
+        let memory = Memory::new();
+        let (send, mut tasks) = tokio::sync::mpsc::unbounded_channel();
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Spawns(send)));
+        let provider = ScriptedProvider::new([looks([json!({})]), Reply::text("done")]);
+        let mut agent = AgentLoop::builder(provider, window())
+            .name("scout")
+            .tools(tools)
+            .hook(hook(&memory).with_conventions(conventions))
+            .build();
+        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        let ended = std::time::SystemTime::now();
+        tasks.recv().await.unwrap().await.unwrap();
+        assert_eq!(memory.open.names(), Vec::<&str>::new());
+        let spans = memory.spans();
+        let background = memory.one("background");
+        assert!(background.end_time > ended, "it outlived the run");
+        assert!(parent_of(&background, &spans).contains("execute_tool"));
+        for span in spans.iter().filter(|span| span.name != "background") {
+            assert!(span.end_time <= ended, "{}", span.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_runs_of_one_agent_are_two_traces() {
+    let memory = Memory::new();
+    let mut agent = scout(&memory, ["one", "two"]).build();
+    let ctx = ToolContext::default();
+    agent.run_text("go", &ctx).await.unwrap();
+    agent.run_text("go", &ctx).await.unwrap();
+    memory.check_closed();
+    let runs = memory.named(RUN);
+    assert_ne!(runs[0].span_context.trace_id(), runs[1].span_context.trace_id());
+    // Below a span of the application they are one.
+    memory.clear();
+    let mut agent = scout(&memory, ["one", "two"]).build();
+    let both = async {
+        agent.run_text("go", &ctx).await.unwrap();
+        agent.run_text("go", &ctx).await.unwrap();
+    };
+    both.instrument(info_span!("job")).await;
+    memory.check_closed();
+    assert!(memory.tree().starts_with("job\n  invoke_agent scout\n"), "{}", memory.tree());
+}

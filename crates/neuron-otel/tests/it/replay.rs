@@ -1,0 +1,376 @@
+//! Durable runs: what a journal answers is not told a second time, neither in spans nor in metrics.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_durable_sqlite::{SqliteDurableContext, SqliteRuns};
+use neuron_loop::{AgentLoop, LoopError};
+use neuron_otel::SemanticConventions;
+use neuron_runtime::LocalDurableContext;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{DurableError, ToolContext, ToolEffect};
+use opentelemetry_sdk::trace::SpanData;
+use serde_json::json;
+use tempfile::TempDir;
+use tracing::{Instrument, info_span};
+
+use crate::support::agents::{MODES, hook, looks, scout_of, window};
+use crate::support::memory::{Memory, attribute};
+use crate::support::tools::{Act, Gate, registry};
+
+const RUN: &str = "invoke_agent scout";
+const CHAT: &str = "chat scripted-model";
+const TOOL: &str = "execute_tool look";
+
+/// A database in a folder that is removed with it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.0.path().join("runs.db")
+    }
+}
+
+/// What a process does when it starts: opens the run and drives it.
+async fn attempt(
+    place: &Place,
+    memory: &Memory,
+    conventions: SemanticConventions,
+    replies: Vec<Reply>,
+    gate: &Gate,
+) -> Result<String, LoopError> {
+    let provider = ScriptedProvider::new(replies);
+    let tools = registry([Act::gated("look", ToolEffect::Idempotent, gate)]);
+    let context = SqliteDurableContext::open(
+        place.path(),
+        "r",
+        Arc::new(provider.clone()),
+        Arc::new(tools.clone()),
+    );
+    let context = context.await.unwrap();
+    let start = context.start("go").await?;
+    let mut agent = AgentLoop::builder(provider, window())
+        .name("scout")
+        .tools(tools)
+        .parallel_tool_execution(true)
+        .hook(hook(memory).with_conventions(conventions))
+        .durability(context)
+        .build();
+    let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
+    Ok(agent.run_from(start, &ctx).await?.response)
+}
+
+fn batch() -> Reply {
+    looks([json!({"text": "a"}), json!({"text": "b", "gated": true}), json!({"text": "c"})])
+}
+
+fn ids(spans: &[SpanData]) -> Vec<String> {
+    let mut ids: Vec<_> =
+        spans.iter().map(|span| attribute(span, "gen_ai.tool.call.id").unwrap()).collect();
+    ids.sort();
+    ids
+}
+
+fn measured(memory: &Memory, operation: &str) -> u64 {
+    let all = memory.measured("gen_ai.client.operation.duration");
+    let name = format!("gen_ai.operation.name={operation}");
+    all.iter().filter(|(key, _)| key.contains(&name)).map(|(_, count)| count).sum()
+}
+
+#[tokio::test]
+async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
+    let place = Place::new();
+    let memory = Memory::new();
+    let conventions = SemanticConventions::V1_41;
+    let gate = Gate::default();
+    {
+        let first = attempt(&place, &memory, conventions, vec![batch()], &gate);
+        tokio::select! {
+            ended = first => panic!("{ended:?}"),
+            // Those that do not wait have ended, and are in the journal, before it says so.
+            () = gate.reached() => {}
+        }
+    }
+    memory.check_closed();
+    let run = memory.one(RUN);
+    assert_eq!(attribute(&run, "error.type").as_deref(), Some("Cancelled"));
+    assert_eq!(attribute(&run, "neuron.run.resumed"), None);
+    assert_eq!(memory.named(CHAT).len(), 1);
+    assert_eq!(ids(&memory.named(TOOL)), ["c0", "c1", "c2"]);
+    memory.clear();
+
+    gate.open();
+    let answer = attempt(&place, &memory, conventions, vec!["done".into()], &gate);
+    let around = answer.instrument(info_span!("process"));
+    assert_eq!(around.await.unwrap(), "done");
+    memory.check_closed();
+    // The interrupted call ran again; the others and the first answer are in the journal.
+    assert_eq!(
+        memory.tree(),
+        format!("process\n  {RUN}\n    {TOOL}\n      work b\n      more b\n    {CHAT}\n")
+    );
+    let run = memory.one(RUN);
+    assert_eq!(attribute(&run, "neuron.run.resumed").as_deref(), Some("true"));
+    assert_eq!(attribute(&run, "gen_ai.conversation.id").as_deref(), Some("s-1"));
+    assert_eq!(attribute(&run, "error.type"), None);
+    assert_eq!(ids(&memory.named(TOOL)), ["c1"]);
+    assert_eq!(measured(&memory, "chat"), 2);
+    assert_eq!(measured(&memory, "execute_tool"), 4);
+    assert_eq!(measured(&memory, "invoke_agent"), 2);
+    let told = memory.all_measured();
+    memory.clear();
+
+    // It has ended: nothing happens any more.
+    let answer = attempt(&place, &memory, conventions, vec![], &gate).await.unwrap();
+    assert_eq!(answer, "done");
+    memory.check_closed();
+    assert_eq!(memory.tree(), "");
+    assert_eq!(measured(&memory, "invoke_agent"), 2);
+    assert_eq!(measured(&memory, "chat"), 2);
+    drop(told);
+}
+
+// Of several calls that begin in the poll in which a resumed run begins its span, only the first stood below it.
+#[tokio::test]
+async fn all_that_a_resumed_run_does_first_stands_below_it() {
+    for conventions in MODES {
+        let place = Place::new();
+        let memory = Memory::new();
+        let gate = Gate::default();
+        let all = || looks(["a", "b", "c"].map(|text| json!({"text": text, "gated": true})));
+        {
+            let first = attempt(&place, &memory, conventions, vec![all()], &gate);
+            tokio::select! {
+                ended = first => panic!("{ended:?}"),
+                () = gate.reached() => {}
+            }
+        }
+        memory.check_closed();
+        memory.clear();
+        gate.open();
+        attempt(&place, &memory, conventions, vec!["done".into()], &gate).await.unwrap();
+        memory.check_closed();
+        let run = memory.one(RUN);
+        for span in memory.spans() {
+            assert_eq!(span.span_context.trace_id(), run.span_context.trace_id(), "{}", span.name);
+        }
+        let tools: Vec<_> =
+            memory.spans().into_iter().filter(|span| span.name.contains("execute_tool")).collect();
+        assert_eq!(tools.len(), 3);
+        for tool in tools {
+            assert_eq!(tool.parent_span_id, run.span_context.span_id(), "{}", memory.tree());
+        }
+    }
+}
+
+#[tokio::test]
+async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
+    use crate::support::polls::poll_times;
+    for polls in 0.. {
+        let place = Place::new();
+        let memory = Memory::new();
+        let gate = Gate::default();
+        gate.open();
+        let script = || {
+            let inputs = [json!({"text": "a", "polls": 1}), json!({"text": "b", "polls": 3})];
+            vec![looks(inputs), looks([json!({"text": "c", "polls": 1})]), "done".into()]
+        };
+        let conventions = SemanticConventions::V1_41;
+        // Between polls the database has time to answer.
+        let has_ended = {
+            let mut first = pin!(attempt(&place, &memory, conventions, script(), &gate));
+            let mut ended = false;
+            for _ in 0..polls {
+                ended |= poll_times(first.as_mut(), 1).is_some();
+                if ended {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            ended
+        };
+        memory.check_closed();
+        let first_chats = memory.named(CHAT).len();
+        let answered = memory
+            .named(CHAT)
+            .iter()
+            .filter(|chat| attribute(chat, "error.type").is_none())
+            .count();
+        let rest = script().split_off(answered.min(3));
+        // An answer that had come may be in the journal or not: then the model is asked again.
+        let answer = attempt(&place, &memory, conventions, rest, &gate).await;
+        memory.check_closed();
+        if let Ok(answer) = answer {
+            assert_eq!(answer, "done", "{polls}");
+            let fine = |name| {
+                let spans = memory.named(name);
+                spans.iter().filter(|span| attribute(span, "error.type").is_none()).count()
+            };
+            assert_eq!(fine(CHAT), 3, "{polls}: {first_chats} {}", memory.tree());
+            let tools = memory.named(TOOL).len() as u64;
+            assert!(tools >= 3, "{polls}: {}", memory.tree());
+            assert_eq!(measured(&memory, "execute_tool"), tools);
+            // One for each time that it ran, and for each time that it was given up before it could.
+            let spans = memory.spans();
+            for tool in memory.named(TOOL) {
+                let id = tool.span_context.span_id();
+                let is_work =
+                    |span: &&SpanData| span.parent_span_id == id && span.name.starts_with("work");
+                let works = spans.iter().filter(is_work).count();
+                let is_given_up = attribute(&tool, "error.type").as_deref() == Some("Cancelled");
+                assert!(works == 1 || (works == 0 && is_given_up), "{}", memory.tree());
+            }
+            for work in spans.iter().filter(|span| span.name.starts_with("work")) {
+                let is_tool = |span: &&SpanData| span.span_context.span_id() == work.parent_span_id;
+                assert_eq!(spans.iter().find(is_tool).unwrap().name, TOOL);
+            }
+        }
+        if has_ended {
+            assert!(polls > 5);
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_their_own() {
+    for is_local in [true, false] {
+        let place = Place::new();
+        let memory = Memory::new();
+        let inputs = [
+            json!({"text": "a", "delay": 60}),
+            json!({"text": "b"}),
+            json!({"text": "c", "delay": 30}),
+        ];
+        let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+        let tools = registry([Act::new("look")]);
+        let builder = AgentLoop::builder(provider.clone(), window())
+            .name("scout")
+            .tools(tools.clone())
+            .parallel_tool_execution(true)
+            .hook(hook(&memory));
+        let (provider, tools, ctx) = (Arc::new(provider), Arc::new(tools), ToolContext::default());
+        let result = if is_local {
+            let context = LocalDurableContext::new(provider, tools);
+            builder.durability(context).build().run_text("go", &ctx).await
+        } else {
+            let context = SqliteDurableContext::open(place.path(), "r", provider, tools);
+            builder.durability(context.await.unwrap()).build().run_text("go", &ctx).await
+        };
+        result.unwrap();
+        memory.check_closed();
+        let spans = memory.spans();
+        let mut durations = Vec::new();
+        for tool in memory.named(TOOL) {
+            let id = tool.span_context.span_id();
+            let below: Vec<_> = spans.iter().filter(|span| span.parent_span_id == id).collect();
+            assert_eq!(below.len(), 2, "{}", memory.tree());
+            let text = below[0].name.split(' ').next_back().unwrap();
+            assert!(below[1].name.ends_with(text));
+            let lasted = tool.end_time.duration_since(tool.start_time).unwrap();
+            // The last of what it did is its end, and not the end of the batch.
+            let more = below.iter().find(|span| span.name.starts_with("more")).unwrap();
+            assert!(more.end_time <= tool.end_time);
+            durations.push((attribute(&tool, "gen_ai.tool.call.id").unwrap(), lasted));
+        }
+        durations.sort();
+        let [a, b, c] = durations.as_slice() else { panic!("{durations:?}") };
+        assert!(a.1 >= Duration::from_millis(60), "{durations:?}");
+        assert!(c.1 >= Duration::from_millis(30), "{durations:?}");
+        assert!(b.1 < a.1, "the quick one did not wait for the slow one: {durations:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_call_of_a_durable_run_lasts_until_then() {
+    use crate::support::polls::{LONG, nothing_happens, poll_times};
+    let memory = Memory::new();
+    let provider = ScriptedProvider::new([looks([json!({"do": "hang"})])]);
+    let tools = registry([Act::new("look")]);
+    let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools));
+    let mut agent = scout_of(provider).hook(hook(&memory)).durability(context).build();
+    let ctx = ToolContext::default();
+    {
+        let mut run = pin!(agent.run_text("go", &ctx));
+        assert!(poll_times(run.as_mut(), 20).is_none());
+        nothing_happens();
+        ctx.cancellation_token.cancel();
+        poll_times(run, 20).expect("it ends").unwrap_err();
+    }
+    memory.check_closed();
+    for name in [RUN, TOOL] {
+        let span = memory.one(name);
+        assert_eq!(attribute(&span, "error.type").as_deref(), Some("Cancelled"));
+        assert!(span.end_time.duration_since(span.start_time).unwrap() >= LONG, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn going_on_as_a_new_execution_is_no_failure() {
+    let place = Place::new();
+    let memory = Memory::new();
+    let replies = [looks([json!({})]), looks([json!({})]), Reply::text("done")];
+    let (provider, tools) = (ScriptedProvider::new(replies), registry([Act::new("look")]));
+    let runs = SqliteRuns::open(place.path()).await.unwrap();
+    let context = runs.run("r").continue_after(1);
+    let context = context.open(Arc::new(provider.clone()), Arc::new(tools.clone())).await.unwrap();
+    let mut executions = 0;
+    let answer = loop {
+        executions += 1;
+        let start = context.start("go").await.unwrap();
+        let mut agent = AgentLoop::builder(provider.clone(), window())
+            .name("scout")
+            .tools(tools.clone())
+            .hook(hook(&memory))
+            .durability(context.clone())
+            .build();
+        match agent.run_from(start, &ToolContext::default()).await {
+            Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
+            ended => break ended.unwrap().response,
+        }
+    };
+    assert_eq!(answer, "done");
+    assert!(executions > 1);
+    memory.check_closed();
+    let runs = memory.named(RUN);
+    assert_eq!(runs.len(), executions);
+    for run in &runs {
+        assert_eq!(attribute(run, "error.type"), None);
+        assert_eq!(run.status, opentelemetry::trace::Status::Unset);
+    }
+    assert_eq!(memory.named(CHAT).len(), 3);
+    assert_eq!(memory.named(TOOL).len(), 2);
+}
+
+/// A run whose code was changed meanwhile fails, and is told although all that it did is in the journal.
+#[tokio::test]
+async fn a_replay_that_differs_is_told() {
+    let place = Place::new();
+    let memory = Memory::new();
+    let gate = Gate::default();
+    gate.open();
+    let conventions = SemanticConventions::V1_41;
+    let replies = vec![batch(), "done".into()];
+    attempt(&place, &memory, conventions, replies, &gate).await.unwrap();
+    memory.clear();
+    let provider = ScriptedProvider::new([""; 0]);
+    let context = SqliteDurableContext::open(
+        place.path(),
+        "r",
+        Arc::new(provider.clone()),
+        Arc::new(registry([Act::new("look")])),
+    );
+    let context = context.await.unwrap();
+    let start = context.start("go").await.unwrap();
+    let builder = scout_of(provider).system_prompt("another").hook(hook(&memory));
+    let mut agent = builder.durability(context).build();
+    let error = agent.run_from(start, &ToolContext::default()).await.unwrap_err();
+    assert!(matches!(error, LoopError::Durable(DurableError::NonDeterminism { .. })), "{error:?}");
+    memory.check_closed();
+    assert_eq!(attribute(&memory.one(RUN), "error.type").as_deref(), Some("NonDeterminism"));
+}

@@ -1,0 +1,110 @@
+//! Agents with a script.
+
+use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{AgentLoop, AgentLoopBuilder};
+use neuron_otel::{OtelHook, SemanticConventions};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider, StreamEvent,
+    ToolContext,
+};
+use serde_json::{Value, json};
+
+use crate::support::memory::Memory;
+use crate::support::tools::{Act, registry};
+
+pub(crate) const MODES: [SemanticConventions; 3] =
+    [SemanticConventions::V1_41, SemanticConventions::Latest, SemanticConventions::Book];
+
+/// A window that leaves nothing out.
+pub(crate) fn window() -> SlidingWindowStrategy {
+    SlidingWindowStrategy::new(1_000, 1_000_000)
+}
+
+/// A hook that measures into the memory.
+pub(crate) fn hook(memory: &Memory) -> OtelHook {
+    OtelHook::new().with_meter_provider(&memory.meter)
+}
+
+pub(crate) type Builder<P = ScriptedProvider> = AgentLoopBuilder<P, SlidingWindowStrategy>;
+
+/// An agent `scout` with the tool `look` and a hook.
+pub(crate) fn scout<R: Into<Reply>>(
+    memory: &Memory,
+    replies: impl IntoIterator<Item = R>,
+) -> Builder {
+    scout_of(ScriptedProvider::new(replies)).hook(hook(memory))
+}
+
+/// An agent `scout` with the tool `look` and no hook.
+pub(crate) fn scout_of<P: Provider>(provider: P) -> Builder<P> {
+    AgentLoop::builder(provider, window()).name("scout").tools(registry([Act::new("look")]))
+}
+
+/// An answer that calls `look` with each of the inputs, as `c0`, `c1`, ….
+pub(crate) fn looks(inputs: impl IntoIterator<Item = Value>) -> Reply {
+    let name = |(index, input)| (format!("c{index}"), "look", input);
+    Reply::tool_calls(inputs.into_iter().enumerate().map(name))
+}
+
+/// An answer that calls `look` once.
+pub(crate) fn look() -> Reply {
+    looks([json!({})])
+}
+
+/// Three ways to run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Way {
+    Run,
+    Stream,
+    Step,
+}
+
+pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
+
+/// Runs to the end, whichever that is.
+pub(crate) async fn run<P: Provider>(
+    way: Way,
+    agent: &mut AgentLoop<P, SlidingWindowStrategy>,
+    ctx: &ToolContext,
+) {
+    let message = Message::user("go");
+    match way {
+        Way::Run => drop(agent.run(message, ctx).await),
+        Way::Stream => {
+            let mut events = agent.run_stream(message, ctx).await;
+            while let Some(event) = events.recv().await {
+                drop::<StreamEvent>(event);
+            }
+        }
+        Way::Step => {
+            let mut steps = agent.run_step(message, ctx);
+            while let Some(turn) = steps.next().await {
+                drop(turn);
+            }
+        }
+    }
+}
+
+/// A hook that ends the run at the event of that index, after a wait.
+pub(crate) struct EndsAt {
+    pub(crate) index: usize,
+    pub(crate) seen: std::sync::atomic::AtomicUsize,
+    pub(crate) reason: &'static str,
+}
+
+impl EndsAt {
+    pub(crate) fn new(index: usize, reason: &'static str) -> Self {
+        Self { index, seen: Default::default(), reason }
+    }
+}
+
+impl ObservabilityHook for EndsAt {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        let index = self.seen.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(match index == self.index {
+            true => HookAction::Terminate { reason: self.reason.to_owned() },
+            false => HookAction::Continue,
+        })
+    }
+}
