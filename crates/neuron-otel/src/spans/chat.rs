@@ -290,9 +290,12 @@ impl ChatWork {
         let reasons = answer.map(|answer| {
             serde_json::json!([conventions.finish_reason(&answer.stop_reason)]).to_string()
         });
+        // Of no span, or the layer that exports spans would export it within this one. Exporters of logs find the
+        // span that is current.
         tracing::event!(
             name: "gen_ai.client.inference.operation.details",
             target: "neuron_otel",
+            parent: None,
             tracing::Level::INFO,
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = text("gen_ai.provider.name"),
