@@ -15,4 +15,6 @@ mod receiver;
 mod replay;
 mod runs;
 mod secrets;
+mod sampling;
+mod support;
 mod wrappers;
