@@ -14,7 +14,7 @@ mod privacy;
 mod receiver;
 mod replay;
 mod runs;
-mod secrets;
 mod sampling;
+mod secrets;
 mod support;
 mod wrappers;
