@@ -62,6 +62,11 @@ impl Failure {
         Self { kind: LoopError::Cancelled.kind(), description: Some(description) }
     }
 
+    /// Whoever did it panicked.
+    pub(crate) fn panicked() -> Self {
+        Self { kind: "panic", description: Some("panicked".to_owned()) }
+    }
+
     /// A tool's result says that it failed. (`error.type` by the conventions.)
     pub(crate) fn of_tool_result() -> Self {
         Self { kind: "tool_error", description: None }

@@ -23,6 +23,8 @@ pub(crate) enum Ending<'a> {
     Outcome(Outcome<'a>),
     /// Its future was dropped.
     Dropped,
+    /// It panicked.
+    Panicked,
 }
 
 impl Ending<'_> {
@@ -30,6 +32,7 @@ impl Ending<'_> {
     pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
         match self {
             Self::Dropped => Some(Failure::dropped()),
+            Self::Panicked => Some(Failure::panicked()),
             Self::Outcome(Outcome::Error(error)) => Failure::of(*error, captures),
             Self::Outcome(_) => None,
         }
@@ -38,7 +41,7 @@ impl Ending<'_> {
     /// Whether it was given up while it waited.
     pub(crate) fn is_given_up(&self) -> bool {
         match self {
-            Self::Dropped => true,
+            Self::Dropped | Self::Panicked => true,
             Self::Outcome(Outcome::Error(error)) => {
                 matches!(error.downcast_ref(), Some(LoopError::Cancelled))
             }
@@ -53,27 +56,54 @@ pub(crate) struct SpanScope<W: Work> {
     activity: Arc<Activity>,
     work: Option<W>,
     started: Instant,
-    last_poll: Option<Instant>,
+    polls: Polls,
+}
+
+/// When an operation was polled.
+#[derive(Default)]
+pub(crate) struct Polls {
+    last: Option<Instant>,
+    /// Whether a poll began and did not come back.
+    is_inside: bool,
+}
+
+impl Polls {
+    pub(crate) fn around(&mut self, poll: impl FnOnce()) {
+        self.is_inside = true;
+        poll();
+        self.is_inside = false;
+        self.last = Some(Instant::now());
+    }
+
+    /// How an operation ended that is dropped.
+    pub(crate) fn dropped(&self) -> Ending<'static> {
+        if self.is_inside { Ending::Panicked } else { Ending::Dropped }
+    }
+
+    /// When an operation ended, which is when its span does. A span ends in traces where it was current last:
+    /// where its last poll was. One that waited when it was given up, or was never polled here, ends now.
+    pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
+        match self.last.filter(|_| !ending.is_given_up()) {
+            Some(last) => last,
+            None => {
+                touch(span);
+                Instant::now()
+            }
+        }
+    }
 }
 
 impl<W: Work> SpanScope<W> {
     pub(crate) fn new(span: Span, activity: Arc<Activity>, work: W) -> Self {
-        Self { span, activity, work: Some(work), started: Instant::now(), last_poll: None }
+        let (started, polls) = (Instant::now(), Polls::default());
+        Self { span, activity, work: Some(work), started, polls }
     }
 
     fn conclude(&mut self, ending: &Ending<'_>) {
         let Some(work) = self.work.take() else {
             return;
         };
-        // A span ends in traces where it was current last: where its last poll was. One that waited when it was
-        // given up, or was never polled here, ends now.
-        let ended = match self.last_poll.filter(|_| !ending.is_given_up()) {
-            Some(last_poll) => last_poll,
-            None => {
-                touch(&self.span);
-                Instant::now()
-            }
-        };
+        let ended = self.polls.ended(ending, &self.span);
         if let Some(run) = self.activity.run() {
             run.touch_turn();
         }
@@ -83,8 +113,7 @@ impl<W: Work> SpanScope<W> {
 
 impl<W: Work> OperationScope for SpanScope<W> {
     fn around(&mut self, poll: &mut dyn FnMut()) {
-        self.span.in_scope(|| self.activity.around(poll));
-        self.last_poll = Some(Instant::now());
+        self.polls.around(|| self.span.in_scope(|| self.activity.around(poll)));
     }
 
     fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
@@ -94,7 +123,7 @@ impl<W: Work> OperationScope for SpanScope<W> {
 
 impl<W: Work> Drop for SpanScope<W> {
     fn drop(&mut self) {
-        self.conclude(&Ending::Dropped);
+        self.conclude(&self.polls.dropped());
     }
 }
 

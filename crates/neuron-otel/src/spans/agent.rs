@@ -8,13 +8,12 @@ use neuron_types::{
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
-use web_time::Instant;
 
 use crate::config::Config;
 use crate::metrics::Attributes;
 use crate::record::{Parts, Record};
-use crate::run_state::{RunState, touch};
-use crate::span_scope::{Ending, unless_unsampled};
+use crate::run_state::RunState;
+use crate::span_scope::{Ending, Polls, unless_unsampled};
 use crate::spans::{known, request as told};
 use crate::{ContentKind, content, conventions};
 
@@ -26,7 +25,7 @@ pub(crate) struct RunScope {
     provider: String,
     model: String,
     has_ended: bool,
-    last_poll: Option<Instant>,
+    polls: Polls,
 }
 
 /// Begins a run. One that repeats what an earlier attempt of it did has a span from when it does more.
@@ -74,7 +73,7 @@ pub(crate) fn open(
         provider: scope.provider.to_owned(),
         model: model.to_owned(),
         has_ended: false,
-        last_poll: None,
+        polls: Polls::default(),
     })
 }
 
@@ -141,8 +140,7 @@ fn begin(
 
 impl OperationScope for RunScope {
     fn around(&mut self, poll: &mut dyn FnMut()) {
-        self.state.around(poll);
-        self.last_poll = Some(Instant::now());
+        self.polls.around(|| self.state.around(poll));
     }
 
     fn end(mut self: Box<Self>, outcome: Outcome<'_>) {
@@ -153,7 +151,7 @@ impl OperationScope for RunScope {
 impl Drop for RunScope {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.conclude(&Ending::Dropped);
+            self.conclude(&self.polls.dropped());
         }
     }
 }
@@ -176,13 +174,7 @@ impl RunScope {
             // Nothing happened in it that had not happened before.
             return;
         };
-        let ended = match self.last_poll.filter(|_| !ending.is_given_up()) {
-            Some(last_poll) => last_poll,
-            None => {
-                touch(span);
-                Instant::now()
-            }
-        };
+        let ended = self.polls.ended(ending, span);
         let failure = ending.failure(self.config.captures());
         if let Some(record) = Record::of(span).filter(Record::is_read) {
             if let Some(failure) = &failure {

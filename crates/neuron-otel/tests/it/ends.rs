@@ -458,9 +458,9 @@ fn a_provider_that_panics_ends_the_spans_and_leaves_nothing_current() {
         let whole = AssertUnwindSafe(|| poll_times(pin!(run(way, &mut agent, &ctx)), TO_THE_END));
         catch_unwind(whole).unwrap_err();
         memory.check_closed();
-        let run = memory.one(RUN);
-        assert!(matches!(run.status, Status::Error { .. }));
-        assert!(matches!(memory.one("chat").status, Status::Error { .. }));
+        // Nobody dropped it, as was told.
+        check_failed(&memory.one(RUN), "panic");
+        check_failed(&memory.one("chat"), "panic");
         assert!(neuron_otel::current_trace_context().is_none(), "something is current still");
         // The next run is a trace of its own.
         memory.clear();
@@ -599,6 +599,24 @@ async fn a_stream_that_is_dropped_at_any_event_ends_its_spans() {
             assert!(events > 10);
             return;
         }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
+    let memory = Memory::new();
+    let error = ProviderError::ServiceUnavailable("529".into());
+    let replies = [Reply::text("broken").fail_after(1, error), Reply::text("done")];
+    let mut agent = scout(&memory, replies).stream_retries(1).build();
+    run(Way::Stream, &mut agent, &ToolContext::default()).await;
+    memory.check_closed();
+    let chats = memory.named(CHAT);
+    assert_eq!(chats.len(), 2);
+    check_failed(&chats[0], "ServiceUnavailable");
+    check_fine(&chats[1]);
+    check_fine(&memory.one(RUN));
+    for chat in &chats {
+        assert!(attribute(chat, "gen_ai.response.time_to_first_chunk").is_some());
     }
 }
 
