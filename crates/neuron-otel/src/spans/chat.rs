@@ -96,7 +96,7 @@ pub(crate) fn open(
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &place, streaming);
-    let span = unless_unsampled(config, || below(run.and_then(RunState::parent), make));
+    let span = below(run.and_then(RunState::parent), || unless_unsampled(config, make));
     if let Some(record) = Record::of(&span).filter(Record::is_read) {
         told::settings(&record, request);
         told::settings_of_call(&record, request, config);

@@ -46,7 +46,7 @@ pub(crate) fn open(
         ),
     };
     let parent = run.as_ref().and_then(RunState::parent);
-    let span = unless_unsampled(config, || below(parent, make));
+    let span = below(parent, || unless_unsampled(config, make));
     let activity = Activity::new(config, run.as_ref(), Kind::Other);
     SpanScope::new(span, activity, CompactionWork { config: config.clone(), run })
 }

@@ -35,7 +35,7 @@ pub(crate) fn open(
     }
     let parent = run.and_then(RunState::parent);
     let make = || begin(config, run, called);
-    let span = unless_unsampled(config, || below(parent, make));
+    let span = below(parent, || unless_unsampled(config, make));
     if config.captures_in_spans()
         && let Some(record) = Record::of(&span).filter(Record::is_read)
         && let Some(text) =

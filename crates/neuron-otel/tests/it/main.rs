@@ -16,5 +16,4 @@ mod replay;
 mod runs;
 mod sampling;
 mod secrets;
-mod support;
 mod wrappers;

@@ -5,13 +5,16 @@ use std::sync::{Arc, Mutex};
 
 use neuron_loop::AgentLoop;
 use neuron_otel::{OtelHook, current_trace_context, set_trace_parent};
+use neuron_runtime::TracingHook;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Provider, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, TraceContext,
     WasmBoxedFuture,
 };
-use opentelemetry_sdk::trace::Sampler;
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{Link, SpanKind, TraceContextExt, TraceId, TraceState};
+use opentelemetry_sdk::trace::{Sampler, SamplingDecision, SamplingResult, ShouldSample};
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -146,9 +149,7 @@ async fn a_caller_in_another_process_decides_whether_a_run_is_sampled() {
 
 #[tokio::test]
 async fn a_context_of_opentelemetry_without_a_span_of_tracing_counts() {
-    use opentelemetry::trace::{
-        FutureExt, SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState,
-    };
+    use opentelemetry::trace::{FutureExt, SpanContext, SpanId, TraceFlags};
     for flags in [TraceFlags::SAMPLED, TraceFlags::NOT_SAMPLED] {
         let memory = Memory::sampling(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)));
         let place = SpanContext::new(
@@ -291,6 +292,55 @@ async fn a_provider_that_is_wrapped_is_not_told_below_an_unsampled_span_either()
     assert_eq!(seen.names(), Vec::<&str>::new());
     let durations = memory.measured("gen_ai.client.operation.duration");
     assert_eq!(durations.values().sum::<u64>(), 1);
+}
+
+/// Samples what begins with a run of neuron-otel, and no other trace.
+#[derive(Debug, Clone)]
+struct Ours;
+
+impl ShouldSample for Ours {
+    fn should_sample(
+        &self,
+        parent: Option<&opentelemetry::Context>,
+        _: TraceId,
+        name: &str,
+        _: &SpanKind,
+        _: &[KeyValue],
+        _: &[Link],
+    ) -> SamplingResult {
+        let around = parent.map(|parent| parent.span().span_context().clone());
+        let is_sampled = match around.filter(|around| around.is_valid()) {
+            Some(around) => around.is_sampled(),
+            None => name == RUN,
+        };
+        SamplingResult {
+            decision: match is_sampled {
+                true => SamplingDecision::RecordAndSample,
+                false => SamplingDecision::Drop,
+            },
+            attributes: Vec::new(),
+            trace_state: TraceState::default(),
+        }
+    }
+}
+
+// The spans of another hook are a trace of their own where nothing is around both. Whether that one was sampled
+// decided for the calls of the run.
+#[tokio::test]
+async fn whether_another_hooks_trace_is_sampled_does_not_matter() {
+    for is_first in [true, false] {
+        let memory = Memory::sampling(Ours);
+        let provider = ScriptedProvider::new([look(), Reply::text("done")]);
+        let builder = scout_of(provider);
+        let builder = match is_first {
+            true => builder.hook(hook(&memory)).hook(TracingHook::new()),
+            false => builder.hook(TracingHook::new()).hook(hook(&memory)),
+        };
+        builder.build().run_text("go", &ToolContext::default()).await.unwrap();
+        memory.check_closed();
+        assert_eq!(memory.named("chat scripted-model").len(), 2, "{}", memory.tree());
+        assert_eq!(memory.named("execute_tool look").len(), 1);
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use opentelemetry::trace::{SpanId, Status, TracerProvider as _};
 use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData, ResourceMetrics};
 use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
-use opentelemetry_sdk::trace::{InMemorySpanExporter, Sampler, SdkTracerProvider, SpanData};
+use opentelemetry_sdk::trace::{
+    InMemorySpanExporter, Sampler, SdkTracerProvider, ShouldSample, SpanData,
+};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -28,7 +30,7 @@ impl Memory {
         Self::sampling(Sampler::AlwaysOn)
     }
 
-    pub(crate) fn sampling(sampler: Sampler) -> Self {
+    pub(crate) fn sampling(sampler: impl ShouldSample + 'static) -> Self {
         let spans = InMemorySpanExporter::default();
         let tracer = SdkTracerProvider::builder()
             .with_simple_exporter(spans.clone())
