@@ -10,7 +10,9 @@ use neuron_runtime::TracingHook;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
-use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    Message, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+};
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::{Value, json};
 use tracing::instrument::WithSubscriber;
@@ -105,6 +107,40 @@ async fn a_tool_that_starts_before_the_answer_is_whole_stands_below_the_run() {
         assert_eq!(parent_of(chat, &spans), around);
         for span in spans.iter().filter(|span| span.name.starts_with("work")) {
             assert!(parent_of(span, &spans).contains("execute_tool"));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_with_early_tools_that_is_dropped_at_any_event_ends_its_spans() {
+    for conventions in MODES {
+        for events in 0.. {
+            let memory = Memory::new();
+            let calls = ["a", "b"].map(|id| (id, "read", json!({"delay": 1_000})));
+            let replies = [
+                Reply::tool_calls(calls).event_delay(Duration::from_millis(100)),
+                Reply::text("done"),
+            ];
+            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), window())
+                .name("scout")
+                .tools(registry([Act::pure("read")]))
+                .early_tools(true)
+                .parallel_tool_execution(true)
+                .hook(hook(&memory).with_conventions(conventions))
+                .build();
+            let ctx = ToolContext::default();
+            let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+            let mut has_ended = false;
+            for _ in 0..events {
+                has_ended |= stream.recv().await.is_none();
+            }
+            drop(stream);
+            // One that started early ends with the run, and may outlive the answer that called it.
+            memory.check_closed();
+            if has_ended {
+                assert!(events > 5);
+                break;
+            }
         }
     }
 }
@@ -340,6 +376,10 @@ async fn two_hooks_on_one_agent_each_tell_all() {
             });
             let (chat, tool) = ("chat scripted-model", "execute_tool look");
             assert_eq!(plain, [(chat, RUN), (tool, RUN), (tool, RUN), (chat, RUN)], "{order:?}");
+            let has_chunk =
+                |span: &&SpanData| attribute(span, "gen_ai.response.time_to_first_chunk").is_some();
+            let chunks = spans.iter().filter(has_chunk).count();
+            assert_eq!(chunks, if way == Way::Stream { 4 } else { 0 }, "{order:?}");
             // Each below the run of its own hook.
             for span in &spans {
                 let Some(parent) = spans

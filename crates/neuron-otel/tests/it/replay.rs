@@ -4,12 +4,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_durable_sqlite::{SqliteDurableContext, SqliteRuns};
+use neuron_durable_sqlite::{JournalError, SqliteDurableContext, SqliteRuns};
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_otel::SemanticConventions;
 use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{DurableError, ToolContext, ToolEffect};
+use neuron_types::{
+    CompletionRequest, CompletionResponse, DurableError, Message, Provider, ProviderError,
+    ProviderInfo, Role, StreamHandle, ToolContext, ToolEffect,
+};
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::json;
 use tempfile::TempDir;
@@ -36,6 +39,38 @@ impl Place {
     }
 }
 
+/// A model that says what follows from the conversation alone: the reply of the turn.
+#[derive(Clone)]
+struct ByTurn(Vec<Reply>);
+
+impl ByTurn {
+    fn of(&self, request: &CompletionRequest) -> ScriptedProvider {
+        let is_answer = |message: &&Message| message.role == Role::Assistant;
+        let turn = request.messages.iter().filter(is_answer).count();
+        ScriptedProvider::new([self.0[turn].clone()])
+    }
+}
+
+impl Provider for ByTurn {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.of(&request).complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.of(&request).complete_stream(request).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("scripted", "scripted-model")
+    }
+}
+
 /// What a process does when it starts: opens the run and drives it.
 async fn attempt(
     place: &Place,
@@ -44,15 +79,16 @@ async fn attempt(
     replies: Vec<Reply>,
     gate: &Gate,
 ) -> Result<String, LoopError> {
-    let provider = ScriptedProvider::new(replies);
+    let provider = ByTurn(replies);
     let tools = registry([Act::gated("look", ToolEffect::Idempotent, gate)]);
-    let context = SqliteDurableContext::open(
-        place.path(),
-        "r",
-        Arc::new(provider.clone()),
-        Arc::new(tools.clone()),
-    );
-    let context = context.await.unwrap();
+    let context = loop {
+        let (provider, tools) = (Arc::new(provider.clone()), Arc::new(tools.clone()));
+        match SqliteDurableContext::open(place.path(), "r", provider, tools).await {
+            // What the attempt before was writing when it was dropped.
+            Err(JournalError::Held { .. }) => tokio::time::sleep(Duration::from_millis(2)).await,
+            opened => break opened.unwrap(),
+        }
+    };
     let start = context.start("go").await?;
     let mut agent = AgentLoop::builder(provider, window())
         .name("scout")
@@ -105,7 +141,7 @@ async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
     memory.clear();
 
     gate.open();
-    let answer = attempt(&place, &memory, conventions, vec!["done".into()], &gate);
+    let answer = attempt(&place, &memory, conventions, vec![batch(), "done".into()], &gate);
     let around = answer.instrument(info_span!("process"));
     assert_eq!(around.await.unwrap(), "done");
     memory.check_closed();
@@ -153,7 +189,7 @@ async fn all_that_a_resumed_run_does_first_stands_below_it() {
         memory.check_closed();
         memory.clear();
         gate.open();
-        attempt(&place, &memory, conventions, vec!["done".into()], &gate).await.unwrap();
+        attempt(&place, &memory, conventions, vec![all(), "done".into()], &gate).await.unwrap();
         memory.check_closed();
         let run = memory.one(RUN);
         for span in memory.spans() {
@@ -195,40 +231,33 @@ async fn dropped_after_any_number_of_polls_no_call_is_lost_or_told_twice() {
             ended
         };
         memory.check_closed();
-        let first_chats = memory.named(CHAT).len();
-        let answered = memory
-            .named(CHAT)
-            .iter()
-            .filter(|chat| attribute(chat, "error.type").is_none())
-            .count();
-        let rest = script().split_off(answered.min(3));
         // An answer that had come may be in the journal or not: then the model is asked again.
-        let answer = attempt(&place, &memory, conventions, rest, &gate).await;
+        let answer = attempt(&place, &memory, conventions, script(), &gate).await.unwrap();
         memory.check_closed();
-        if let Ok(answer) = answer {
-            assert_eq!(answer, "done", "{polls}");
-            let fine = |name| {
-                let spans = memory.named(name);
-                spans.iter().filter(|span| attribute(span, "error.type").is_none()).count()
-            };
-            assert_eq!(fine(CHAT), 3, "{polls}: {first_chats} {}", memory.tree());
-            let tools = memory.named(TOOL).len() as u64;
-            assert!(tools >= 3, "{polls}: {}", memory.tree());
-            assert_eq!(measured(&memory, "execute_tool"), tools);
-            // One for each time that it ran, and for each time that it was given up before it could.
-            let spans = memory.spans();
-            for tool in memory.named(TOOL) {
-                let id = tool.span_context.span_id();
-                let is_work =
-                    |span: &&SpanData| span.parent_span_id == id && span.name.starts_with("work");
-                let works = spans.iter().filter(is_work).count();
-                let is_given_up = attribute(&tool, "error.type").as_deref() == Some("Cancelled");
-                assert!(works == 1 || (works == 0 && is_given_up), "{}", memory.tree());
-            }
-            for work in spans.iter().filter(|span| span.name.starts_with("work")) {
-                let is_tool = |span: &&SpanData| span.span_context.span_id() == work.parent_span_id;
-                assert_eq!(spans.iter().find(is_tool).unwrap().name, TOOL);
-            }
+        assert_eq!(answer, "done", "{polls}");
+        let chats = memory.named(CHAT);
+        let is_fine = |chat: &&SpanData| attribute(chat, "error.type").is_none();
+        // One at most was interrupted: then it was made again, or its answer was in the journal by then.
+        let fine = chats.iter().filter(is_fine).count();
+        assert!((3..=4).contains(&chats.len()), "{polls}: {}", memory.tree());
+        assert!(fine == 3 || (fine == 2 && chats.len() == 3), "{polls}: {}", memory.tree());
+        assert_eq!(measured(&memory, "chat"), chats.len() as u64);
+        let tools = memory.named(TOOL).len() as u64;
+        assert!(tools >= 3, "{polls}: {}", memory.tree());
+        assert_eq!(measured(&memory, "execute_tool"), tools);
+        // One for each time that it ran, and for each time that it was given up before it could.
+        let spans = memory.spans();
+        for tool in memory.named(TOOL) {
+            let id = tool.span_context.span_id();
+            let is_work =
+                |span: &&SpanData| span.parent_span_id == id && span.name.starts_with("work");
+            let works = spans.iter().filter(is_work).count();
+            let is_given_up = attribute(&tool, "error.type").as_deref() == Some("Cancelled");
+            assert!(works == 1 || (works == 0 && is_given_up), "{}", memory.tree());
+        }
+        for work in spans.iter().filter(|span| span.name.starts_with("work")) {
+            let is_tool = |span: &&SpanData| span.span_context.span_id() == work.parent_span_id;
+            assert_eq!(spans.iter().find(is_tool).unwrap().name, TOOL);
         }
         if has_ended {
             assert!(polls > 5);
