@@ -580,6 +580,37 @@ async fn steps_that_are_dropped_end_the_run_where_they_were_dropped() {
     check_fine(&memory.one(TOOL));
 }
 
+#[test]
+fn a_step_that_is_dropped_anywhere_belongs_to_the_same_run_as_those_that_follow() {
+    for conventions in MODES {
+        for polls in 0.. {
+            let memory = Memory::new();
+            let replies = [looks([json!({"polls": 2}), json!({"polls": 1})]), Reply::text("done")];
+            let provider = Waiting(ScriptedProvider::new(
+                replies.into_iter().chain([Reply::text("done"), Reply::text("done")]),
+            ));
+            let mut agent =
+                scout_of(provider).hook(hook(&memory).with_conventions(conventions)).build();
+            let ctx = ToolContext::default();
+            let mut steps = agent.run_step(Message::user("go"), &ctx);
+            let is_over = poll_times(pin!(async { while steps.next().await.is_some() {} }), polls);
+            let rest = async { while steps.next().await.is_some() {} };
+            poll_times(pin!(rest), TO_THE_END).expect("it ends");
+            drop(steps);
+            memory.check_closed();
+            check_fine(&memory.one(RUN));
+            assert_eq!(
+                count(&memory, "invoke_agent", None),
+                u64::from(conventions != SemanticConventions::Latest)
+            );
+            if is_over.is_some() {
+                assert!(polls > 3);
+                break;
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_stream_that_is_dropped_at_any_event_ends_its_spans() {
     for events in 0.. {

@@ -265,6 +265,38 @@ async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runs_that_time_out_on_many_threads_end_their_spans() {
+    let memory = Memory::new();
+    let hook = hook(&memory);
+    let tasks: Vec<_> = (0..40)
+        .map(|index| {
+            let inputs = [json!({"delay": index % 3}), json!({"do": "hang"})];
+            let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
+            let builder = scout_of(provider).hook(hook.clone()).parallel_tool_execution(true);
+            let mut agent = builder.build();
+            // Dropped within its subscriber: the registry of tracing forgets parents in the current one.
+            let run = async move {
+                let ctx = ToolContext::default();
+                let run = agent.run_text("go", &ctx);
+                tokio::time::timeout(Duration::from_millis(20), run).await.is_err()
+            };
+            tokio::spawn(run.with_current_subscriber())
+        })
+        .collect();
+    for task in tasks {
+        assert!(task.await.unwrap(), "it hangs");
+    }
+    memory.check_closed();
+    assert_eq!(memory.named(RUN).len(), 40);
+    for run in memory.named(RUN) {
+        assert_eq!(attribute(&run, "error.type").as_deref(), Some("Cancelled"));
+    }
+    // Nothing is current on the threads that they were on.
+    let after = tokio::spawn(async { neuron_otel::current_trace_context().is_none() });
+    assert!(after.await.unwrap());
+}
+
 /// An agent `scout` whose tool is an agent `helper`, which uses `look`.
 fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Agent {
     let inner = ScriptedProvider::new([

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_durable_sqlite::{JournalError, SqliteDurableContext, SqliteRuns};
+use neuron_durable_sqlite::{JournalError, SqliteDurableContext, SqliteRuns, StepInfo, StepKind};
 use neuron_loop::{AgentLoop, LoopError};
 use neuron_otel::SemanticConventions;
 use neuron_runtime::LocalDurableContext;
@@ -36,6 +36,22 @@ impl Place {
 
     fn path(&self) -> std::path::PathBuf {
         self.0.path().join("runs.db")
+    }
+
+    /// Waits until the results of so many tool calls are in the journal.
+    async fn recorded(&self, calls: usize) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            let runs = SqliteRuns::open(self.path()).await.unwrap();
+            let Ok(details) = runs.inspect("r").await else {
+                continue;
+            };
+            let is_recorded =
+                |step: &&StepInfo| step.kind == StepKind::Tool && step.ended_at.is_some();
+            if details.steps.iter().filter(is_recorded).count() == calls {
+                return;
+            }
+        }
     }
 }
 
@@ -128,8 +144,7 @@ async fn over_two_attempts_every_call_is_told_once_for_each_time_that_it_ran() {
         let first = attempt(&place, &memory, conventions, vec![batch()], &gate);
         tokio::select! {
             ended = first => panic!("{ended:?}"),
-            // Those that do not wait have ended, and are in the journal, before it says so.
-            () = gate.reached() => {}
+            () = place.recorded(2) => {}
         }
     }
     memory.check_closed();

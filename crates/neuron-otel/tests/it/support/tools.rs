@@ -29,10 +29,9 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Waits until a call waits here, and a while more: until what does not wait has ended.
+    /// Waits until a call waits here.
     pub(crate) async fn reached(&self) {
         self.reached.notified().await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
     }
 
     pub(crate) fn open(&self) {
