@@ -347,6 +347,32 @@ fn content_has_to_be_opted_in_to() {
 }
 
 #[test]
+fn content_has_the_form_of_its_schema() {
+    let told = |name: &str, content: &str| {
+        let mut call = chat();
+        set(&mut call, name, text(content));
+        Checker::with_content(Version::V1_41).spans(&[call])
+    };
+    let none = Vec::<String>::new();
+    let messages = r#"[{"role":"user","parts":[{"type":"text","content":"Hi"},{"type":"own"}]}]"#;
+    assert_eq!(told("gen_ai.input.messages", messages), none);
+    assert_eq!(told("gen_ai.tool.definitions", r#"[{"type":"function","name":"add"}]"#), none);
+    for (name, wrong) in [
+        ("gen_ai.input.messages", r#"{"role":"user"}"#),
+        ("gen_ai.input.messages", r#"[{"role":"person","parts":[]}]"#),
+        ("gen_ai.input.messages", r#"[{"role":"user","content":"Hi"}]"#),
+        ("gen_ai.input.messages", r#"[{"role":"user","parts":[{"type":"text"}]}]"#),
+        ("gen_ai.output.messages", r#"[{"role":"tool","parts":[{"type":"tool_call_response"}]}]"#),
+        ("gen_ai.system_instructions", r#"["You plan."]"#),
+        ("gen_ai.tool.definitions", r#"[{"name":"add"}]"#),
+    ] {
+        let expected =
+            format!("span `chat claude`: `{name}` has not the form of its schema: {wrong}");
+        assert_eq!(told(name, wrong), [expected]);
+    }
+}
+
+#[test]
 fn conditions_are_judged() {
     check(
         chat(),

@@ -1,5 +1,6 @@
 //! Holds exported telemetry against the definitions of the conventions, and tells every difference.
 
+mod content;
 mod metrics;
 mod spans;
 mod values;

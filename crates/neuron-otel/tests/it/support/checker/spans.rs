@@ -7,6 +7,7 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 
 use super::Checker;
+use super::content::content;
 use super::values::doubled;
 use crate::support::attributes::{Attributes, is_ours};
 use crate::support::conventions::Conventions;
@@ -20,6 +21,7 @@ impl Checker {
             Some(definitions) => {
                 problems.extend(self.defined(span, &attributes, &definitions));
                 problems.extend(conditions(&attributes));
+                problems.extend(content(&attributes));
                 problems.extend(status(span, &attributes));
             }
             // Compactions and what else is ours.
