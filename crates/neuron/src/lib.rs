@@ -70,6 +70,10 @@
     doc = "| [`mcp`] | `neuron-mcp` | MCP: servers' tools in an agent, and a server for tools of your own |"
 )]
 #![cfg_attr(
+    feature = "otel",
+    doc = "| [`otel`] | `neuron-otel` | OpenTelemetry traces and metrics |"
+)]
+#![cfg_attr(
     feature = "tower",
     doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
 )]
@@ -91,6 +95,7 @@
 //! | `subagent` | `neuron-subagent` | no |
 //! | `mcp` | `neuron-mcp` | no |
 //! | `mcp-oauth` | authorization of MCP clients by OAuth 2.1 | no |
+//! | `otel` | `neuron-otel` | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `signed-approvals` | signatures on calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |
@@ -109,6 +114,8 @@ pub use neuron_durable_sqlite as durable_sqlite;
 pub use neuron_loop as agent;
 #[cfg(feature = "mcp")]
 pub use neuron_mcp as mcp;
+#[cfg(feature = "otel")]
+pub use neuron_otel as otel;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
 #[cfg(feature = "ollama")]

@@ -1,4 +1,4 @@
-//! Observability: the hook trait with the signature of its chapter.
+//! Observability: the hook trait with the signature of its chapter. `OtelHook` is in `observability/otel.rs`.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,8 @@ use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{HookAction, HookError, HookEvent, ObservabilityHook, ToolContext};
+
+mod otel;
 
 #[derive(Clone, Default)]
 struct Names(Arc<Mutex<Vec<&'static str>>>);
@@ -47,21 +49,4 @@ async fn several_hooks_see_the_same_events() {
     assert_eq!(names, *second.0.lock().unwrap());
     names.retain(|name| *name != "other");
     assert_eq!(names, ["SessionStart", "LoopIteration", "PreLlmCall", "PostLlmCall", "SessionEnd"]);
-}
-
-/// "Using with neuron-runtime's TracingHook", beside another hook.
-#[tokio::test]
-async fn the_tracing_hook_is_independent_of_others() {
-    use neuron_runtime::TracingHook;
-
-    let (provider, names) = (ScriptedProvider::new([Reply::text("hi")]), Names::default());
-    let context = SlidingWindowStrategy::new(20, 100_000);
-    let mut agent = AgentLoop::builder(provider, context)
-        .hook(TracingHook::default()) // Local debug logging
-        .hook(names.clone())
-        .build();
-
-    let ctx = ToolContext { session_id: "s".into(), ..Default::default() };
-    assert_eq!(agent.run_text("hi", &ctx).await.unwrap().response, "hi");
-    assert!(names.0.lock().unwrap().contains(&"SessionEnd"));
 }
