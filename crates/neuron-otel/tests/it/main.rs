@@ -5,6 +5,7 @@ mod support;
 mod book_mode;
 mod checker;
 mod embedded;
+mod endings;
 mod ends;
 mod exporting;
 mod measured;

@@ -16,11 +16,14 @@ const PARTS: [(&str, &[&str]); 7] = [
     ("file", &["modality", "file_id"]),
 ];
 
+/// Whether a value has a form.
+type Holds = fn(&Value) -> bool;
+
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
 /// What is wrong with the content of a span.
 pub(super) fn content(attributes: &Attributes) -> Vec<String> {
-    let forms: [(&str, fn(&Value) -> bool); 4] = [
+    let forms: [(&str, Holds); 4] = [
         ("gen_ai.system_instructions", |value| all(value, is_part)),
         ("gen_ai.input.messages", |value| all(value, is_message)),
         ("gen_ai.output.messages", |value| all(value, is_message)),
@@ -35,7 +38,7 @@ pub(super) fn content(attributes: &Attributes) -> Vec<String> {
     problems
 }
 
-fn all(value: &Value, holds: fn(&Value) -> bool) -> bool {
+fn all(value: &Value, holds: Holds) -> bool {
     value.as_array().is_some_and(|list| list.iter().all(holds))
 }
 
