@@ -106,6 +106,26 @@ async fn a_tool_that_fails_is_told_as_one_whether_or_not_the_run_goes_on() {
     }
 }
 
+// A series of measurements is stored for each name: a model that makes names up must not make series.
+#[tokio::test]
+async fn a_tool_that_the_model_made_up_fails_and_is_not_measured_by_its_name() {
+    for conventions in MODES {
+        let memory = Memory::new();
+        let replies = [Reply::tool_call("c0", "invented", json!({})), Reply::text("done")];
+        let hook = hook(&memory).with_conventions(conventions);
+        let builder = scout_of(ScriptedProvider::new(replies)).hook(hook);
+        let mut agent = builder.tool_errors(ToolErrorPolicy::EndRun).build();
+        agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+        memory.check_closed();
+        let spans = memory.spans();
+        let tool = spans.iter().find(|span| span.name.contains("execute_tool")).unwrap();
+        check_failed(tool, "NotFound");
+        assert_eq!(attribute(tool, "gen_ai.tool.name").as_deref(), Some("invented"));
+        let measured = memory.all_measured();
+        assert!(measured.contains("_OTHER") && !measured.contains("invented"));
+    }
+}
+
 #[tokio::test]
 async fn results_that_are_errors_hints_and_panics_are_failures_of_the_call_alone() {
     for deed in ["say no", "retry", "panic"] {
