@@ -549,6 +549,26 @@ async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_
 }
 
 #[tokio::test]
+async fn a_call_that_another_process_approves_is_told_as_any() {
+    let memory = Memory::new();
+    let ctx = ToolContext::default();
+    let error = pausing(&memory).build().run_text("go", &ctx).await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
+    memory.clear();
+    let builder = scout(&memory, ["done"]).permission_policy(Asks).pause_for_approval(true);
+    let mut agent = builder.build();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    agent.restore(*pending).unwrap();
+    agent.resume(decisions, &ctx).await.unwrap();
+    memory.check_closed();
+    assert_eq!(memory.tree(), format!("{RUN}\n  {TOOL}\n    work ok\n    more ok\n  {CHAT}\n"));
+    let description = attribute(&memory.one(TOOL), "gen_ai.tool.description");
+    assert_eq!(description.as_deref(), Some("does what look does"));
+    let durations = memory.measured("gen_ai.client.operation.duration");
+    assert!(durations.keys().any(|name| name.contains("gen_ai.tool.name=look")), "{durations:?}");
+}
+
+#[tokio::test]
 async fn a_denied_call_has_no_span() {
     let memory = Memory::new();
     let mut agent = pausing(&memory).build();
