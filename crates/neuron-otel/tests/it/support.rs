@@ -3,6 +3,7 @@
 //! OpenTelemetry's definitions.
 
 pub(crate) mod agents;
+pub(crate) mod checks;
 pub(crate) mod memory;
 pub(crate) mod open_spans;
 pub(crate) mod polls;

@@ -191,6 +191,15 @@ fn lines(
     }
 }
 
+/// The name of the span around a span; empty for a root.
+pub(crate) fn parent_of<'a>(span: &SpanData, spans: &'a [SpanData]) -> &'a str {
+    let parent = spans.iter().find(|parent| {
+        parent.span_context.span_id() == span.parent_span_id
+            && parent.span_context.trace_id() == span.span_context.trace_id()
+    });
+    parent.map_or("", |parent| parent.name.as_ref())
+}
+
 /// One attribute of a span, as text.
 pub(crate) fn attribute(span: &SpanData, name: &str) -> Option<String> {
     let mut found = span.attributes.iter().filter(|attribute| attribute.key.as_str() == name);

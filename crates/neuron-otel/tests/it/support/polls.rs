@@ -12,6 +12,9 @@ use neuron_types::{
 /// Long enough to be seen in a span that reaches over it.
 pub(crate) const LONG: Duration = Duration::from_millis(50);
 
+/// More polls than any run here takes.
+pub(crate) const TO_THE_END: usize = 10_000;
+
 /// Nothing is polled for a while.
 pub(crate) fn nothing_happens() {
     std::thread::sleep(LONG);
