@@ -112,6 +112,7 @@ mod content;
 mod environment;
 mod failure;
 mod metrics;
+mod placement;
 mod record;
 mod run_state;
 mod span_scope;

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
 use web_time::Instant;
 
 use crate::config::Config;
+use crate::placement::is_unsampled;
 
 thread_local! {
     /// The run and the operation whose polls are on this thread's stack, the innermost ones.
@@ -34,6 +36,8 @@ pub(crate) struct RunState {
     conversation: String,
     /// The span, and when it began.
     span: OnceLock<(Span, Instant)>,
+    /// Known once it was asked for.
+    unsampled: OnceLock<bool>,
     /// Makes the span of a run that repeats what an earlier attempt did, once it does more.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
     /// The turn's span, where the conventions have one.
@@ -78,6 +82,7 @@ impl RunState {
             agent: agent.to_owned(),
             conversation: conversation.to_owned(),
             span,
+            unsampled: OnceLock::new(),
             begin: Mutex::new(begin),
             turn: Mutex::default(),
             compacted: AtomicBool::new(false),
@@ -145,6 +150,14 @@ impl RunState {
     /// The run's span and when it began, if it has.
     pub(crate) fn begun(&self) -> Option<(&Span, Instant)> {
         self.span.get().map(|(span, began)| (span, *began))
+    }
+
+    /// Whether the run has begun in a trace that is not sampled.
+    pub(crate) fn is_unsampled(&self) -> bool {
+        let Some((span, _)) = self.span.get() else {
+            return false;
+        };
+        *self.unsampled.get_or_init(|| !span.is_disabled() && is_unsampled(&span.context()))
     }
 
     /// What an operation of the run that begins now stands below. `None`: whatever is current.

@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use neuron_types::{LoopError, OperationScope, Outcome};
-use opentelemetry::Context;
-use opentelemetry::trace::TraceContextExt;
 use tracing::Span;
 use web_time::Instant;
 
-use crate::config::Config;
 use crate::failure::Failure;
 use crate::run_state::{Activity, touch};
 
@@ -124,25 +121,5 @@ impl<W: Work> OperationScope for SpanScope<W> {
 impl<W: Work> Drop for SpanScope<W> {
     fn drop(&mut self) {
         self.conclude(&self.polls.dropped());
-    }
-}
-
-/// Makes a span, unless the trace around it is not sampled: then what is below would not be either.
-pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> Span {
-    let is_left_out = !config.unsampled
-        && Context::map_current(|context| {
-            let span = context.span();
-            let place = span.span_context();
-            place.is_valid() && !place.is_sampled()
-        });
-    if is_left_out { Span::none() } else { make() }
-}
-
-/// Makes a span below another; without one, below what is current.
-pub(crate) fn below(parent: Option<Span>, make: impl FnOnce() -> Span) -> Span {
-    match parent {
-        // Not as its `parent`, so that a context of OpenTelemetry without a span counts where it is disabled.
-        Some(parent) => parent.in_scope(make),
-        None => make(),
     }
 }

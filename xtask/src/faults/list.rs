@@ -299,8 +299,8 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "the usage of an answer that a hook rejects is lost",
         "model_call.rs",
-        "        broken.usage.clone_from(&response.usage);\n",
-        "",
+        "        broken.usage.clone_from(&response.usage);\n        self.hooks()",
+        "        self.hooks()",
     ),
     fault(
         "more tools at once than may be",

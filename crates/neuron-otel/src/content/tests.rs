@@ -1,3 +1,5 @@
+//! Every kind of block and item, an empty one and a huge one.
+
 use neuron_types::{
     DocumentSource, EmbeddedResource, ImageSource, ResourceLink, StopReason, SystemBlock,
     TokenUsage, ToolCall,

@@ -11,9 +11,10 @@ use tracing::field::Empty;
 
 use crate::config::Config;
 use crate::metrics::Attributes;
+use crate::placement::unless_unsampled;
 use crate::record::{Parts, Record};
 use crate::run_state::RunState;
-use crate::span_scope::{Ending, Polls, unless_unsampled};
+use crate::span_scope::{Ending, Polls};
 use crate::spans::{known, request as told};
 use crate::{ContentKind, content, conventions};
 

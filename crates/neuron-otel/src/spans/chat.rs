@@ -11,9 +11,10 @@ use web_time::Instant;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::{Attributes, with};
+use crate::placement::of_run;
 use crate::record::{Parts, Record};
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
+use crate::span_scope::{Ending, SpanScope, Work};
 use crate::spans::{known, request as told};
 use crate::{ContentKind, content, conventions};
 
@@ -96,7 +97,7 @@ pub(crate) fn open(
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &place, streaming);
-    let span = below(run.and_then(RunState::parent), || unless_unsampled(config, make));
+    let span = of_run(config, run, make);
     if let Some(record) = Record::of(&span).filter(Record::is_read) {
         told::settings(&record, request);
         told::settings_of_call(&record, request, config);

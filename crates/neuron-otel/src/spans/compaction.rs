@@ -7,9 +7,10 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::config::Config;
+use crate::placement::of_run;
 use crate::record::Record;
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
+use crate::span_scope::{Ending, SpanScope, Work};
 
 /// A compaction that is under way.
 pub(crate) struct CompactionWork {
@@ -45,8 +46,7 @@ pub(crate) fn open(
             neuron.context.new_tokens = Empty,
         ),
     };
-    let parent = run.as_ref().and_then(RunState::parent);
-    let span = below(parent, || unless_unsampled(config, make));
+    let span = of_run(config, run.as_ref(), make);
     let activity = Activity::new(config, run.as_ref(), Kind::Other);
     SpanScope::new(span, activity, CompactionWork { config: config.clone(), run })
 }

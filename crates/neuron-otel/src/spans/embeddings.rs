@@ -11,9 +11,9 @@ use web_time::Instant;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::{Attributes, with};
+use crate::placement::unless_unsampled;
 use crate::record::Record;
 use crate::run_state::touch;
-use crate::span_scope::unless_unsampled;
 use crate::spans::chat::Place;
 use crate::spans::known;
 

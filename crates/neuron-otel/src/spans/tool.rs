@@ -10,9 +10,10 @@ use tracing::field::Empty;
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::metrics::Attributes;
+use crate::placement::of_run;
 use crate::record::Record;
 use crate::run_state::{Activity, Kind, RunState};
-use crate::span_scope::{Ending, SpanScope, Work, below, unless_unsampled};
+use crate::span_scope::{Ending, SpanScope, Work};
 use crate::spans::known;
 use crate::{ContentKind, content};
 
@@ -33,9 +34,8 @@ pub(crate) fn open(
     if let Some(run) = run {
         run.count_tool_call();
     }
-    let parent = run.and_then(RunState::parent);
     let make = || begin(config, run, called);
-    let span = below(parent, || unless_unsampled(config, make));
+    let span = of_run(config, run, make);
     if config.captures_in_spans()
         && let Some(record) = Record::of(&span).filter(Record::is_read)
         && let Some(text) =

@@ -4,9 +4,9 @@ mod support;
 
 mod book_mode;
 mod checker;
+mod dropped;
 mod embedded;
 mod endings;
-mod dropped;
 mod ends;
 mod exporting;
 mod measured;
@@ -19,5 +19,4 @@ mod runs;
 mod sampling;
 mod secrets;
 mod several_hooks;
-mod support;
 mod wrappers;
