@@ -28,7 +28,7 @@
 //! with its work on every path; a run that is dropped ends then.
 //!
 //! With them go the attributes of the conventions: provider, server, models, settings of the request, why the model
-//! stopped, tokens with those of caches and reasoning, the time to the first part of a streamed answer, the
+//! stopped, tokens with those of caches and reasoning (of a run with those of the agents inside its tools), the time to the first part of a streamed answer, the
 //! conversation (the session's id), and for what failed `error.type` with the status ERROR. `error.type` is the
 //! innermost [kind](neuron_types::LoopError::innermost_kind) of an error, `RateLimit` or `MaxTurns` for instance;
 //! `tool_error` for a result that a tool gave as an error; `Cancelled` for what was cancelled or dropped. A run or
@@ -64,6 +64,11 @@
 //!     .with(tracing_opentelemetry::layer().with_tracer(tracer_provider.tracer("my-service")))
 //!     .init();
 //! ```
+//!
+//! The layer adds to each span where in the source it was made, and on which thread; `with_location(false)` and
+//! `with_threads(false)` leave that out. With the exporter of `opentelemetry-otlp` over HTTP and a provider of neuron's
+//! in one program, give rustls a default first (`rustls::crypto::ring::default_provider().install_default()`):
+//! libraries should not choose one, and that exporter asks for it.
 //!
 //! The examples `telemetry` (OTLP to a collector) and `tree` (the terminal, without any) are whole programs.
 //!
