@@ -9,6 +9,7 @@ mod embedded;
 mod endings;
 mod ends;
 mod exporting;
+mod mcp;
 mod measured;
 mod over_http;
 mod parallel;

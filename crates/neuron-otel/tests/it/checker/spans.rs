@@ -124,11 +124,6 @@ fn spans_that_hold_pass() {
     for version in Version::ALL {
         let mut server = mcp();
         server.kind = SpanKind::Server.into();
-        let mut enriched = tool();
-        for name in ["mcp.method.name", "jsonrpc.request.id", "network.transport"] {
-            let value = mcp().attributes.iter().find(|attribute| attribute.key == name).cloned();
-            enriched.attributes.extend(value);
-        }
         let mut list = mcp();
         list.name = "tools/list".to_owned();
         set(&mut list, "mcp.method.name", text("tools/list"));
@@ -147,7 +142,7 @@ fn spans_that_hold_pass() {
             embeddings(),
             mcp(),
             server,
-            enriched,
+            enriched(),
             list,
             failed(chat()),
             failed(tool()),
@@ -184,6 +179,104 @@ fn names_and_kinds_are_those_of_the_definition() {
         tool(),
         |span| span.kind = SpanKind::Client.into(),
         &["its kind is client where internal is due"],
+    );
+}
+
+/// A span of a server that has no tool `add`.
+fn refused() -> Span {
+    let mut span = failed(mcp());
+    span.kind = SpanKind::Server.into();
+    span.name = "tools/call".to_owned();
+    set(&mut span, "error.type", text("-32602"));
+    set(&mut span, "rpc.response.status_code", text("-32602"));
+    span
+}
+
+#[test]
+fn only_a_server_that_refuses_a_name_may_leave_it_out() {
+    check(refused(), |_| {}, &[]);
+    let due = "its name is `tools/call` where `tools/call add` is due";
+    check(refused(), |span| span.kind = SpanKind::Client.into(), &[due]);
+    check(refused(), |span| set(span, "rpc.response.status_code", text("-32603")), &[due]);
+    check(refused(), |span| unset(span, "rpc.response.status_code"), &[due]);
+    check(
+        refused(),
+        |span| span.name = "tools/call other".to_owned(),
+        &["its name is `tools/call other` where `tools/call add` is due"],
+    );
+}
+
+/// A span of a tool call, with what MCP adds.
+fn enriched() -> Span {
+    let mut span = tool();
+    for name in ["mcp.method.name", "jsonrpc.request.id", "network.transport"] {
+        let value = mcp().attributes.into_iter().find(|attribute| attribute.key == name);
+        span.attributes.extend(value);
+    }
+    span
+}
+
+#[test]
+fn a_tool_call_may_have_what_a_client_of_mcp_tells_and_nothing_else() {
+    check(
+        enriched(),
+        |span| {
+            set(span, "mcp.protocol.version", text("2025-11-25"));
+            set(span, "mcp.session.id", text("1"));
+            set(span, "network.protocol.name", text("http"));
+            set(span, "server.address", text("127.0.0.1"));
+            set(span, "server.port", Value::IntValue(80));
+        },
+        &[],
+    );
+    check(
+        enriched(),
+        |span| set(span, "client.address", text("127.0.0.1")),
+        &["`client.address` is not in the definition"],
+    );
+    check(
+        enriched(),
+        |span| set(span, "gen_ai.request.model", text("claude")),
+        &["`gen_ai.request.model` is not in the definition"],
+    );
+    check(
+        enriched(),
+        |span| set(span, "mcp.tool.name", text("add")),
+        &["`mcp.tool.name` is no attribute of the conventions"],
+    );
+    check(
+        enriched(),
+        |span| set(span, "jsonrpc.request.id", Value::IntValue(1)),
+        &["`jsonrpc.request.id` is int where string is due"],
+    );
+    check(
+        enriched(),
+        |span| set(span, "server.address", text("127.0.0.1")),
+        &["`server.port` is missing beside `server.address`"],
+    );
+    check(
+        enriched(),
+        |span| set(span, "network.transport", text("http")),
+        &["`network.transport` has no value \"http\""],
+    );
+    check(
+        enriched(),
+        |span| set(span, "mcp.method.name", text("tools/list")),
+        &["`gen_ai.operation.name` belongs to `tools/call`, and only there"],
+    );
+    check(
+        enriched(),
+        |span| span.name = "tools/call add".to_owned(),
+        &["its name is `tools/call add` where `execute_tool add` is due"],
+    );
+    // Without the method it is no request, and has nothing of one.
+    check(
+        enriched(),
+        |span| unset(span, "mcp.method.name"),
+        &[
+            "`jsonrpc.request.id` is not in the definition",
+            "`network.transport` is not in the definition",
+        ],
     );
 }
 

@@ -10,7 +10,8 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
 
 use super::attributes::Attributes;
 use super::client::Client;
@@ -41,6 +42,16 @@ impl Telemetry {
     }
 
     pub(crate) fn with_sampler(sampler: Sampler) -> Self {
+        Self::with(sampler, Targets::new().with_default(LevelFilter::TRACE))
+    }
+
+    /// Everything is sampled, and nothing exported that a library writes.
+    pub(crate) fn without(target: &str) -> Self {
+        let all = Targets::new().with_default(LevelFilter::TRACE);
+        Self::with(Sampler::AlwaysOn, all.with_target(target, LevelFilter::OFF))
+    }
+
+    fn with(sampler: Sampler, targets: Targets) -> Self {
         let receiver = Receiver::start();
         let client = Client(receiver.runtime().clone());
         let spans = SpanExporter::builder()
@@ -59,6 +70,7 @@ impl Telemetry {
             SdkTracerProvider::builder().with_sampler(sampler).with_batch_exporter(spans).build();
         let meters = SdkMeterProvider::builder().with_periodic_exporter(metrics).build();
         let layer = tracing_opentelemetry::layer().with_tracer(tracers.tracer("neuron"));
+        let layer = layer.with_filter(targets);
         let subscriber = tracing_subscriber::registry().with(layer);
         let default = tracing::subscriber::set_default(subscriber);
         Self { default, tracers, meters, receiver }

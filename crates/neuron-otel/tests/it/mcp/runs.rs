@@ -1,0 +1,306 @@
+//! Runs: the span of a call is that of the request too, and what the server does is below it.
+
+use std::sync::Arc;
+
+use neuron_loop::ToolErrorPolicy;
+use neuron_mcp::McpToolBridge;
+use neuron_testing::Reply;
+use neuron_tool::ToolRegistry;
+use neuron_types::{ToolContext, ToolDefinition};
+use serde_json::json;
+use tokio::sync::{Barrier, Notify};
+
+use super::served::{SECRET, Served, assert_one_trace, kinds, run_of, until_arrived};
+use crate::support::look::Behavior;
+use crate::support::setup::{Agent, Setup, context};
+use crate::support::tree::Forest;
+
+fn call(tool: &str) -> [Reply; 2] {
+    [Reply::tool_call("call_1", tool, json!({"at": SECRET})), Reply::text("Blue.")]
+}
+
+#[tokio::test]
+async fn a_run_and_what_a_server_does_for_it_are_one_tree() {
+    for kind in kinds() {
+        let setup = kind.start(call("look")).await;
+        let served = kind.serve(Behavior::Echo).await;
+        served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+        let port = served.port;
+        served.end().await;
+        let exported = setup.finish();
+        let forest = run_of(&exported.forest());
+        forest.assert_outline(
+            "
+            invoke_agent planner INTERNAL
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool look INTERNAL
+                tools/call look SERVER
+                  inside INTERNAL
+              chat claude-sonnet-4-5 CLIENT
+            ",
+        );
+        assert_one_trace(forest.root());
+
+        let (tool, server) = (forest.one("execute_tool look"), forest.one("tools/call look"));
+        for span in [tool, server] {
+            let attributes = &span.attributes;
+            assert_eq!(attributes.text("mcp.method.name"), Some("tools/call"), "{kind:?}");
+            assert_eq!(attributes.text("mcp.protocol.version"), Some(kind.protocol.as_str()));
+            assert_eq!(attributes.text("gen_ai.tool.name"), Some("look"));
+            assert_eq!(attributes.text("gen_ai.operation.name"), Some("execute_tool"));
+            let (transport, around) = kind.network();
+            assert_eq!(attributes.text("network.transport"), transport);
+            assert_eq!(attributes.text("network.protocol.name"), around);
+            assert_eq!(attributes.has("mcp.session.id"), kind.has_sessions(), "{kind:?}");
+            assert!(!attributes.has("rpc.response.status_code"), "{span:?}");
+        }
+        for name in ["jsonrpc.request.id", "mcp.session.id"] {
+            assert_eq!(tool.attributes.text(name), server.attributes.text(name), "{name}");
+        }
+        assert!(tool.attributes.text("jsonrpc.request.id").is_some_and(|id| !id.is_empty()));
+        // What the hook tells of any tool is there as well.
+        assert_eq!(tool.attributes.text("gen_ai.tool.call.id"), Some("call_1"));
+        assert_eq!(tool.attributes.text("gen_ai.tool.description"), Some("Looks at a thing"));
+        assert_eq!(tool.attributes.text("server.address"), port.map(|_| "127.0.0.1"));
+        assert_eq!(tool.attributes.int("server.port"), port);
+        assert_eq!(server.attributes.text("client.address"), port.map(|_| "127.0.0.1"));
+        assert_eq!(server.attributes.int("client.port").is_some(), port.is_some());
+    }
+}
+
+#[tokio::test]
+async fn calls_at_once_are_each_above_their_own_request() {
+    for kind in kinds() {
+        let ids = ["call_1", "call_2", "call_3"];
+        let calls = ids.map(|id| (id, "look", json!({"at": id})));
+        let setup = kind.start([Reply::tool_calls(calls), Reply::text("Blue.")]).await;
+        let together = Behavior::Together(Arc::new(Barrier::new(3)));
+        let served = kind.serve(together).await;
+        served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+        served.end().await;
+        let exported = setup.finish();
+        let forest = run_of(&exported.forest());
+        forest.assert_outline(
+            "
+            invoke_agent planner INTERNAL
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool look INTERNAL
+                tools/call look SERVER
+                  inside INTERNAL
+              execute_tool look INTERNAL
+                tools/call look SERVER
+                  inside INTERNAL
+              execute_tool look INTERNAL
+                tools/call look SERVER
+                  inside INTERNAL
+              chat claude-sonnet-4-5 CLIENT
+            ",
+        );
+        assert_one_trace(forest.root());
+        let mut seen = Vec::new();
+        for tool in forest.all("execute_tool look") {
+            let id = tool.attributes.text("jsonrpc.request.id").unwrap();
+            assert_eq!(tool.children[0].attributes.text("jsonrpc.request.id"), Some(id));
+            seen.push(id);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 3, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_an_error_at_both_ends() {
+    for kind in kinds() {
+        for behavior in [Behavior::Fail, Behavior::ErrorResult] {
+            let setup = kind.start(call("look")).await;
+            let served = kind.serve(behavior).await;
+            served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+            served.end().await;
+            let exported = setup.finish();
+            let forest = run_of(&exported.forest());
+            forest.assert_outline(
+                "
+                invoke_agent planner INTERNAL
+                  chat claude-sonnet-4-5 CLIENT
+                  execute_tool look INTERNAL ERROR tool_error
+                    tools/call look SERVER ERROR tool_error
+                      inside INTERNAL
+                  chat claude-sonnet-4-5 CLIENT
+                ",
+            );
+            assert!(!forest.one("execute_tool look").attributes.has("rpc.response.status_code"));
+        }
+    }
+}
+
+/// A tool that its server does not have (any more).
+fn gone() -> ToolDefinition {
+    ToolDefinition {
+        name: "gone".to_owned(),
+        title: None,
+        description: "Is gone".to_owned(),
+        input_schema: json!({"type": "object"}),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
+/// An agent with a tool that is gone.
+fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Agent {
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(McpToolBridge::new(served.client.clone(), gone())));
+    setup.plain(Behavior::Echo).tools(tools).tool_errors(policy).hook(setup.hook()).build()
+}
+
+#[tokio::test]
+async fn a_call_that_a_server_refuses_tells_the_code() {
+    for kind in kinds() {
+        let setup = kind.start(call("gone")).await;
+        let served = kind.serve(Behavior::Echo).await;
+        let mut agent = with_gone(&setup, &served, ToolErrorPolicy::ReturnToModel);
+        agent.run_text("What is it like?", &context()).await.unwrap();
+        served.end().await;
+        let exported = setup.finish();
+        let forest = run_of(&exported.forest());
+        // The name at the server is what a client made up, and no part of the span's.
+        forest.assert_outline(
+            "
+            invoke_agent planner INTERNAL
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool gone INTERNAL ERROR tool_error
+                tools/call SERVER ERROR -32602
+              chat claude-sonnet-4-5 CLIENT
+            ",
+        );
+        for name in ["execute_tool gone", "tools/call"] {
+            let attributes = &forest.one(name).attributes;
+            assert_eq!(attributes.text("rpc.response.status_code"), Some("-32602"), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_that_ends_the_run_is_told_of_the_run_too() {
+    for kind in kinds() {
+        let setup = kind.start(call("gone")).await;
+        let served = kind.serve(Behavior::Echo).await;
+        let mut agent = with_gone(&setup, &served, ToolErrorPolicy::EndRun);
+        agent.run_text("What is it like?", &context()).await.unwrap_err();
+        served.end().await;
+        let exported = setup.finish();
+        run_of(&exported.forest()).assert_outline(
+            "
+            invoke_agent planner INTERNAL ERROR NotFound
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool gone INTERNAL ERROR NotFound
+                tools/call SERVER ERROR -32602
+            ",
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_no_server_has_makes_no_request() {
+    for kind in kinds() {
+        let setup = kind.start(call(SECRET)).await;
+        let served = kind.serve(Behavior::Echo).await;
+        let mut agent = served.agent(&setup).await;
+        agent.run_text("What is it like?", &context()).await.unwrap_err();
+        served.end().await;
+        let exported = setup.finish();
+        let forest = run_of(&exported.forest());
+        forest.assert_outline(
+            "
+            invoke_agent planner INTERNAL ERROR NotFound
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool _OTHER INTERNAL ERROR NotFound
+            ",
+        );
+        assert!(!forest.one("execute_tool _OTHER").attributes.has("mcp.method.name"));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_ends_leaves_a_call_that_failed() {
+    for kind in kinds() {
+        let setup = kind.start(call("look")).await;
+        let began = Arc::new(Notify::new());
+        let served = kind.serve(Behavior::Hang(began.clone())).await;
+        let mut agent = served.agent(&setup).await;
+        let ctx = context();
+        let end = async {
+            began.notified().await;
+            served.client.close().await;
+        };
+        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), end);
+        result.unwrap_err();
+        let is_enough = |forest: &Forest| !forest.all("tools/call look").is_empty();
+        until_arrived(&setup.telemetry, is_enough).await;
+        served.end().await;
+        let exported = setup.finish();
+        let forest = run_of(&exported.forest());
+        let outline = "
+            invoke_agent planner INTERNAL ERROR ExecutionFailed
+              chat claude-sonnet-4-5 CLIENT
+              execute_tool look INTERNAL ERROR ExecutionFailed
+                tools/call look SERVER ERROR ENDED
+                  inside INTERNAL
+            ";
+        // A server whose input has ended still answers, because somebody may read; else the request is cancelled.
+        let server = &forest.one("tools/call look").attributes;
+        let ended = server.text("error.type").unwrap();
+        assert!(["-32603", "cancelled"].contains(&ended), "{ended}");
+        forest.assert_outline(&outline.replace("ENDED", ended));
+        let tool = &forest.one("execute_tool look").attributes;
+        assert_eq!(tool.text("mcp.method.name"), Some("tools/call"));
+        assert!(!tool.has("rpc.response.status_code"), "{kind:?} {tool:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_cancelled_or_dropped_ends_the_spans_of_both_ends() {
+    for kind in kinds() {
+        for is_dropped in [false, true] {
+            let setup = kind.start(call("look")).await;
+            let began = Arc::new(Notify::new());
+            let served = kind.serve(Behavior::Hang(began.clone())).await;
+            let mut agent = served.agent(&setup).await;
+            let ctx: ToolContext = context();
+            let stop = async {
+                began.notified().await;
+                if !is_dropped {
+                    ctx.cancellation_token.cancel();
+                    std::future::pending::<()>().await;
+                }
+            };
+            tokio::select! {
+                result = agent.run_text("What is it like?", &ctx) => {
+                    assert!(!is_dropped, "nothing answers");
+                    result.unwrap_err();
+                }
+                () = stop => {}
+            }
+            let is_enough = |forest: &Forest| !forest.all("tools/call look").is_empty();
+            until_arrived(&setup.telemetry, is_enough).await;
+            served.end().await;
+            let exported = setup.finish();
+            let forest = run_of(&exported.forest());
+            forest.assert_outline(
+                "
+                invoke_agent planner INTERNAL ERROR Cancelled
+                  chat claude-sonnet-4-5 CLIENT
+                  execute_tool look INTERNAL ERROR Cancelled
+                    tools/call look SERVER ERROR cancelled
+                      inside INTERNAL
+                ",
+            );
+            assert_one_trace(forest.root());
+            let tool = &forest.one("execute_tool look").attributes;
+            let server = &forest.one("tools/call look").attributes;
+            assert_eq!(tool.text("mcp.method.name"), Some("tools/call"));
+            assert_eq!(tool.text("jsonrpc.request.id"), server.text("jsonrpc.request.id"));
+        }
+    }
+}

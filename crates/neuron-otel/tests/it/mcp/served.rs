@@ -1,0 +1,188 @@
+//! A server of MCP in this process, a client of it, and an agent with its tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_mcp::{
+    HttpConfig, HttpServerConfig, McpClient, McpPrompt, McpPromptMessage, McpPromptResult,
+    McpPromptSet, McpResource, McpResourceSet, McpServer, McpVersion,
+};
+use neuron_testing::{AnthropicServer, ServerReply};
+use neuron_tool::ToolRegistry;
+use neuron_types::ToolDyn;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::within::User;
+use crate::support::conventions::Version;
+use crate::support::look::{Behavior, Look};
+use crate::support::setup::{Agent, Case, Server, Setup, Vendor};
+use crate::support::telemetry::Telemetry;
+use crate::support::tree::{Forest, Tree};
+
+/// In arguments, results, errors and texts; in no trace.
+pub(super) const SECRET: &str = "SENTINEL";
+
+/// How a client reaches its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Streams within the process.
+    Streams,
+    /// HTTP on loopback.
+    Http,
+}
+
+/// A connection, a version of the protocol, a version of the conventions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) way: Way,
+    pub(super) protocol: McpVersion,
+    pub(super) conventions: Version,
+}
+
+/// Every way with a version of the protocol that has sessions and with one that has none.
+pub(super) fn kinds() -> impl Iterator<Item = Kind> {
+    let protocols = [McpVersion::V2025_11_25, McpVersion::V2026_07_28];
+    [Way::Streams, Way::Http].into_iter().flat_map(move |way| {
+        protocols.into_iter().flat_map(move |protocol| {
+            Version::ALL.map(|conventions| Kind { way, protocol, conventions })
+        })
+    })
+}
+
+/// A server that runs, and its client.
+pub(super) struct Served {
+    pub(super) client: Arc<McpClient>,
+    /// Over HTTP.
+    pub(super) port: Option<i64>,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl Kind {
+    /// A model that answers so, and a pipeline that leaves the log of the MCP SDK out.
+    pub(super) async fn start<R: Into<ServerReply>>(
+        self,
+        replies: impl IntoIterator<Item = R>,
+    ) -> Setup {
+        let server = Server::Anthropic(AnthropicServer::start(replies).await.unwrap());
+        let case = Case { vendor: Vendor::Anthropic, version: self.conventions };
+        Setup { case, server, telemetry: Telemetry::without("rmcp") }
+    }
+
+    /// A server with the tool `look`, the prompt `greet` and the resource `x://1`.
+    pub(super) async fn serve(self, look: Behavior) -> Served {
+        self.serve_tool(Arc::new(Look(look))).await
+    }
+
+    /// The same with another tool.
+    pub(super) async fn serve_tool(self, tool: Arc<dyn ToolDyn>) -> Served {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(tool);
+        let resources = McpResourceSet::new().with_text(McpResource::new("x://1", "one"), SECRET);
+        let prompts = McpPromptSet::new().with_prompt(McpPrompt::new("greet"), |get| async move {
+            let text = format!("{SECRET} {:?}", get.arguments);
+            let messages = vec![McpPromptMessage::user(text)];
+            Ok(McpPromptResult { messages, ..McpPromptResult::default() })
+        });
+        let stop = CancellationToken::new();
+        let server = McpServer::new(tools)
+            .with_resources(resources)
+            .with_prompts(prompts)
+            .with_shutdown(stop.clone())
+            .with_trace_context(neuron_otel::current_trace_context)
+            .with_trace_parent(neuron_otel::set_trace_parent);
+        let builder = McpClient::builder()
+            .versions([self.protocol])
+            .elicitation(User)
+            .trace_context(neuron_otel::current_trace_context)
+            .trace_parent(neuron_otel::set_trace_parent);
+        match self.way {
+            Way::Streams => {
+                let (ours, theirs) = tokio::io::duplex(1 << 16);
+                let (input, output) = tokio::io::split(theirs);
+                let serving =
+                    tokio::spawn(async move { server.serve_io(input, output).await.unwrap() });
+                let (input, output) = tokio::io::split(ours);
+                let client = Arc::new(builder.connect_io(input, output).await.unwrap());
+                Served { client, port: None, stop, serving }
+            }
+            Way::Http => {
+                let listening = server.bind_http(HttpServerConfig::default()).await.unwrap();
+                let port = Some(i64::from(listening.local_addr().port()));
+                let config = HttpConfig {
+                    url: format!("{}?key={SECRET}", listening.url()),
+                    ..HttpConfig::default()
+                };
+                let serving = tokio::spawn(async move { listening.serve().await.unwrap() });
+                let client = Arc::new(builder.connect_http(config).await.unwrap());
+                Served { client, port, stop, serving }
+            }
+        }
+    }
+
+    /// What traces tell of the connection: the transport, and the protocol around the messages.
+    pub(super) fn network(self) -> (Option<&'static str>, Option<&'static str>) {
+        match self.way {
+            Way::Streams => (None, None),
+            Way::Http => (Some("tcp"), Some("http")),
+        }
+    }
+
+    pub(super) fn has_sessions(self) -> bool {
+        self.way == Way::Http && self.protocol.has_handshake()
+    }
+}
+
+impl Served {
+    /// An agent named `planner` with the server's tools.
+    pub(super) async fn agent(&self, setup: &Setup) -> Agent {
+        agent(setup, McpClient::discover_tools(&self.client).await.unwrap())
+    }
+
+    /// The end of the connection and of the server.
+    pub(super) async fn end(self) {
+        self.client.close().await;
+        self.stop.cancel();
+        self.serving.await.unwrap();
+    }
+}
+
+/// An agent named `planner` with these tools and the hook.
+pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Agent {
+    let mut registry = ToolRegistry::new();
+    for tool in tools {
+        registry.register_dyn(tool);
+    }
+    setup.plain(Behavior::Echo).tools(registry).hook(setup.hook()).build()
+}
+
+/// The run among all that arrived; the other trees are of requests that set the connection up.
+#[track_caller]
+pub(super) fn run_of(forest: &Forest) -> Forest {
+    Forest(vec![forest.one("invoke_agent planner").clone()])
+}
+
+/// Every span is of the trace of the first.
+#[track_caller]
+pub(super) fn assert_one_trace(tree: &Tree) {
+    for child in &tree.children {
+        assert_eq!(child.span.trace_id, tree.span.trace_id, "{child:?}");
+        assert_one_trace(child);
+    }
+}
+
+/// Waits until enough has arrived: a server's spans may end after its client has gone on.
+pub(super) async fn until_arrived(telemetry: &Telemetry, is_enough: impl Fn(&Forest) -> bool) {
+    let arrived = async {
+        loop {
+            telemetry.flush().unwrap();
+            let forest = Forest::new(&telemetry.receiver().spans());
+            if is_enough(&forest) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), arrived).await.expect("all spans end");
+}

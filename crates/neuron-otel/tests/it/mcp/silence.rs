@@ -1,0 +1,64 @@
+//! What is said between an agent, a client and a server is in no trace and in no metric.
+
+use std::collections::HashMap;
+
+use neuron_mcp::McpError;
+use neuron_testing::Reply;
+use serde_json::json;
+
+use super::served::{SECRET, kinds};
+use crate::support::look::Behavior;
+use crate::support::setup::context;
+use crate::support::telemetry::Exported;
+
+#[track_caller]
+fn assert_silent(exported: &Exported, spans: &[&str]) {
+    let text = format!("{:?} {:?}", exported.spans, exported.metrics);
+    for span in spans {
+        assert!(!exported.forest().all(span).is_empty(), "`{span}` is exported");
+    }
+    for said in [SECRET, "no light"] {
+        assert!(!text.contains(said), "{said} is told:\n{:?}", exported.forest());
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_a_run_says_to_a_server_or_hears_of_it_is_told() {
+    for kind in kinds() {
+        for behavior in [Behavior::Echo, Behavior::Fail, Behavior::ErrorResult] {
+            let call = Reply::tool_call("call_1", "look", json!({"at": SECRET}));
+            let setup = kind.start([call.with_text(SECRET), Reply::text(SECRET)]).await;
+            let served = kind.serve(behavior).await;
+            let mut agent = served.agent(&setup).await;
+            let answer = agent.run_text(SECRET, &context()).await.unwrap();
+            assert_eq!(answer.response, SECRET);
+            served.end().await;
+            assert_silent(&setup.finish(), &["execute_tool look", "tools/call look"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_is_asked_for_or_answered_is_told() {
+    for kind in kinds() {
+        let setup = kind.start([] as [Reply; 0]).await;
+        let served = kind.serve(Behavior::Echo).await;
+        let client = &served.client;
+        let output = client.call_tool_json("look", json!({"at": SECRET})).await.unwrap();
+        assert!(output.content[0].to_string().contains(SECRET));
+        let arguments = || HashMap::from([("name".to_owned(), SECRET.to_owned())]);
+        let prompt = client.get_prompt("greet", arguments()).await.unwrap();
+        assert!(format!("{prompt:?}").contains(SECRET));
+        let resource = client.read_resource("x://1").await.unwrap();
+        assert!(format!("{resource:?}").contains(SECRET));
+        // Refusals quote what they refuse.
+        let refused: McpError = client.get_prompt("leave", arguments()).await.unwrap_err();
+        drop(refused);
+        client.call_tool_json("gone", json!({"at": SECRET})).await.unwrap_err();
+        served.end().await;
+        assert_silent(
+            &setup.finish(),
+            &["tools/call look", "prompts/get greet", "resources/read", "prompts/get leave"],
+        );
+    }
+}
