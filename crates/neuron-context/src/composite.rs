@@ -128,7 +128,8 @@ impl ContextStrategy for CompositeStrategy {
                 }
                 Err(error) if is_engine(&error) => return Err(error),
                 Err(error) => {
-                    tracing::warn!(%error, "a strategy failed; the next is tried");
+                    // Of no span: whoever exports spans exports what is logged within them.
+                    tracing::warn!(parent: None, %error, "a strategy failed; the next is tried");
                     if let Some(used) = error.usage() {
                         usage += used;
                     }

@@ -86,12 +86,13 @@ impl<'a> Hooks<'a> {
                     continue;
                 }
                 Ok(HookAction::Terminate { reason }) => reason,
+                // Both of no span: whoever exports spans exports what is logged within them.
                 Err(error) if hook.fails_closed() => {
-                    tracing::error!(%error, "a hook that guards failed");
+                    tracing::error!(parent: None, %error, "a hook that guards failed");
                     format!("a guarding hook failed: {error}")
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a hook failed; the run goes on");
+                    tracing::warn!(parent: None, %error, "a hook failed; the run goes on");
                     continue;
                 }
             };

@@ -93,7 +93,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
             return Err(limit);
         }
-        tracing::debug!(%error, attempt, "the model's stream broke; the call is made again");
+        tracing::debug!(parent: None, %error, attempt, "the model's stream broke; the call is made again");
         sink.emit(StreamEvent::Reset { attempt, error: error.into() }).await;
         or_cancelled(ctx, async {
             wait(pause).await;

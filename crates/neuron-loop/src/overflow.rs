@@ -17,7 +17,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         }
         let compacted = match self.compact_now(ctx).await {
             Err(LoopError::Context(error)) => {
-                tracing::warn!(%error, "the context window is exceeded, and compacting failed");
+                // Of no span: whoever exports spans exports what is logged within them.
+                tracing::warn!(parent: None, %error, "the context window is exceeded, and compacting failed");
                 None
             }
             compacted => compacted?,

@@ -195,7 +195,8 @@ fn refused(reason: String) -> McpError {
 
 /// A provider's error may tell of our account: it is none of the server's business.
 fn failed(error: ProviderError) -> McpError {
-    tracing::warn!(target: "neuron_mcp", %error, "the model that a server asked failed");
+    // Of no span: whoever exports spans exports what is logged within them.
+    tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model that a server asked failed");
     McpError::Other("the client's model failed".into())
 }
 

@@ -1,6 +1,7 @@
 //! Whether what is said leaves the process, and what is taken out of it first.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -66,7 +67,10 @@ impl Content {
     /// A piece as JSON text, if it may be told.
     pub(crate) fn told(&self, kind: ContentKind, value: Value) -> Option<String> {
         let value = match &self.redact {
-            Some(redact) => redact(kind, value)?,
+            // It is the application's: what panics in it is not told, and ends no run.
+            Some(redact) => {
+                catch_unwind(AssertUnwindSafe(|| redact(kind, value))).unwrap_or_default()?
+            }
             None => value,
         };
         Some(value.to_string())

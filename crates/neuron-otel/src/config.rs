@@ -1,8 +1,8 @@
 //! The settings that a hook and its wrappers share.
 
+use crate::SemanticConventions;
 use crate::capture::Content;
 use crate::metrics::Instruments;
-use crate::{ContentCapture, SemanticConventions};
 
 /// The settings of a hook. Shared by its clones and by what they wrap.
 #[derive(Debug)]
@@ -20,7 +20,8 @@ impl Config {
         self.content.capture.in_spans()
     }
 
-    pub(crate) fn captures(&self) -> bool {
-        self.content.capture != ContentCapture::None
+    /// Whether spans tell the texts of errors that may quote what is said. Redaction does not see those.
+    pub(crate) fn tells_all_errors(&self) -> bool {
+        self.captures_in_spans() && self.content.redact.is_none()
     }
 }

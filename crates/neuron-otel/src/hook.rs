@@ -21,8 +21,8 @@ use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticC
 /// Makes OpenTelemetry spans and metrics of what an agent does. It watches and never interferes.
 ///
 /// Spans are spans of [`tracing`] with the target `neuron_otel`, at INFO; a layer of `tracing_opentelemetry` in the
-/// application's subscriber exports them. Metrics go to OpenTelemetry's API. Neither does anything until the
-/// application installs an exporter.
+/// application's subscriber exports them. Metrics go to OpenTelemetry's API: to the global meter provider that is
+/// installed when the hook first measures something.
 ///
 /// The crate's page tells [what is told](crate#what-is-told), [what leaves the process](crate#privacy) and how to
 /// [set it up](crate#set-up).
@@ -70,7 +70,8 @@ impl OtelHook {
     /// Lets a function see each piece of content before it is told, and change it; `None` leaves it out. Without
     /// [captured content](Self::with_content) it sees nothing.
     ///
-    /// It runs where the agent runs, and should be quick.
+    /// It runs where the agent runs, and should be quick. A piece at which it panics is left out. Texts of errors
+    /// that may quote a piece do not pass it: with a redaction they are not told.
     ///
     /// # Example
     ///

@@ -31,8 +31,11 @@
 //! stopped, tokens with those of caches and reasoning (of a run with those of the agents inside its tools), the time to the first part of a streamed answer, the
 //! conversation (the session's id), and for what failed `error.type` with the status ERROR. `error.type` is the
 //! innermost [kind](neuron_types::LoopError::innermost_kind) of an error, `RateLimit` or `MaxTurns` for instance;
-//! `tool_error` for a result that a tool gave as an error; `Cancelled` for what was cancelled or dropped. A run or
-//! a call that waits for an approval has not failed.
+//! `tool_error` for a result that a tool gave as an error; `Cancelled` for what was cancelled or dropped; `panic`;
+//! `_OTHER` for errors of others. A run or a call that waits for an approval has not failed.
+//!
+//! A streamed call lasts until its last event was taken: a slow reader makes it longer. A stream that the loop tries
+//! again is a call of its own each time; retries around the provider are within one.
 //!
 //! | metric | of |
 //! |---|---|
@@ -60,8 +63,9 @@
 //! let tracer_provider = opentelemetry_sdk::trace::SdkTracerProvider::builder()
 //!     .with_simple_exporter(exporter)
 //!     .build();
+//! let spans = tracing_opentelemetry::layer().with_tracer(tracer_provider.tracer("my-service"));
 //! tracing_subscriber::registry()
-//!     .with(tracing_opentelemetry::layer().with_tracer(tracer_provider.tracer("my-service")))
+//!     .with(spans.with_filter(tracing_subscriber::filter::LevelFilter::INFO))
 //!     .init();
 //! ```
 //!
@@ -85,13 +89,19 @@
 //! for it. Of an error only the kind is told where its text may quote one: that of a tool, of a vendor, of a hook that
 //! ended the run. Texts that are told are those of limits, rate limits, time-outs and broken connections. A tool that
 //! the model invented is `_OTHER`. Names of agents, tools and models, ids of sessions and calls, and the descriptions
-//! of tools are always told. With content, [`OtelHook::with_redaction`] sees each piece first.
+//! of tools, and the settings of requests with their stop sequences, are always told. With content,
+//! [`OtelHook::with_redaction`] sees each piece first.
+//!
+//! The layer exports what is logged within a span as well: what a tool logs, and without a filter for levels what
+//! libraries log for their own debugging. Lines of neuron that may quote a conversation stand in no span.
 //!
 //! # Durable runs
 //!
 //! What a journal repeats is not told again. The run of a further attempt has a span of its own from when it does
 //! more than the one before did, with `neuron.run.resumed`; its tokens are those of the whole run. Tools that an
-//! engine runs in another process have their spans in this one, but what they trace there does not stand below.
+//! engine runs in another process have their spans in this one, but what they trace there does not stand below. A run
+//! that an engine suspends is dropped, and its attempt told as `Cancelled`. Restate says only with the next step that a
+//! replay is over: of the first call of a model after it nothing is told. The span of a resumed run has no content.
 //!
 //! # What it costs
 //!

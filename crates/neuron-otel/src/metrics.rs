@@ -39,7 +39,7 @@ const SECONDS_OF_RUN: [f64; 13] =
 const CALLS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 /// The instruments of a hook, made when something is first measured: until then an application may install its
-/// meter provider.
+/// meter provider, and not after.
 #[derive(Debug)]
 pub(crate) struct Instruments {
     source: Source,

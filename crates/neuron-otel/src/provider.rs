@@ -12,12 +12,14 @@ use neuron_types::{
 use std::future::{Future, poll_fn};
 
 use crate::OtelHook;
-use crate::run_state::Activity;
+use crate::run_state::{Activity, RunState};
 
 /// A [`Provider`] whose calls have the spans and metrics of [`OtelHook`]: for calls outside of an agent's loop, and
 /// for the model that summarizes for a context strategy. Made by [`OtelHook::provider`].
 ///
-/// Within a model call of an agent with the same hook it adds nothing: the agent's call has its span already.
+/// Within a model call of an agent with the same hook it adds nothing: the agent's call has its span already. In a
+/// durable run it goes around the provider that the engine calls, and not around a
+/// [`DurableProvider`](neuron_types::DurableProvider), whose answers may come from the journal.
 ///
 /// # Example
 ///
@@ -64,7 +66,10 @@ impl<P> fmt::Debug for OtelProvider<P> {
 
 impl<P: Provider> OtelProvider<P> {
     fn open(&self, request: &CompletionRequest, streaming: bool) -> Scopes {
-        if Activity::is_model_call(&self.hook.config) {
+        let config = &self.hook.config;
+        // Within a run that repeats what an earlier attempt did, what asks is not told, so neither is what it asks.
+        let is_repeated = RunState::current(config).is_some_and(|run| run.begun().is_none());
+        if is_repeated || Activity::is_model_call(config) {
             return Scopes::default();
         }
         let info = self.provider.info();

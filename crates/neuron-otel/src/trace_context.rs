@@ -44,7 +44,7 @@ pub fn current_trace_context() -> Option<TraceContext> {
 /// Puts a span below the one that a caller named. A place that is not as the W3C writes it is ignored, as its
 /// specification asks: the span begins a trace of its own.
 ///
-/// To be called before the span is first entered; later it changes nothing.
+/// To be called before the span is first entered; later it changes nothing. The baggage is not taken over.
 pub fn set_trace_parent(span: &Span, parent: &TraceContext) {
     if let Some(place) = parse(parent) {
         // A span of which nobody hears has no parent.

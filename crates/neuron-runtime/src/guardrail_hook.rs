@@ -199,7 +199,8 @@ impl GuardrailHook {
 
 fn action(side: &str, findings: &Findings) -> HookAction {
     for (guardrail, reason) in findings.warnings() {
-        tracing::warn!(guardrail, reason, "a guardrail warns of the {side}");
+        // Of no span: whoever exports spans exports what is logged within them.
+        tracing::warn!(parent: None, guardrail, reason, "a guardrail warns of the {side}");
     }
     match findings.tripwire() {
         Some((name, reason)) => {

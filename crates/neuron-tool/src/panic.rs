@@ -31,7 +31,8 @@ pub(crate) async fn caught<'a>(
 fn output(tool: &str, panic: &(dyn Any + Send)) -> ToolOutput {
     let message = panic.downcast_ref::<String>().map(String::as_str);
     let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-    tracing::error!(tool, message, "a tool panicked; the model is told that the call failed");
+    // Of no span: whoever exports spans exports what is logged within them.
+    tracing::error!(parent: None, tool, panic = message, "a tool panicked; the model is told that the call failed");
     ToolOutput::error(format!(
         "`{tool}` failed unexpectedly; whether the call took effect is unknown"
     ))

@@ -176,7 +176,7 @@ impl RunScope {
             return;
         };
         let ended = self.polls.ended(ending, span);
-        let failure = ending.failure(self.config.captures());
+        let failure = ending.failure(self.config.tells_all_errors());
         if let Some(record) = Record::of(span).filter(Record::is_read) {
             if let Some(failure) = &failure {
                 record.failure(failure);

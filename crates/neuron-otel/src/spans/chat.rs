@@ -203,7 +203,7 @@ impl Work for ChatWork {
             Ending::Outcome(Outcome::Response(response)) => Some(*response),
             _ => None,
         };
-        let failure = ending.failure(self.config.captures());
+        let failure = ending.failure(self.config.tells_all_errors());
         self.tell(span, answer, failure.as_ref(), seconds);
     }
 }

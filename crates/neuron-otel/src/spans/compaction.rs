@@ -72,7 +72,7 @@ impl Work for CompactionWork {
                 tokens,
             );
         }
-        if let Some(failure) = ending.failure(self.config.captures()) {
+        if let Some(failure) = ending.failure(self.config.tells_all_errors()) {
             record.failure(&failure);
         }
     }

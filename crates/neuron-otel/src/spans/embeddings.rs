@@ -66,7 +66,7 @@ impl Call {
         self.has_ended = true;
         let failure = match result {
             Ok(_) => None,
-            Err(error) => Failure::of(error, self.config.captures()),
+            Err(error) => Failure::of(error, self.config.tells_all_errors()),
         };
         self.tell(result.ok(), failure.as_ref());
     }

@@ -132,7 +132,7 @@ impl Work for ToolWork {
         };
         let failure = match output {
             Some(output) => output.is_error.then(Failure::of_tool_result),
-            None => ending.failure(self.config.captures()),
+            None => ending.failure(self.config.tells_all_errors()),
         };
         if let Some(record) = Record::of(span).filter(Record::is_read) {
             if let Some(failure) = &failure {
