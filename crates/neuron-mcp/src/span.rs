@@ -113,6 +113,9 @@ macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
             ($subject, $version, $route);
+        // A question of a server's goes the other way: neither end of its connection is what the conventions mean.
+        let server = route.server.as_ref().filter(|_| $kind == "client");
+        let client = route.client.filter(|_| $kind == "server");
         tracing::info_span!(
             target: "neuron_mcp",
             $(parent: $parent,)?
@@ -131,10 +134,10 @@ macro_rules! request_span {
             jsonrpc.request.id = Empty,
             network.transport = route.transport,
             network.protocol.name = route.protocol,
-            server.address = route.server.as_ref().map(|(host, _)| &**host),
-            server.port = route.server.as_ref().map(|(_, port)| i64::from(*port)),
-            client.address = route.client.map(|client| client.ip().to_string()).as_deref(),
-            client.port = route.client.map(|client| i64::from(client.port())),
+            server.address = server.map(|(host, _)| &**host),
+            server.port = server.map(|(_, port)| i64::from(*port)),
+            client.address = client.map(|client| client.ip().to_string()).as_deref(),
+            client.port = client.map(|client| i64::from(client.port())),
             error.type = Empty,
             rpc.response.status_code = Empty,
         )
