@@ -139,7 +139,8 @@
 //! | `mcp.server.request` (SERVER) | those of a client, at the server, but for pings; a server's questions, at the client |
 //!
 //! Their name for OpenTelemetry is the method, and the tool or prompt: `tools/call echo`. They have the ids of
-//! request and session, the version, the transport and the address of the other end as far as these are known. A
+//! request and session, the version, the transport and the address of the other end as far as these are known (of a
+//! server's questions to its client no address: their direction is not that of the connection). A
 //! request that is sent several times, with input that the server asked for, is one span of the client, with the
 //! first id.
 //!
@@ -151,7 +152,8 @@
 //!   [`SocketAddr`](std::net::SocketAddr) among their extensions.
 //! - **Nothing that was said** is in a span: no arguments, no results, no texts. The address of a resource is, and
 //!   the names of tools and prompts. The description of an error is what its code means in general, because the
-//!   message may quote any of these.
+//!   message may quote any of these. The log of the SDK itself (target `rmcp`) is another matter: it has whole
+//!   messages, at `DEBUG` and partly at `INFO`, inside spans of its own. Leave that target out of what is exported.
 //! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a tool that failed, `cancelled` (also for
 //!   a future that was dropped), `timeout`, `transport`, `_OTHER`.
 //! - **One span for a tool.** A call of an [`McpToolBridge`] inside the span `execute_tool` of the crate `neuron-otel`

@@ -95,6 +95,19 @@
 //! The layer exports what is logged within a span as well: what a tool logs, and without a filter for levels what
 //! libraries log for their own debugging. Lines of neuron that may quote a conversation stand in no span.
 //!
+//! The layer exports the spans and the log of all libraries, and some log what they send: with tools of MCP servers
+//! it needs a filter without the target `rmcp`, whose log has whole messages.
+//!
+//! ```
+//! # use tracing_subscriber::prelude::*;
+//! use tracing_subscriber::filter::{LevelFilter, Targets};
+//!
+//! # let tracer = opentelemetry::trace::noop::NoopTracer::new();
+//! let exported = Targets::new().with_default(LevelFilter::INFO).with_target("rmcp", LevelFilter::OFF);
+//! let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_filter(exported);
+//! # tracing_subscriber::registry().with(layer);
+//! ```
+//!
 //! # Durable runs
 //!
 //! What a journal repeats is not told again. The run of a further attempt has a span of its own from when it does
