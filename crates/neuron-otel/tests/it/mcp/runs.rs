@@ -236,9 +236,9 @@ async fn a_connection_that_ends_leaves_a_call_that_failed() {
         };
         let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), end);
         result.unwrap_err();
+        served.end().await;
         let is_enough = |forest: &Forest| !forest.all("tools/call look").is_empty();
         until_arrived(&setup.telemetry, is_enough).await;
-        served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
         let outline = "

@@ -108,7 +108,10 @@ impl Kind {
                 Served { client, port: None, stop, serving }
             }
             Way::Http => {
-                let listening = server.bind_http(HttpServerConfig::default()).await.unwrap();
+                let listening = server
+                    .bind_http(HttpServerConfig::default().shutdown_grace(Duration::ZERO))
+                    .await
+                    .unwrap();
                 let port = Some(i64::from(listening.local_addr().port()));
                 let config = HttpConfig {
                     url: format!("{}?key={SECRET}", listening.url()),
