@@ -20,7 +20,9 @@ pub enum Listening {
     NoHook,
     /// Nobody: no subscriber, no meter provider.
     Nobody,
-    /// A layer of OpenTelemetry that samples nothing.
+    /// A layer of OpenTelemetry that samples nothing, and no metrics.
+    SamplingOffOnly,
+    /// The same; metrics go to nobody.
     SamplingOff,
     /// The same, and an SDK for metrics.
     SamplingOffMetrics,
@@ -32,9 +34,10 @@ pub enum Listening {
 
 impl Listening {
     /// All of them, the floor first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoHook,
         Self::Nobody,
+        Self::SamplingOffOnly,
         Self::SamplingOff,
         Self::SamplingOffMetrics,
         Self::NoOpExporter,
@@ -47,6 +50,7 @@ impl Listening {
         match self {
             Self::NoHook => "no hook",
             Self::Nobody => "hook, nobody listens",
+            Self::SamplingOffOnly => "sampling off, `without_metrics`",
             Self::SamplingOff => "sampling off",
             Self::SamplingOffMetrics => "sampling off, metrics",
             Self::NoOpExporter => "no-op exporter",
@@ -63,8 +67,10 @@ impl Listening {
         let hook = OtelHook::new();
         let sampler = match self {
             Self::NoHook => return run_watched(turns, Unlimited, None::<OtelHook>),
-            Self::Nobody => return run_watched(turns, Unlimited, Some(hook.without_metrics())),
-            Self::SamplingOff | Self::SamplingOffMetrics => Sampler::AlwaysOff,
+            Self::Nobody => return run_watched(turns, Unlimited, Some(hook)),
+            Self::SamplingOffOnly | Self::SamplingOff | Self::SamplingOffMetrics => {
+                Sampler::AlwaysOff
+            }
             Self::NoOpExporter | Self::NoOpExporterMetrics => Sampler::AlwaysOn,
         };
         let meter = SdkMeterProvider::builder().with_periodic_exporter(Nowhere).build();
@@ -72,7 +78,8 @@ impl Listening {
             Self::SamplingOffMetrics | Self::NoOpExporterMetrics => {
                 hook.with_meter_provider(&meter)
             }
-            _ => hook.without_metrics(),
+            Self::SamplingOffOnly => hook.without_metrics(),
+            _ => hook,
         };
         let tracer = SdkTracerProvider::builder()
             .with_sampler(sampler)

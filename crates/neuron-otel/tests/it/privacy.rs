@@ -9,7 +9,8 @@ use neuron_otel::{ContentCapture, ContentKind, OtelHook, SemanticConventions};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ApprovalDecisions, LoopError, PermissionDecision, PermissionPolicy, ProviderError, ToolContext,
+    ApprovalDecisions, HookAction, HookError, HookEvent, LoopError, ObservabilityHook,
+    PermissionDecision, PermissionPolicy, ProviderError, ToolContext,
 };
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
@@ -62,6 +63,11 @@ fn scripts() -> Vec<(&'static str, Vec<Reply>)> {
         ("a tool that fails", vec![call("fail"), done()]),
         ("a result that is an error", vec![call("say no"), done()]),
         ("a hint", vec![call("retry"), done()]),
+        ("a tool that panics", vec![call("panic"), done()]),
+        (
+            "a vendor that quotes the request",
+            fails(ProviderError::InvalidRequest(secret("what-was-sent"))),
+        ),
         ("an error of another kind", fails(ProviderError::Other(secret("other").into()))),
         ("a stream's error", fails(ProviderError::StreamError(secret("stream")))),
         (
@@ -279,6 +285,63 @@ async fn captured_content_lets_errors_tell_their_text_and_metrics_tell_nothing()
         assert!(memory.tree().contains(&secret(kind)), "{}", memory.tree());
         assert!(!memory.all_measured().contains(SECRET));
     }
+}
+
+// What a strategy, a guard or a hook writes is logged, and the layer that exports spans takes along what is logged
+// within them.
+#[tokio::test]
+async fn a_hook_that_fails_tells_its_text_to_the_log_alone() {
+    struct Failing;
+
+    impl ObservabilityHook for Failing {
+        async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+            Err(HookError::Failed(secret("hook")))
+        }
+    }
+
+    let memory = Memory::new();
+    let mut agent =
+        agent(hook(&memory), vec![Reply::text(secret("answer"))], ToolErrorPolicy::default())
+            .hook(Failing)
+            .build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    check_silent(&memory, "a hook that fails");
+}
+
+// Texts of errors do not pass the redaction: they were told as they are beside content that it had emptied, and
+// with spans where only events were asked for.
+#[tokio::test]
+async fn texts_of_errors_are_told_only_where_all_content_is() {
+    let withheld = |hook: OtelHook| hook.with_redaction(|_, _| None);
+    for (capture, redacts) in [
+        (ContentCapture::Spans, true),
+        (ContentCapture::SpansAndEvents, true),
+        (ContentCapture::Events, false),
+    ] {
+        for replies in [
+            vec![looks([json!({"text": secret("tool"), "do": "fail"})])],
+            vec![Reply::error(ProviderError::InvalidRequest(secret("vendor")))],
+        ] {
+            let memory = Memory::new();
+            let hook = hook(&memory).with_content(capture);
+            let hook = if redacts { withheld(hook) } else { hook };
+            let mut agent = agent(hook, replies, ToolErrorPolicy::EndRun).build();
+            agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+            check_silent(&memory, &format!("{capture:?} {redacts}"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_redaction_that_panics_leaves_the_piece_out_and_the_run_going() {
+    let memory = Memory::new();
+    let hook = hook(&memory)
+        .with_content(ContentCapture::Spans)
+        .with_redaction(|_, _| panic!("a planned panic"));
+    let replies = vec![looks([json!({"text": secret("tool")})]), Reply::text(secret("answer"))];
+    let mut agent = agent(hook, replies, ToolErrorPolicy::default()).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    check_silent(&memory, "a redaction that panics");
 }
 
 /// An event: its name, and its fields as text.

@@ -113,7 +113,7 @@ impl ToolDyn for Act {
                 Some("fail") => Err(ToolError::ExecutionFailed(text.into())),
                 Some("say no") => Ok(ToolOutput::error(text)),
                 Some("retry") => Err(ToolError::ModelRetry(text)),
-                Some("panic") => panic!("a planned panic"),
+                Some("panic") => panic!("a planned panic: {text}"),
                 Some("hang") => std::future::pending().await,
                 _ => Ok(ToolOutput::text(text)),
             }
