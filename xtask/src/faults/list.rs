@@ -172,7 +172,7 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault(
         "a hook's failure ends the run",
         "hooks.rs",
-        "                    tracing::warn!(%error, \"a hook failed; the run goes on\");\n                    continue;\n",
+        "                    tracing::warn!(parent: None, %error, \"a hook failed; the run goes on\");\n                    continue;\n",
         "                    error.to_string()\n",
     ),
     fault(
