@@ -32,17 +32,17 @@ pub(crate) fn input_messages(messages: &[Message]) -> Value {
 
 /// `gen_ai.output.messages`: the answer, with the conventions' word for why it ended.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
-    let mut message =
-        json!({ "role": "assistant", "parts": part::blocks(&response.message.content) });
-    if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
-        fields.insert("finish_reason".to_owned(), reason.into());
-    }
-    Value::Array(vec![message])
+    said(part::blocks(&response.message.content), finish_reason)
 }
 
 /// `gen_ai.output.messages` of a run: its text, with the conventions' word for why the model stopped.
 pub(crate) fn answer(text: &str, finish_reason: Option<&str>) -> Value {
-    let mut message = json!({ "role": "assistant", "parts": [part::text(text)] });
+    said(json!([part::text(text)]), finish_reason)
+}
+
+/// What the model said.
+fn said(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
+    let mut message = json!({ "role": "assistant", "parts": parts.into() });
     if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
         fields.insert("finish_reason".to_owned(), reason.into());
     }

@@ -40,15 +40,20 @@ impl SemanticConventions {
         }
     }
 
-    /// Why the model stopped, in the words of the conventions.
-    pub(crate) fn finish_reason(self, reason: &StopReason) -> &str {
-        match reason {
-            StopReason::EndTurn | StopReason::StopSequence => "stop",
-            StopReason::ToolUse => "tool_call",
-            StopReason::MaxTokens => "length",
-            StopReason::ContentFilter | StopReason::Refusal => "content_filter",
-            other => stop_reason(other),
-        }
+    /// What a captured answer tells of why the model stopped: since 1.41 only the span does.
+    pub(crate) fn reason_in_answer(self, reason: &StopReason) -> Option<&str> {
+        (!self.is_latest()).then(|| finish_reason(reason))
+    }
+}
+
+/// Why the model stopped, in the words of the conventions.
+pub(crate) fn finish_reason(reason: &StopReason) -> &str {
+    match reason {
+        StopReason::EndTurn | StopReason::StopSequence => "stop",
+        StopReason::ToolUse => "tool_call",
+        StopReason::MaxTokens => "length",
+        StopReason::ContentFilter | StopReason::Refusal => "content_filter",
+        other => stop_reason(other),
     }
 }
 

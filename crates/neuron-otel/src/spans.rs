@@ -8,6 +8,11 @@ pub(crate) mod request;
 pub(crate) mod tool;
 pub(crate) mod turn;
 
+/// `gen_ai.provider.name`, which is required.
+pub(crate) fn provider_name(provider: &str) -> &str {
+    known(provider).unwrap_or("unknown")
+}
+
 /// A text, unless it is empty: then nothing is known.
 pub(crate) fn known(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)

@@ -15,7 +15,7 @@ use crate::placement::unless_unsampled;
 use crate::record::{Parts, Record};
 use crate::run_state::RunState;
 use crate::span_scope::{Ending, Polls};
-use crate::spans::{known, request as told};
+use crate::spans::{known, provider_name, request as told};
 use crate::{ContentKind, content, conventions};
 
 /// A run that is under way.
@@ -100,7 +100,7 @@ fn begin(
     is_resumed: bool,
 ) -> Span {
     let conventions = config.conventions;
-    let provider = Some(known(provider).unwrap_or("unknown"));
+    let provider = Some(provider_name(provider));
     tracing::info_span!(
         target: "neuron_otel",
         "invoke_agent",
@@ -185,12 +185,7 @@ impl RunScope {
                 self.record(&record, result);
             }
         }
-        let Some(instruments) = self
-            .config
-            .instruments
-            .get(self.config.conventions)
-            .filter(|_| self.config.instruments.are_on())
-        else {
+        let Some(instruments) = self.config.instruments.get(self.config.conventions) else {
             return;
         };
         let seconds = ended.saturating_duration_since(began).as_secs_f64();
@@ -206,14 +201,13 @@ impl RunScope {
             let reason = conventions::stop_reason(&result.stop_reason);
             record.text("gen_ai.response.stop_reason", reason);
         } else {
-            let reason = conventions.finish_reason(&result.stop_reason);
+            let reason = conventions::finish_reason(&result.stop_reason);
             record.texts("gen_ai.response.finish_reasons", [reason]);
         }
         let parts = if conventions.is_latest() { Parts::None } else { Parts::Cache };
         record.usage(&result.usage, conventions, parts);
         if self.config.captures_in_spans() {
-            let reason =
-                (!conventions.is_latest()).then(|| conventions.finish_reason(&result.stop_reason));
+            let reason = conventions.reason_in_answer(&result.stop_reason);
             let value = content::answer(&result.response, reason);
             if let Some(text) = self.config.content.told(ContentKind::OutputMessages, value) {
                 record.text("gen_ai.output.messages", &text);
@@ -229,7 +223,7 @@ impl RunScope {
         // Since 1.41 a run has metrics of its own, which need not say what they are of.
         if !self.config.conventions.is_latest() {
             attributes.push(KeyValue::new("gen_ai.operation.name", "invoke_agent"));
-            let provider = known(&self.provider).unwrap_or("unknown");
+            let provider = provider_name(&self.provider);
             attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
         }
         if let Some(model) = known(&self.model) {

@@ -15,7 +15,7 @@ use crate::placement::of_run;
 use crate::record::{Parts, Record};
 use crate::run_state::{Activity, Kind, RunState};
 use crate::span_scope::{Ending, SpanScope, Work};
-use crate::spans::{known, request as told};
+use crate::spans::{known, provider_name, request as told};
 use crate::{ContentKind, content, conventions};
 
 /// What a call of a model is told by.
@@ -41,7 +41,7 @@ impl<'a> Place<'a> {
 
     /// `gen_ai.provider.name`, which is required.
     pub(crate) fn provider_name(&self) -> &'a str {
-        known(self.provider).unwrap_or("unknown")
+        provider_name(self.provider)
     }
 
     /// What measurements of the call have in common.
@@ -76,7 +76,8 @@ pub(crate) struct ChatWork {
 
 /// What an event tells of a request.
 struct Sent {
-    place: Attributes,
+    provider: String,
+    model: String,
     system: Option<String>,
     messages: Option<String>,
     tools: Option<String>,
@@ -185,7 +186,8 @@ fn sent(config: &Config, place: &Place<'_>, request: &CompletionRequest) -> Sent
     let told = |kind, value| config.content.told(kind, value);
     let system = request.system.as_ref().filter(|system| !system.is_empty());
     Sent {
-        place: place.attributes("chat"),
+        provider: place.provider_name().to_owned(),
+        model: place.model.to_owned(),
         system: system.and_then(|system| {
             told(ContentKind::SystemInstructions, content::system_instructions(system))
         }),
@@ -261,7 +263,7 @@ impl ChatWork {
             let reason = conventions::stop_reason(&answer.stop_reason);
             record.text("gen_ai.response.stop_reason", reason);
         } else {
-            let reason = conventions.finish_reason(&answer.stop_reason);
+            let reason = conventions::finish_reason(&answer.stop_reason);
             record.texts("gen_ai.response.finish_reasons", [reason]);
         }
         record.usage(&answer.usage, conventions, Parts::All);
@@ -273,23 +275,15 @@ impl ChatWork {
     }
 
     fn output(&self, answer: &CompletionResponse) -> Option<String> {
-        let conventions = self.config.conventions;
-        // Since 1.41 it stands in `gen_ai.response.finish_reasons` alone.
-        let reason =
-            (!conventions.is_latest()).then(|| conventions.finish_reason(&answer.stop_reason));
+        let reason = self.config.conventions.reason_in_answer(&answer.stop_reason);
         let value = content::output_messages(answer, reason);
         self.config.content.told(ContentKind::OutputMessages, value)
     }
 
     /// Tells the call with all that was said as an event.
     fn emit(&self, sent: &Sent, answer: Option<&CompletionResponse>, failure: Option<&Failure>) {
-        let text = |name: &str| {
-            let found = sent.place.iter().find(|attribute| attribute.key.as_str() == name);
-            found.map(|attribute| attribute.value.as_str().into_owned())
-        };
-        let conventions = self.config.conventions;
         let reasons = answer.map(|answer| {
-            serde_json::json!([conventions.finish_reason(&answer.stop_reason)]).to_string()
+            serde_json::json!([conventions::finish_reason(&answer.stop_reason)]).to_string()
         });
         // Of no span, or the layer that exports spans would export it within this one. Exporters of logs find the
         // span that is current.
@@ -299,8 +293,8 @@ impl ChatWork {
             parent: None,
             tracing::Level::INFO,
             gen_ai.operation.name = "chat",
-            gen_ai.provider.name = text("gen_ai.provider.name"),
-            gen_ai.request.model = text("gen_ai.request.model"),
+            gen_ai.provider.name = sent.provider.as_str(),
+            gen_ai.request.model = known(&sent.model),
             gen_ai.response.id = answer.and_then(|answer| known(&answer.id)),
             gen_ai.response.model = answer.and_then(|answer| known(&answer.model)),
             gen_ai.response.finish_reasons = reasons,

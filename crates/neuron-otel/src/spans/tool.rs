@@ -14,7 +14,7 @@ use crate::placement::of_run;
 use crate::record::Record;
 use crate::run_state::{Activity, Kind, RunState};
 use crate::span_scope::{Ending, SpanScope, Work};
-use crate::spans::known;
+use crate::spans::{known, provider_name};
 use crate::{ContentKind, content};
 
 /// A tool call that is under way.
@@ -118,7 +118,7 @@ fn attributes(
         }
     } else {
         attributes.push(KeyValue::new("gen_ai.operation.name", "execute_tool"));
-        let provider = known(provider).unwrap_or("unknown");
+        let provider = provider_name(provider);
         attributes.push(KeyValue::new("gen_ai.provider.name", provider.to_owned()));
     }
     attributes
