@@ -18,11 +18,16 @@ mv "$folder" "$folder.gone" || exit 1
 if [ -s "$folder.gone/process" ]; then
     read -r server <"$folder.gone/process"
     kill -KILL "$server" 2>/dev/null
-    # It is no child of ours, so it cannot be waited for. It may stay a zombie where nobody collects those.
+    # It is no child of ours, so it cannot be waited for. It may stay a zombie where nobody collects those: then
+    # it has ended too.
     rounds=0
     while [ "$rounds" -lt 500 ] && kill -0 "$server" 2>/dev/null; do
+        if read -r state 2>/dev/null <"/proc/$server/stat"; then
+            case $state in *") Z "*) break ;; esac
+        fi
         rounds=$((rounds + 1))
         sleep 0.01
     done
 fi
-rm -rf "$folder.gone"
+# A server that began between the two has made its folder anew, by its old name.
+rm -rf "$folder.gone" "$folder"
