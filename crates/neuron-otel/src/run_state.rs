@@ -233,6 +233,7 @@ pub(crate) struct Activity {
     /// The operation around it, of whichever hook: the same one, as another hook of the agent sees it, or one of
     /// which this one is a part. Known from the first poll.
     outer: OnceLock<Option<Arc<Activity>>>,
+    started: Instant,
     /// When the first part of a model's answer came.
     first_chunk: OnceLock<Instant>,
 }
@@ -241,7 +242,7 @@ impl Activity {
     pub(crate) fn new(config: &Arc<Config>, run: Option<&Arc<RunState>>, kind: Kind) -> Arc<Self> {
         let (config, run) = (config.clone(), run.cloned());
         let (outer, first_chunk) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Self { config, run, kind, outer, first_chunk })
+        Arc::new(Self { config, run, kind, outer, started: Instant::now(), first_chunk })
     }
 
     /// The operation of a hook that is being polled on this thread, the innermost one, if it belongs to this run.
@@ -286,8 +287,14 @@ impl Activity {
         }
     }
 
-    pub(crate) fn first_chunk(&self) -> Option<Instant> {
-        self.first_chunk.get().copied()
+    pub(crate) fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// After how many seconds the first part of a model's answer came.
+    pub(crate) fn first_chunk_after(&self) -> Option<f64> {
+        let came = self.first_chunk.get()?;
+        Some(came.saturating_duration_since(self.started).as_secs_f64())
     }
 
     pub(crate) fn run(&self) -> Option<&Arc<RunState>> {

@@ -52,7 +52,6 @@ pub(crate) struct SpanScope<W: Work> {
     span: Span,
     activity: Arc<Activity>,
     work: Option<W>,
-    started: Instant,
     polls: Polls,
 }
 
@@ -92,8 +91,7 @@ impl Polls {
 
 impl<W: Work> SpanScope<W> {
     pub(crate) fn new(span: Span, activity: Arc<Activity>, work: W) -> Self {
-        let (started, polls) = (Instant::now(), Polls::default());
-        Self { span, activity, work: Some(work), started, polls }
+        Self { span, activity, work: Some(work), polls: Polls::default() }
     }
 
     fn conclude(&mut self, ending: &Ending<'_>) {
@@ -104,7 +102,11 @@ impl<W: Work> SpanScope<W> {
         if let Some(run) = self.activity.run() {
             run.touch_turn();
         }
-        work.ended(&self.span, ending, ended.duration_since(self.started).as_secs_f64());
+        work.ended(
+            &self.span,
+            ending,
+            ended.saturating_duration_since(self.activity.started()).as_secs_f64(),
+        );
     }
 }
 

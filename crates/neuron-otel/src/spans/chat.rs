@@ -6,7 +6,6 @@ use neuron_types::{CompletionRequest, CompletionResponse, HookScope, Outcome};
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
-use web_time::Instant;
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -66,7 +65,6 @@ impl<'a> Place<'a> {
 pub(crate) struct ChatWork {
     config: Arc<Config>,
     call: Arc<Activity>,
-    started: Instant,
     streaming: bool,
     /// What is measured of it, if anything is.
     attributes: Option<Attributes>,
@@ -119,14 +117,7 @@ pub(crate) fn open(
         return None;
     }
     let call = Activity::new(config, run, Kind::ModelCall);
-    let work = ChatWork {
-        config: config.clone(),
-        call: call.clone(),
-        started: Instant::now(),
-        streaming,
-        attributes,
-        sent,
-    };
+    let work = ChatWork { config: config.clone(), call: call.clone(), streaming, attributes, sent };
     Some(SpanScope::new(span, call, work))
 }
 
@@ -212,16 +203,14 @@ impl Work for ChatWork {
 
 impl ChatWork {
     /// Tells a call that ended with an answer or a failure.
-    pub(crate) fn tell(
+    fn tell(
         &self,
         span: &Span,
         answer: Option<&CompletionResponse>,
         failure: Option<&Failure>,
         seconds: f64,
     ) {
-        let first_chunk = self.call.first_chunk().filter(|_| self.streaming);
-        let first_chunk =
-            first_chunk.map(|came| came.saturating_duration_since(self.started).as_secs_f64());
+        let first_chunk = self.call.first_chunk_after().filter(|_| self.streaming);
         if let Some(record) = Record::of(span).filter(Record::is_read) {
             self.record(&record, answer, failure, first_chunk);
         }
