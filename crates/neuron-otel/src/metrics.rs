@@ -8,6 +8,7 @@ use opentelemetry::metrics::{Counter, Histogram, Meter, MeterProvider};
 use opentelemetry::{InstrumentationScope, KeyValue, global};
 
 use crate::SemanticConventions;
+use crate::failure::Failure;
 
 /// Seconds: 0.01 · 2ⁿ, as the conventions advise.
 const SECONDS: [f64; 14] =
@@ -231,53 +232,22 @@ impl Made {
         }
     }
 
-    /// A call of a model.
+    /// A call of a model, and what it took.
     pub(crate) fn inference(
         &self,
         seconds: f64,
         first_chunk: Option<f64>,
-        call: &Attributes,
-        ended: &Attributes,
+        usage: Option<&TokenUsage>,
+        failure: Option<&Failure>,
+        mut call: Attributes,
     ) {
         let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.inference);
-        duration.record(seconds, ended);
+        with(&mut call, failure.map(error_type), |ended| duration.record(seconds, ended));
         if let Some(seconds) = first_chunk {
-            self.first_chunk.record(seconds, call);
+            self.first_chunk.record(seconds, &call);
         }
-    }
-
-    /// What a call of a model took.
-    pub(crate) fn usage(&self, usage: &TokenUsage, attributes: &Attributes) {
-        match &self.tokens {
-            Tokens::Together(tokens) => {
-                for (kind, count) in
-                    [("input", usage.input_tokens), ("output", usage.output_tokens)]
-                {
-                    tokens.record(
-                        wide(count),
-                        &with(attributes, KeyValue::new("gen_ai.token.type", kind)),
-                    );
-                }
-            }
-            Tokens::Apart(tokens) => {
-                // No provider tells all its counts by modality.
-                let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
-                let counted = with(attributes, unknown);
-                tokens.input.add(wide(usage.input_tokens), &counted);
-                tokens.output.add(wide(usage.output_tokens), &counted);
-                let parts = [
-                    (&tokens.cache_read, usage.cache_read_tokens),
-                    (&tokens.cache_write, usage.cache_creation_tokens),
-                    (&tokens.reasoning, usage.reasoning_tokens),
-                ];
-                for (counter, count) in parts {
-                    if let Some(count) = count {
-                        counter.add(wide(count), &counted);
-                    }
-                }
-                tokens.input_of_operation.record(wide(usage.input_tokens), attributes);
-                tokens.output_of_operation.record(wide(usage.output_tokens), attributes);
-            }
+        if let Some(usage) = usage {
+            self.tokens.count(usage, &mut call);
         }
     }
 
@@ -286,22 +256,28 @@ impl Made {
         &self,
         seconds: f64,
         tokens: Option<usize>,
-        call: &Attributes,
-        ended: &Attributes,
+        failure: Option<&Failure>,
+        call: &mut Attributes,
     ) {
-        self.operation.record(seconds, ended);
+        with(call, failure.map(error_type), |ended| self.operation.record(seconds, ended));
         if let (Tokens::Together(histogram), Some(tokens)) = (&self.tokens, tokens) {
-            histogram
-                .record(wide(tokens), &with(call, KeyValue::new("gen_ai.token.type", "input")));
+            with(call, Some(token_type("input")), |call| histogram.record(wide(tokens), call));
         }
     }
 
     /// A run, with its calls of models and of tools.
-    pub(crate) fn agent(&self, seconds: f64, calls: (u64, u64), attributes: &Attributes) {
+    pub(crate) fn agent(
+        &self,
+        seconds: f64,
+        calls: (u64, u64),
+        failure: Option<&Failure>,
+        mut attributes: Attributes,
+    ) {
+        attributes.extend(failure.map(error_type));
         match &self.latest {
-            None => self.operation.record(seconds, attributes),
+            None => self.operation.record(seconds, &attributes),
             Some(latest) => {
-                latest.agent.record(seconds, attributes);
+                latest.agent.record(seconds, &attributes);
                 let (inference_calls, tool_calls) = calls;
                 // By agent alone.
                 let agent =
@@ -313,19 +289,67 @@ impl Made {
     }
 
     /// A tool call.
-    pub(crate) fn tool(&self, seconds: f64, attributes: &Attributes) {
-        self.latest
-            .as_ref()
-            .map_or(&self.operation, |latest| &latest.tool)
-            .record(seconds, attributes);
+    pub(crate) fn tool(&self, seconds: f64, failure: Option<&Failure>, mut attributes: Attributes) {
+        attributes.extend(failure.map(error_type));
+        let duration = self.latest.as_ref().map_or(&self.operation, |latest| &latest.tool);
+        duration.record(seconds, &attributes);
     }
 }
 
-/// The same attributes and one more.
-pub(crate) fn with(attributes: &Attributes, more: KeyValue) -> Attributes {
-    let mut attributes = attributes.clone();
-    attributes.push(more);
-    attributes
+impl Tokens {
+    /// What a call of a model took.
+    fn count(&self, usage: &TokenUsage, call: &mut Attributes) {
+        match self {
+            Self::Together(tokens) => {
+                for (kind, count) in
+                    [("input", usage.input_tokens), ("output", usage.output_tokens)]
+                {
+                    with(call, Some(token_type(kind)), |call| tokens.record(wide(count), call));
+                }
+            }
+            Self::Apart(tokens) => {
+                tokens.input_of_operation.record(wide(usage.input_tokens), call);
+                tokens.output_of_operation.record(wide(usage.output_tokens), call);
+                // No provider tells all its counts by modality.
+                let unknown = KeyValue::new("gen_ai.token.modality", "unknown");
+                with(call, Some(unknown), |call| tokens.add(usage, call));
+            }
+        }
+    }
+}
+
+impl TokenCounters {
+    fn add(&self, usage: &TokenUsage, attributes: &[KeyValue]) {
+        self.input.add(wide(usage.input_tokens), attributes);
+        self.output.add(wide(usage.output_tokens), attributes);
+        let parts = [
+            (&self.cache_read, usage.cache_read_tokens),
+            (&self.cache_write, usage.cache_creation_tokens),
+            (&self.reasoning, usage.reasoning_tokens),
+        ];
+        for (counter, count) in parts {
+            if let Some(count) = count {
+                counter.add(wide(count), attributes);
+            }
+        }
+    }
+}
+
+/// Measures with one attribute more, and takes it away again: a copy of the attributes for each measurement costs more
+/// than to measure does.
+fn with(attributes: &mut Attributes, more: Option<KeyValue>, measure: impl FnOnce(&[KeyValue])) {
+    let count = attributes.len();
+    attributes.extend(more);
+    measure(attributes);
+    attributes.truncate(count);
+}
+
+fn error_type(failure: &Failure) -> KeyValue {
+    KeyValue::new("error.type", failure.kind)
+}
+
+fn token_type(kind: &'static str) -> KeyValue {
+    KeyValue::new("gen_ai.token.type", kind)
 }
 
 fn wide(count: usize) -> u64 {

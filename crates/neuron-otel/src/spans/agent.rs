@@ -189,10 +189,7 @@ impl RunScope {
             return;
         };
         let seconds = ended.saturating_duration_since(began).as_secs_f64();
-        let error = failure.map(|failure| KeyValue::new("error.type", failure.kind));
-        let mut attributes = self.attributes();
-        attributes.extend(error);
-        instruments.agent(seconds, self.state.calls(), &attributes);
+        instruments.agent(seconds, self.state.calls(), failure.as_ref(), self.attributes());
     }
 
     fn record(&self, record: &Record<'_>, result: &neuron_types::AgentResult) {

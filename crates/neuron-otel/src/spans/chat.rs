@@ -9,7 +9,7 @@ use tracing::field::Empty;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::metrics::{Attributes, with};
+use crate::metrics::Attributes;
 use crate::placement::of_run;
 use crate::record::{Parts, Record};
 use crate::run_state::{Activity, Kind, RunState};
@@ -204,7 +204,7 @@ impl Work for ChatWork {
 impl ChatWork {
     /// Tells a call that ended with an answer or a failure.
     fn tell(
-        &self,
+        mut self,
         span: &Span,
         answer: Option<&CompletionResponse>,
         failure: Option<&Failure>,
@@ -217,7 +217,7 @@ impl ChatWork {
         if let Some(sent) = &self.sent {
             span.in_scope(|| self.emit(sent, answer, failure));
         }
-        if let Some(attributes) = &self.attributes {
+        if let Some(attributes) = self.attributes.take() {
             self.measure(attributes, answer, failure, first_chunk, seconds);
         }
     }
@@ -299,7 +299,7 @@ impl ChatWork {
 
     fn measure(
         &self,
-        attributes: &Attributes,
+        mut call: Attributes,
         answer: Option<&CompletionResponse>,
         failure: Option<&Failure>,
         first_chunk: Option<f64>,
@@ -308,19 +308,9 @@ impl ChatWork {
         let Some(instruments) = self.config.instruments.get(self.config.conventions) else {
             return;
         };
-        let mut call = attributes.clone();
-        if let Some(model) = answer.and_then(|answer| known(&answer.model)) {
-            call.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
-        }
-        match failure {
-            Some(failure) => {
-                let ended = with(&call, KeyValue::new("error.type", failure.kind));
-                instruments.inference(seconds, first_chunk, &call, &ended);
-            }
-            None => instruments.inference(seconds, first_chunk, &call, &call),
-        }
-        if let Some(answer) = answer {
-            instruments.usage(&answer.usage, &call);
-        }
+        let model = answer.and_then(|answer| known(&answer.model));
+        call.extend(model.map(|model| KeyValue::new("gen_ai.response.model", model.to_owned())));
+        let usage = answer.map(|answer| &answer.usage);
+        instruments.inference(seconds, first_chunk, usage, failure, call);
     }
 }

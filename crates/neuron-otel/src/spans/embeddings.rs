@@ -10,7 +10,7 @@ use web_time::Instant;
 
 use crate::config::Config;
 use crate::failure::Failure;
-use crate::metrics::{Attributes, with};
+use crate::metrics::Attributes;
 use crate::placement::unless_unsampled;
 use crate::record::Record;
 use crate::run_state::touch;
@@ -71,7 +71,7 @@ impl Call {
         self.tell(result.ok(), failure.as_ref());
     }
 
-    fn tell(&self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
+    fn tell(&mut self, response: Option<&EmbeddingResponse>, failure: Option<&Failure>) {
         if let Some(record) = Record::of(&self.span).filter(Record::is_read) {
             if let Some(failure) = failure {
                 record.failure(failure);
@@ -86,16 +86,12 @@ impl Call {
         let Some(instruments) = self.config.instruments.get(self.config.conventions) else {
             return;
         };
-        let mut call = self.attributes.clone();
-        if let Some(model) = response.and_then(|response| known(&response.model)) {
-            call.push(KeyValue::new("gen_ai.response.model", model.to_owned()));
-        }
-        let ended = match failure {
-            Some(failure) => with(&call, KeyValue::new("error.type", failure.kind)),
-            None => call.clone(),
-        };
+        let model = response.and_then(|response| known(&response.model));
+        let model = model.map(|model| KeyValue::new("gen_ai.response.model", model.to_owned()));
+        self.attributes.extend(model);
         let tokens = response.map(|response| response.usage.prompt_tokens);
-        instruments.embeddings(self.started.elapsed().as_secs_f64(), tokens, &call, &ended);
+        let seconds = self.started.elapsed().as_secs_f64();
+        instruments.embeddings(seconds, tokens, failure, &mut self.attributes);
     }
 }
 

@@ -150,11 +150,10 @@ impl Work for ToolWork {
                 }
             }
         }
-        if let Some(mut attributes) = self.attributes
+        if let Some(attributes) = self.attributes
             && let Some(instruments) = self.config.instruments.get(self.config.conventions)
         {
-            attributes.extend(failure.map(|failure| KeyValue::new("error.type", failure.kind)));
-            instruments.tool(seconds, &attributes);
+            instruments.tool(seconds, failure.as_ref(), attributes);
         }
     }
 }
