@@ -69,7 +69,10 @@ impl Locks {
             Err(error) => return Err(naming(&path)(error)),
         };
         match file.try_lock() {
-            Ok(()) => Ok(false),
+            Ok(()) => {
+                unlock(&file);
+                Ok(false)
+            }
             Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(naming(&path)(error)),
         }
@@ -87,9 +90,10 @@ pub(crate) struct Lock {
 impl Lock {
     /// Removes the file of a run that is gone.
     pub(crate) fn remove(mut self) {
-        if let Some((_file, path)) = self.file.take() {
+        if let Some((file, path)) = self.file.take() {
             // What stays is an empty file.
             let _ = fs::remove_file(path);
+            unlock(&file);
         }
     }
 }
@@ -97,9 +101,18 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         // The file first: who finds the run free here finds it free there.
-        self.file = None;
+        if let Some((file, _path)) = self.file.take() {
+            unlock(&file);
+        }
         held(&self.held).remove(&self.run);
     }
+}
+
+/// To close a file is not enough: a process that another thread starts has it too until its program begins, and
+/// the lock with it.
+fn unlock(file: &File) {
+    // Whatever fails here, closing does the rest.
+    let _ = file.unlock();
 }
 
 fn path(folder: &Path, run: i64) -> PathBuf {
@@ -144,4 +157,25 @@ fn is_at(_file: &File, _path: &Path) -> bool {
 
 fn naming(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
     move |source| JournalError::Lock { path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that ended could not be opened again at once where a tool of another run started a program at this
+    /// moment: the new process had all our files, the locks with them, until its program began.
+    #[test]
+    fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let locks = Locks { folder: Some(folder.path().into()), held: Arc::default() };
+        let lock = locks.acquire(7).unwrap().unwrap();
+        assert!(locks.is_held(7).unwrap());
+        // As a process has it between its start and that of its program.
+        let inherited = lock.file.as_ref().unwrap().0.try_clone().unwrap();
+        drop(lock);
+        assert!(!locks.is_held(7).unwrap());
+        assert!(locks.acquire(7).unwrap().is_some());
+        drop(inherited);
+    }
 }
