@@ -45,6 +45,8 @@ struct Session {
     uses: usize,
     /// When the last of them ended.
     used: Instant,
+    /// It is being closed: nobody can use it any more.
+    is_ending: bool,
 }
 
 impl Sessions {
@@ -82,7 +84,7 @@ impl Sessions {
         by: Option<&str>,
     ) -> Result<Option<SessionUse>, AnothersSession> {
         let mut state = self.state();
-        let Some(session) = state.sessions.get_mut(id) else {
+        let Some(session) = state.sessions.get_mut(id).filter(|session| !session.is_ending) else {
             return Ok(None);
         };
         if session.owner.as_deref() != by {
@@ -94,17 +96,25 @@ impl Sessions {
 
     /// Ends the sessions that nobody has used for long.
     pub(super) async fn close_idle(&self) {
-        let idle: Vec<SessionId> = {
-            let state = self.state();
-            let idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= self.idle_timeout;
-            state.sessions.iter().filter(|(_, one)| idle(one)).map(|(id, _)| id.clone()).collect()
-        };
+        let idle = self.take_idle();
         let closing = idle.iter().map(|id| async move {
             tracing::debug!(session = %id, "a session ends because nobody uses it");
             // One that does not listen ends by what it is served with, at the server's end.
             let _ = tokio::time::timeout(CLOSING, self.close_session(id)).await;
         });
         future::join_all(closing).await;
+    }
+
+    /// Chooses the sessions that nobody has used for long. Nobody can use them from now on.
+    fn take_idle(&self) -> Vec<SessionId> {
+        let mut state = self.state();
+        let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= self.idle_timeout;
+        let idle = state.sessions.iter_mut().filter(|(_, one)| !one.is_ending && is_idle(one));
+        let taken = idle.map(|(id, session)| {
+            session.is_ending = true;
+            id.clone()
+        });
+        taken.collect()
     }
 
     /// Waits until there is none.
@@ -157,7 +167,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.sdk.create_session().await?;
-        let session = Session { owner: None, uses: 0, used: Instant::now() };
+        let session = Session { owner: None, uses: 0, used: Instant::now(), is_ending: false };
         let mut state = self.state();
         state.sessions.insert(id.clone(), session);
         self.count.send_replace(state.sessions.len());
@@ -211,5 +221,29 @@ impl SessionManager for Sessions {
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         self.sdk.resume(id, last_event_id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request that came while its session was about to be closed for idleness was let in, and its call broke off.
+    #[tokio::test]
+    async fn who_comes_while_a_session_ends_finds_none() {
+        let sessions = Arc::new(Sessions::new(1, Duration::ZERO));
+        let (id, _transport) = sessions.create_session().await.unwrap();
+        {
+            let used = sessions.enter(&id, None);
+            assert!(matches!(used, Ok(Some(_))));
+            sessions.close_idle().await;
+            assert!(sessions.has_session(&id).await.unwrap(), "it is used");
+        }
+        assert_eq!(sessions.take_idle(), [id.clone()]);
+        assert!(matches!(sessions.enter(&id, None), Ok(None)));
+        assert!(sessions.reserve().is_none(), "it is still there");
+        assert!(sessions.take_idle().is_empty(), "somebody closes it");
+        sessions.close_session(&id).await.unwrap();
+        assert!(sessions.reserve().is_some());
     }
 }
