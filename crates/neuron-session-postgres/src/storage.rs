@@ -20,7 +20,7 @@ use crate::revision::Revision;
 use crate::schema::Schema;
 use crate::statements::Statements;
 
-/// How often a write is repeated that the server undid because of others. With the usual isolation level
+/// How often a call is repeated that the server undid because of others. With the usual isolation level
 /// it undoes none.
 const ATTEMPTS: usize = 10;
 
@@ -127,7 +127,7 @@ impl SessionStorage for PostgresSessionStorage {
     }
 
     async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
-        let rows = self.read(&self.statements.list, &[]).await?;
+        let rows = repeat(|| self.read(&self.statements.list, &[])).await?;
         Ok(rows.iter().map(|row| self.summary(row)).collect::<Result<_, _>>()?)
     }
 
@@ -146,7 +146,8 @@ impl VersionedSessionStorage for PostgresSessionStorage {
 
     async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
         check_session_id(id)?;
-        let rows = self.read(&self.statements.load, &[(&id, Type::TEXT)]).await?;
+        let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
+        let rows = repeat(|| self.read(&self.statements.load, &params)).await?;
         match rows.first() {
             Some(row) => Ok(self.session(id, row)?),
             None => Err(StorageError::NotFound(id.to_owned())),
@@ -155,7 +156,8 @@ impl VersionedSessionStorage for PostgresSessionStorage {
 
     async fn revision(&self, id: &str) -> Result<SessionRevision, StorageError> {
         check_session_id(id)?;
-        let rows = self.read(&self.statements.revision, &[(&id, Type::TEXT)]).await?;
+        let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
+        let rows = repeat(|| self.read(&self.statements.revision, &params)).await?;
         match rows.first() {
             Some(row) => Ok(self.revision_in(id, row)?.to_token()),
             None => Err(StorageError::NotFound(id.to_owned())),
