@@ -17,8 +17,12 @@ use list::{FAULTS, Fault};
 /// How many cases the model tries. Most faults show within a hundred, the last within nineteen thousand.
 const CASES: &str = "20000";
 
-/// How long the model may take over them. One that takes longer goes round in circles: found.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long the model may take over them without a fault.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// With a fault it may take ten times as long as without, and this at least: one that takes longer goes round in
+/// circles, and is found.
+const LEAST_LIMIT: Duration = Duration::from_secs(120);
 
 const ENGINE: &str = "crates/neuron-loop";
 
@@ -26,16 +30,17 @@ const ENGINE: &str = "crates/neuron-loop";
 pub(crate) fn check(only: Option<&str>) -> Result<(), String> {
     let folder = workspace::members()?.target_directory.join("faults");
     let copy = Copy::make(&folder)?;
-    let unchanged = copy.try_model()?;
+    let (unchanged, took) = copy.try_model(LIMIT)?;
     if let Verdict::Found(line) = unchanged {
         return Err(format!("the model fails without a fault: {line}"));
     }
+    let limit = LEAST_LIMIT.max(took * 10);
     let (mut tried, mut missed) = (0, Vec::new());
     for fault in FAULTS.iter().filter(|fault| only.is_none_or(|text| fault.name.contains(text))) {
         let start = Instant::now();
         let changed = fault.changed(&copy.source(fault.file))?;
-        let verdict = copy.with(fault.file, &changed, || copy.try_model());
-        let verdict = verdict.map_err(|reason| format!("{}: {reason}", fault.name))?;
+        let verdict = copy.with(fault.file, &changed, || copy.try_model(limit));
+        let (verdict, _took) = verdict.map_err(|reason| format!("{}: {reason}", fault.name))?;
         let seconds = start.elapsed().as_secs_f64();
         match verdict {
             Verdict::Found(line) => println!("{seconds:>5.1} s  found: {}: {line}", fault.name),
@@ -117,7 +122,8 @@ impl Copy {
         result
     }
 
-    fn try_model(&self) -> Result<Verdict, String> {
+    /// Says what the model thinks of the engine as it is, and how long it took to say so.
+    fn try_model(&self, limit: Duration) -> Result<(Verdict, Duration), String> {
         let program = self.build()?;
         let output = self.folder.join("output.txt");
         let in_output = |error| cannot("write", &output, &error);
@@ -127,27 +133,28 @@ impl Copy {
         model.stderr(file.try_clone().map_err(in_output)?).stdout(file);
         let mut child = model.spawn().map_err(|error| process::cannot_start(&model, &error))?;
         let start = Instant::now();
-        loop {
+        let verdict = loop {
             match child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(Verdict::Missed),
+                Ok(Some(status)) if status.success() => break Verdict::Missed,
                 Ok(Some(_)) => {
                     let output = read(&output)?;
                     let line = output.lines().find(|line| line.starts_with("case "));
                     let line = line.unwrap_or("the model fails").chars().take(90).collect();
-                    return Ok(Verdict::Found(line));
+                    break Verdict::Found(line);
                 }
-                Ok(None) if start.elapsed() < LIMIT => {
+                Ok(None) if start.elapsed() < limit => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 Ok(None) => {
                     // It may end by itself in between; then there is nothing to kill.
                     child.kill().ok();
                     child.wait().ok();
-                    return Ok(Verdict::Found("it never ends".into()));
+                    break Verdict::Found("it never ends".into());
                 }
                 Err(error) => return Err(format!("cannot wait for the model: {error}")),
             }
-        }
+        };
+        Ok((verdict, start.elapsed()))
     }
 
     /// Builds the model; returns its program.
