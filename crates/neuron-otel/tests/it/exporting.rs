@@ -1,5 +1,7 @@
 //! What becomes of a run when its telemetry cannot be delivered, or is not wanted.
 
+use std::time::Duration;
+
 use futures_util::StreamExt;
 use neuron_testing::Reply;
 use neuron_types::Message;
@@ -20,14 +22,24 @@ fn replies() -> [Reply; 2] {
 async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
     for answer in [Answer::Status(500), Answer::Status(400), Answer::Never] {
         for case in cases() {
-            let setup = case.start(replies()).await;
-            setup.telemetry.receiver().answer(answer);
-            let mut agent = setup.agent(Behavior::Echo);
-            let result = agent.run_text("What is it like?", &context()).await.unwrap();
-            assert_eq!(result.response, "Blue.");
-            // It recovers, and what waited arrives.
-            setup.telemetry.receiver().answer(Answer::Properly);
-            assert_eq!(setup.finish().spans.len(), 5, "{case:?}");
+            let replies = replies().into_iter().chain(replies());
+            let setup = case.start_with(Telemetry::at_once(), replies).await;
+            let receiver = setup.telemetry.receiver();
+            receiver.answer(answer);
+            let run = async || {
+                let mut agent = setup.agent(Behavior::Echo);
+                agent.run_text("What is it like?", &context()).await.unwrap()
+            };
+            assert_eq!(run().await.response, "Blue.");
+            while receiver.requests() == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(receiver.spans(), []);
+            // It recovers: what is told from now on arrives.
+            receiver.answer(Answer::Properly);
+            assert_eq!(run().await.response, "Blue.");
+            let arrived = setup.finish().spans.len();
+            assert!((5..=10).contains(&arrived), "{case:?}: {arrived}");
         }
     }
 }
@@ -35,8 +47,7 @@ async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
 #[tokio::test]
 async fn a_trace_that_is_not_sampled_is_measured_all_the_same() {
     for case in cases() {
-        let mut setup = case.start(replies()).await;
-        setup.telemetry = Telemetry::with_sampler(Sampler::AlwaysOff);
+        let setup = case.start_with(Telemetry::with_sampler(Sampler::AlwaysOff), replies()).await;
         let mut agent = setup.agent(Behavior::Echo);
         agent.run_text("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();

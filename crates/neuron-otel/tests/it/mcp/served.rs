@@ -179,7 +179,8 @@ pub(super) fn assert_one_trace(tree: &Tree) {
 pub(super) async fn until_arrived(telemetry: &Telemetry, is_enough: impl Fn(&Forest) -> bool) {
     let arrived = async {
         loop {
-            telemetry.flush().unwrap();
+            // On a slow machine what waits is sent by one of the next.
+            let _ = telemetry.flush();
             let forest = Forest::new(&telemetry.receiver().spans());
             if is_enough(&forest) {
                 return;

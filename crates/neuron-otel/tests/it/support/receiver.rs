@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
@@ -33,7 +34,7 @@ pub(crate) enum Answer {
     Properly,
     /// With this status and nothing else; what came is not kept.
     Status(u16),
-    /// Never, until the receiver is dropped.
+    /// Not at all while this is the answer, and then with an error.
     Never,
 }
 
@@ -158,7 +159,12 @@ async fn answer(
     match answer {
         Answer::Properly => {}
         Answer::Status(status) => return Ok(empty(StatusCode::from_u16(status).unwrap())),
-        Answer::Never => std::future::pending().await,
+        Answer::Never => {
+            while lock(state).answer == Answer::Never {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            return Ok(empty(StatusCode::BAD_REQUEST));
+        }
     }
     if head
         .headers

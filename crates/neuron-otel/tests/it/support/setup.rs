@@ -68,13 +68,22 @@ impl Case {
         self,
         replies: impl IntoIterator<Item = R>,
     ) -> Setup {
+        self.start_with(Telemetry::start(), replies).await
+    }
+
+    /// A server with these answers, for a pipeline.
+    pub(crate) async fn start_with<R: Into<ServerReply>>(
+        self,
+        telemetry: Telemetry,
+        replies: impl IntoIterator<Item = R>,
+    ) -> Setup {
         let server = match self.vendor {
             Vendor::Anthropic => Server::Anthropic(AnthropicServer::start(replies).await.unwrap()),
             Vendor::OpenAi | Vendor::Responses => {
                 Server::OpenAi(OpenAiServer::start(replies).await.unwrap())
             }
         };
-        Setup { case: self, server, telemetry: Telemetry::start() }
+        Setup { case: self, server, telemetry }
     }
 
     /// The hook for its version, which measures with a pipeline's instruments.

@@ -1,14 +1,18 @@
 //! An application's pipeline, as its users set it up: `tracing`, the layer, the SDK, OTLP over HTTP. It is
 //! the default of one thread, so that tests beside each other do not mix.
 
+use std::time::Duration;
+
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{MetricExporter, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{HistogramDataPoint, Metric, NumberDataPoint};
 use opentelemetry_proto::tonic::trace::v1::Span;
-use opentelemetry_sdk::metrics::SdkMeterProvider;
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
+};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -17,6 +21,9 @@ use super::attributes::Attributes;
 use super::client::Client;
 use super::receiver::Receiver;
 use super::tree::Forest;
+
+/// Longer than any test takes.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A running pipeline. Spans of the thread that started it arrive at its receiver.
 #[derive(Debug)]
@@ -51,7 +58,18 @@ impl Telemetry {
         Self::with(Sampler::AlwaysOn, all.with_target(target, LevelFilter::OFF))
     }
 
+    /// Everything is sampled, and exported while a test goes on.
+    pub(crate) fn at_once() -> Self {
+        let all = Targets::new().with_default(LevelFilter::TRACE);
+        Self::with_delay(Sampler::AlwaysOn, all, Duration::from_millis(5))
+    }
+
+    /// What waits is exported at the end, or when a test asks for it.
     fn with(sampler: Sampler, targets: Targets) -> Self {
+        Self::with_delay(sampler, targets, PATIENCE)
+    }
+
+    fn with_delay(sampler: Sampler, targets: Targets, delay: Duration) -> Self {
         let receiver = Receiver::start();
         let client = Client(receiver.runtime().clone());
         let spans = SpanExporter::builder()
@@ -66,9 +84,12 @@ impl Telemetry {
             .with_endpoint(format!("{}/v1/metrics", receiver.url()))
             .build()
             .unwrap();
+        let config = BatchConfigBuilder::default().with_scheduled_delay(delay).build();
+        let spans = BatchSpanProcessor::builder(spans).with_batch_config(config).build();
         let tracers =
-            SdkTracerProvider::builder().with_sampler(sampler).with_batch_exporter(spans).build();
-        let meters = SdkMeterProvider::builder().with_periodic_exporter(metrics).build();
+            SdkTracerProvider::builder().with_sampler(sampler).with_span_processor(spans).build();
+        let metrics = PeriodicReader::builder(metrics).with_interval(PATIENCE).build();
+        let meters = SdkMeterProvider::builder().with_reader(metrics).build();
         let layer = tracing_opentelemetry::layer().with_tracer(tracers.tracer("neuron"));
         let layer = layer.with_filter(targets);
         let subscriber = tracing_subscriber::registry().with(layer);
@@ -85,7 +106,7 @@ impl Telemetry {
         &self.receiver
     }
 
-    /// Sends what waits; what the exporter says of it.
+    /// Sends what waits; what the exporter says of it. The SDK waits five seconds for spans, and then it is an error.
     pub(crate) fn flush(&self) -> Result<(), String> {
         self.tracers.force_flush().map_err(|error| error.to_string())?;
         self.meters.force_flush().map_err(|error| error.to_string())
@@ -94,8 +115,10 @@ impl Telemetry {
     /// Sends what waits and gives all that arrived. Spans that are still open are not among it.
     pub(crate) fn finish(self) -> Exported {
         drop(self.default);
-        self.tracers.shutdown().unwrap();
-        self.meters.shutdown().unwrap();
+        self.tracers.shutdown_with_timeout(PATIENCE).unwrap();
+        // This waits as long as it takes. To shut down waits five seconds, and has nothing left to send.
+        self.meters.force_flush().unwrap();
+        let _ = self.meters.shutdown();
         Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
     }
 }
