@@ -4,14 +4,19 @@ use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_t
 use neuron_benches::turn::Echo;
 use neuron_types::ToolContext;
 
+/// The least of twenty counts: the test runner's own thread may allocate something meanwhile.
+fn least<T: Ord>(mut count: impl FnMut() -> T) -> T {
+    (1..20).fold(count(), |least, _| least.min(count()))
+}
+
 // One test: the counter counts for the whole process.
 #[test]
 fn a_layer_allocates_its_own_future_and_a_call_without_layers_nothing_more_than_the_tool() {
     let (call, ctx) = (call(), ToolContext::default());
-    let by_hand = allocations(call_by_hand(&Echo, &call, &ctx, 100)).unwrap();
+    let by_hand = least(|| allocations(call_by_hand(&Echo, &call, &ctx, 100)).unwrap());
     let through = LAYERS.map(|layers| {
         let registry = registry(layers);
-        allocations(call_through(&registry, &call, &ctx, 100)).unwrap()
+        least(|| allocations(call_through(&registry, &call, &ctx, 100)).unwrap())
     });
     println!("100 calls by hand {by_hand}, through {LAYERS:?} layers {through:?}");
     for (layers, count) in LAYERS.into_iter().zip(through) {

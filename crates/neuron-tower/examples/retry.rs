@@ -52,5 +52,7 @@ fn script() -> Vec<ServerReply> {
             .header("retry-after-ms", "250"),
         Reply::text("I am slow today.").delay(Duration::from_secs(60)).into(),
         "I am well again, thank you.".into(),
+        // Where the machine stands still for two seconds just then.
+        "I am well again, thank you.".into(),
     ]
 }

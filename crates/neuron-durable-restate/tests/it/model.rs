@@ -24,7 +24,8 @@ pub(crate) struct Effects(pub(crate) PathBuf);
 impl Effects {
     pub(crate) fn write(&self, line: &str) {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&self.0).unwrap();
-        writeln!(file, "{line}").unwrap();
+        // In one write: tools that run at the same time do not mix their lines.
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     pub(crate) fn read(path: &Path) -> Vec<String> {

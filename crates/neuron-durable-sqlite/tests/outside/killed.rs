@@ -238,12 +238,15 @@ async fn survives(program: Program, test: &str) {
     signal(&undisturbed, &runs).await;
     let begin = Instant::now();
     let expected = undisturbed.drive().await.unwrap();
-    let longest = begin.elapsed().as_micros() as u64;
+    let mut longest = begin.elapsed().as_micros() as u64;
     assert_eq!(undisturbed.log.model_calls(), TURNS + 1);
     assert_eq!(undisturbed.log.starts_of("pay"), TURNS);
 
     let (mut random, mut all) = (seed, 0);
-    for round in 0..rounds {
+    for round in 0.. {
+        if round >= rounds && all > 0 {
+            break;
+        }
         let what = format!("round {round} of {test} with KILL_SEED={seed}");
         let job = job(&format!("{round}"));
         signal(&job, &runs).await;
@@ -274,9 +277,12 @@ async fn survives(program: Program, test: &str) {
         assert_eq!(result.turns, expected.turns, "{what}");
         check_calls(&job.log, &what);
         all += kills;
+        if kills == 0 {
+            // It was always too late: the undisturbed one took longer.
+            longest = (longest / 2).max(1);
+        }
     }
-    println!("{} was killed {all} times in {rounds} runs", program.name());
-    assert!(all > 0);
+    println!("{} was killed {all} times", program.name());
 }
 
 /// Sends what the run is going to wait for.

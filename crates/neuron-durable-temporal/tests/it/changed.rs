@@ -180,10 +180,14 @@ async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
 
     let worker = bench.serve(model.clone(), echo, waits("new"), &options);
     run.signal("go", &ApprovalDecisions::new().approve("c")).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(3), run.result()).await;
+    let noticed = async {
+        while !String::from_utf8(run.history().await.unwrap()).unwrap().contains("TMPRL1100") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), noticed).await.expect("the change is noticed");
+    let ended = tokio::time::timeout(Duration::from_secs(1), run.result()).await;
     assert!(ended.is_err(), "changed code ended the run: {ended:?}");
-    let history = String::from_utf8(run.history().await.unwrap()).unwrap();
-    assert!(history.contains("TMPRL1100"), "{history}");
     drop(worker);
 
     let _worker = bench.serve(model, echo, waits("old"), &options);

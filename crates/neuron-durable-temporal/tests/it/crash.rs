@@ -25,7 +25,7 @@ pub(crate) struct Engine {
 impl Engine {
     fn runs(&self, queue: &str) -> AgentRuns {
         let runs = AgentRuns::new(self.client.clone(), queue);
-        runs.task_timeout(Duration::from_secs(1))
+        runs.task_timeout(Duration::from_secs(3))
     }
 }
 

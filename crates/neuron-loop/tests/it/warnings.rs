@@ -17,7 +17,11 @@ impl Warnings {
         static INSTALLED: Once = Once::new();
         // One for all tests: which lines are wanted is decided once for a whole process, by whichever
         // thread comes first.
-        INSTALLED.call_once(|| tracing::subscriber::set_global_default(OfThisThread).unwrap());
+        INSTALLED.call_once(|| {
+            tracing::subscriber::set_global_default(OfThisThread).unwrap();
+            // Of a line that another thread came to just before it is decided again.
+            tracing::callsite::rebuild_interest_cache();
+        });
         let log = Log::default();
         KEPT.set(Some(log.clone()));
         Self(log)

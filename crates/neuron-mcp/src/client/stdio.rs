@@ -103,6 +103,22 @@ impl StdioTransport {
         };
         tokio::time::timeout(patience, end).await.is_ok()
     }
+
+    /// Ends the server, which may take so long after its input was closed, and so long again after the signal.
+    async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
+        self.messages.finish_input();
+        if !self.wait_for_end(after_input).await {
+            self.messages.close_input();
+            self.process.terminate();
+            if !self.wait_for_end(after_signal).await {
+                tracing::debug!("a server does not end when it is asked to; it is killed");
+            }
+        }
+        self.process.kill();
+        let mut life = self.process.life();
+        // Not an error if it lasts: the process is watched until it is gone.
+        let _ = tokio::time::timeout(PATIENCE_AFTER_KILL, life.wait_for(Life::is_gone)).await;
+    }
 }
 
 impl Drop for StdioTransport {
@@ -158,18 +174,7 @@ impl Transport<RoleClient> for StdioTransport {
     /// Closes the server's input, waits, asks it by a signal, waits, and kills it (MCP specification,
     /// "Lifecycle", shutdown over stdio). Dropped in between, it kills at once.
     async fn close(&mut self) -> Result<(), Self::Error> {
-        self.messages.finish_input();
-        if !self.wait_for_end(PATIENCE).await {
-            self.messages.close_input();
-            self.process.terminate();
-            if !self.wait_for_end(PATIENCE).await {
-                tracing::debug!("a server does not end when it is asked to; it is killed");
-            }
-        }
-        self.process.kill();
-        let mut life = self.process.life();
-        // Not an error if it lasts: the process is watched until it is gone.
-        let _ = tokio::time::timeout(PATIENCE_AFTER_KILL, life.wait_for(Life::is_gone)).await;
+        self.close_within(PATIENCE, PATIENCE).await;
         Ok(())
     }
 }

@@ -45,9 +45,9 @@ async fn an_answer_that_is_cut_by_the_end_is_a_clear_error() {
 #[tokio::test]
 async fn an_answer_to_something_else_answers_nothing() {
     let client = client()
-        .request_timeout(Duration::from_secs(2))
+        .request_timeout(Duration::from_secs(5))
         .connect_stdio(program("serves"))
         .await
         .unwrap();
-    check(&client, "another id", "did not answer tools/call within 2s").await;
+    check(&client, "another id", "did not answer tools/call within 5s").await;
 }

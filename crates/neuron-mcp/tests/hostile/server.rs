@@ -3,12 +3,11 @@
 mod behaviours;
 mod wire;
 
-use std::time::Duration;
-
 use neuron_mcp::{McpClient, McpClientBuilder, McpError, McpVersion, StdioConfig};
 
 pub(crate) use self::behaviours::FLOOD;
 pub(crate) use self::wire::Wire;
+use crate::alone::LIMIT;
 
 /// Says how a server behaves, and so that this process is one.
 const BEHAVIOUR: &str = "HOSTILE_SERVER";
@@ -42,8 +41,8 @@ pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
 pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder()
         .versions([McpVersion::V2025_11_25])
-        .request_timeout(Duration::from_secs(60))
-        .connect_timeout(Duration::from_secs(60))
+        .request_timeout(LIMIT)
+        .connect_timeout(LIMIT)
 }
 
 /// A client of a server of this behaviour.

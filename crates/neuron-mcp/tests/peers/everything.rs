@@ -65,6 +65,8 @@ async fn everything_over_http() {
 fn builder(person: &Person) -> McpClientBuilder {
     let model = ScriptedProvider::new([Reply::text("Four.").model("scripted-model")]);
     McpClient::builder()
+        // Node.js begins slowly where the disk is busy.
+        .connect_timeout(Duration::from_secs(120))
         .sampling(ProviderSampling::new(model, AllowAll))
         .elicitation(person.clone())
         .roots(vec![McpRoot::new("file:///srv/project").with_name("project")])

@@ -1,6 +1,7 @@
 //! The reference server of files.
 
 use std::path::Path;
+use std::time::Duration;
 
 use neuron_mcp::{McpClient, StdioConfig};
 use neuron_testing::mcp::Suite;
@@ -21,7 +22,9 @@ async fn files_are_written_read_and_listed_and_others_are_out_of_reach() {
     let mut args = program.args;
     args.push(folder.display().to_string());
     let config = StdioConfig { command: program.program, args, env: Vec::new() };
-    let client = McpClient::connect_stdio(config).await.unwrap();
+    // Node.js begins slowly where the disk is busy.
+    let builder = McpClient::builder().connect_timeout(Duration::from_secs(120));
+    let client = builder.connect_stdio(config).await.unwrap();
     assert_eq!(client.list_all_tools().await.unwrap().len(), 14);
 
     let path = |folder: &Path, name: &str| folder.join(name).display().to_string();

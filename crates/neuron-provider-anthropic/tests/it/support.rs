@@ -15,7 +15,7 @@ use serde_json::json;
 
 /// A limit for what must not take for ever.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
-    let limit = Duration::from_secs(30);
+    let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
 }
 

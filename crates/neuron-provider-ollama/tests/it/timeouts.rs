@@ -33,7 +33,7 @@ async fn a_server_that_accepts_and_says_nothing() {
     check_timeout(&error, SHORT);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_stops_half_way() {
     let server = RawServer::bind().await;
     let provider = provider(server.url()).timeout(SHORT);

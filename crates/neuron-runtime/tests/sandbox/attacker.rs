@@ -138,7 +138,10 @@ fn attack(what: &str, args: &[&str]) -> io::Result<String> {
             Ok(own.count().to_string())
         }
         "environment" => Ok(env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(",")),
-        "touch_memory" => touch_memory(args[0].parse().unwrap()),
+        "touch_memory" => {
+            let seconds = args.get(1).map_or(0, |seconds| seconds.parse().unwrap());
+            touch_memory(args[0].parse().unwrap(), Duration::from_secs(seconds))
+        }
         "reserve_memory" => {
             let mut memory: Vec<u8> = Vec::new();
             memory.try_reserve_exact(args[0].parse().unwrap()).map_err(io::Error::other)?;
@@ -199,8 +202,8 @@ fn socket(family: &str, kind: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes to every page of that many bytes, and keeps them.
-fn touch_memory(bytes: usize) -> io::Result<String> {
+/// Writes to every page of that many bytes, and keeps them for a while.
+fn touch_memory(bytes: usize, held: Duration) -> io::Result<String> {
     let mut all = Vec::new();
     for _ in 0..bytes / 65536 {
         let mut block = Vec::new();
@@ -208,6 +211,6 @@ fn touch_memory(bytes: usize) -> io::Result<String> {
         block.resize(65536, 1_u8);
         all.push(block);
     }
-    thread::sleep(Duration::from_millis(500));
+    thread::sleep(held);
     Ok(all.len().to_string())
 }

@@ -70,7 +70,7 @@ async fn nothing_is_left_when_the_program_ends() {
 async fn nothing_is_left_at_a_limit() {
     let folder = Folder::new();
     let path = pipe(&folder);
-    let limit = Duration::from_millis(500);
+    let limit = Duration::from_secs(5);
     let builder = builder(&folder).write(folder.path()).time_limit(limit);
     let Some(sandbox) = build(builder) else { return };
     let call =

@@ -106,9 +106,18 @@ fn a_lock_that_was_deleted_is_worth_nothing() {
         soon(temporary.storage().create(&session("new"))).await.unwrap();
         let new = hold_the_lock(&temporary);
         old.unlock().unwrap();
-        // Until who waited has had the old one.
-        old.lock().unwrap();
-        old.unlock().unwrap();
+        // Until who waited has the old one, and until it has let go of it because that is no lock any more.
+        soon(async {
+            while old.try_lock().is_ok() {
+                old.unlock().unwrap();
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            while old.try_lock().is_err() {
+                assert!(save.as_mut().now_or_never().is_none());
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
         waits(&mut save).await;
         assert_eq!(storage.load("s").await.unwrap().messages[0].text(), "new");
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use neuron_session_sqlite::SqliteSessionStorage;
+use neuron_session_sqlite::{SqliteOptions, SqliteSessionStorage};
 use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorage};
 
 use crate::support::{look, open, place, session};
@@ -18,7 +19,9 @@ const PROCESSES: usize = 3;
 #[tokio::test]
 async fn that_write_to_the_same_sessions_lose_nothing() {
     if let Ok(path) = std::env::var(PLACE) {
-        let storage = SqliteSessionStorage::open(path).await.unwrap();
+        // SQLite lets nobody queue, and disks may be slow.
+        let patient = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
+        let storage = SqliteSessionStorage::open_with(path, patient).await.unwrap();
         write(&storage, &std::env::var(NAME).unwrap()).await;
         return;
     }

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
 
@@ -31,17 +31,19 @@ async fn a_process_killed_while_it_migrates_leaves_a_version() {
         Database::open(path, STEPS, SqliteOptions::new()).await.unwrap();
         return;
     }
+    // As long as it takes from when there is a file, however slow the disk is.
+    let took = {
+        let (_folder, path) = place();
+        let mut child = start(&path);
+        let begin = Instant::now();
+        assert!(child.wait().unwrap().success());
+        begin.elapsed()
+    };
     let mut found = std::collections::BTreeMap::<u8, usize>::new();
     for round in 0..40 {
         let (_folder, path) = place();
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([TEST, "--exact"]).env(PLACE, &path).stdout(Stdio::null());
-        let mut child = command.spawn().unwrap();
-        // A moment after there is a file, which nothing else determines.
-        while !path.exists() && child.try_wait().unwrap().is_none() {
-            std::thread::yield_now();
-        }
-        std::thread::sleep(Duration::from_micros(round * 400));
+        let mut child = start(&path);
+        std::thread::sleep(took * round / 32);
         child.kill().unwrap();
         child.wait().unwrap();
 
@@ -58,6 +60,17 @@ async fn a_process_killed_while_it_migrates_leaves_a_version() {
         assert_eq!(versions, [1, 2, 3, 4, 5, 6]);
     }
     assert!(found.len() > 1, "it was always killed at the same point: {found:?}");
+}
+
+/// Starts a process that creates the database; there is a file now.
+fn start(path: &Path) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([TEST, "--exact"]).env(PLACE, path).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    while !path.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    child
 }
 
 /// The version that the file itself says it has, whatever SQLite would make of it.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use neuron_sqlite::rusqlite::Connection;
 use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
 
-use crate::support::{NOTES, add, all, open, place};
+use crate::support::{NOTES, add, all, open, patient, place};
 
 const ONE: &str = NOTES.migrations[0];
 const TWO: &str = "ALTER TABLE notes ADD COLUMN done INTEGER NOT NULL DEFAULT 0;
@@ -31,7 +31,7 @@ async fn each_version_becomes_the_newest_and_keeps_what_it_holds() {
             let notes = Database::open(&path, schema, SqliteOptions::new()).await.unwrap();
             add(&notes, "an old note").await.unwrap();
         }
-        let notes = Database::open(&path, THIRD, SqliteOptions::new()).await.unwrap();
+        let notes = Database::open(&path, THIRD, patient()).await.unwrap();
         assert_eq!(all(&notes).await.unwrap().len(), usize::from(!first.is_empty()));
         assert_eq!(count(&notes, "PRAGMA user_version").await, 3);
         assert_eq!(count(&notes, "PRAGMA application_id").await, 0x6e6f_7465);
@@ -56,7 +56,7 @@ async fn a_step_that_fails_changes_nothing_and_can_be_repeated() {
     let error = Database::open(&path, schema, SqliteOptions::new()).await.unwrap_err();
     assert!(error.to_string().contains("nowhere"), "{error}");
 
-    let notes = Database::open(&path, THIRD, SqliteOptions::new()).await.unwrap();
+    let notes = Database::open(&path, THIRD, patient()).await.unwrap();
     assert_eq!(count(&notes, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'").await, 0);
     assert_eq!(count(&notes, "SELECT count(*) FROM steps").await, 2, "the steps before stay done");
 }
@@ -121,7 +121,7 @@ async fn those_who_open_at_the_same_time_migrate_once() {
             .map(|_| {
                 let path = path.clone();
                 tokio::spawn(async move {
-                    let notes = Database::open(&path, THIRD, SqliteOptions::new()).await?;
+                    let notes = Database::open(&path, THIRD, patient()).await?;
                     add(&notes, "one").await
                 })
             })
@@ -129,7 +129,7 @@ async fn those_who_open_at_the_same_time_migrate_once() {
         for task in tasks {
             task.await.unwrap().unwrap();
         }
-        let notes = Database::open(&path, THIRD, SqliteOptions::new()).await.unwrap();
+        let notes = Database::open(&path, THIRD, patient()).await.unwrap();
         assert_eq!(count(&notes, "SELECT count(*) FROM steps").await, 2);
         assert_eq!(count(&notes, "SELECT count(*) FROM notes").await, 8);
     }
@@ -142,7 +142,7 @@ const PLACE: &str = "NEURON_SQLITE_PLACE";
 #[tokio::test]
 async fn processes_that_open_at_the_same_time_migrate_once() {
     if let Ok(path) = std::env::var(PLACE) {
-        let notes = Database::open(path, THIRD, SqliteOptions::new()).await.unwrap();
+        let notes = Database::open(path, THIRD, patient()).await.unwrap();
         for _ in 0..20 {
             add(&notes, "one").await.unwrap();
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
 use tempfile::TempDir;
@@ -22,7 +23,12 @@ pub(crate) fn place() -> (TempDir, PathBuf) {
 }
 
 pub(crate) async fn open(path: &Path) -> Result<Database, SqliteError> {
-    Database::open(path, NOTES, SqliteOptions::new()).await
+    Database::open(path, NOTES, patient()).await
+}
+
+/// Waits for others as long as it takes: SQLite lets nobody queue, and disks may be slow.
+pub(crate) fn patient() -> SqliteOptions {
+    SqliteOptions::new().busy_timeout(Duration::from_secs(600))
 }
 
 pub(crate) async fn add(notes: &Database, body: &str) -> Result<(), SqliteError> {

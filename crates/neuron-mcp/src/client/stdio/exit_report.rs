@@ -33,13 +33,18 @@ impl ExitReport {
     ///
     /// Waits a second at most for the server's end. Cancel safe.
     pub(crate) async fn describe(&self) -> Option<String> {
+        self.describe_within(PATIENCE).await
+    }
+
+    /// As [`describe`](Self::describe), with another time to wait.
+    pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {
             let _ = life.wait_for(Life::has_ended).await;
             stderr.wait().await;
         };
         // What is known is told in any case.
-        let _ = tokio::time::timeout(PATIENCE, both).await;
+        let _ = tokio::time::timeout(patience, both).await;
         let how = self.life.borrow().by_itself().map(|how| format!("the server ended with {how}"));
         let words = self.stderr.text();
         match (how, words.is_empty()) {

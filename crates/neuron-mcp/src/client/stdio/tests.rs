@@ -86,7 +86,7 @@ async fn messages_go_there_and_come_back() {
     );
     server.send(ping(7)).await.unwrap();
     assert_eq!(next(&mut server).await, json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
-    server.close().await.unwrap();
+    server.close_within(LIMIT, LIMIT).await;
     assert_eq!(
         gone(&server).await,
         Life::Gone(process::Ending::ByItself("exit status 0".to_owned()))
@@ -99,10 +99,10 @@ async fn a_server_that_ends_is_a_closed_connection_with_a_report() {
     assert_eq!(next(&mut server).await, Value::Null);
     let report = server.exit_report();
     let expected = "the server ended with exit status 3; its last words: no database\nI give up";
-    assert_eq!(report.describe().await.as_deref(), Some(expected));
+    assert_eq!(report.describe_within(LIMIT).await.as_deref(), Some(expected));
     server.close().await.unwrap();
     drop(server);
-    assert_eq!(report.describe().await.as_deref(), Some(expected));
+    assert_eq!(report.describe_within(LIMIT).await.as_deref(), Some(expected));
 }
 
 #[tokio::test]
@@ -111,7 +111,10 @@ async fn a_server_that_closes_its_output_first_has_a_status_too() {
     assert_eq!(next(&mut server).await, Value::Null);
     let report = server.exit_report();
     drop(server);
-    assert_eq!(report.describe().await.as_deref(), Some("the server ended with exit status 3"));
+    assert_eq!(
+        report.describe_within(LIMIT).await.as_deref(),
+        Some("the server ended with exit status 3")
+    );
 }
 
 #[tokio::test]
@@ -196,7 +199,7 @@ async fn a_server_may_clean_up_when_it_is_asked_to_end() {
     );
     let mut server = server(&script);
     ids(&mut server).await;
-    server.close().await.unwrap();
+    server.close_within(Duration::from_millis(500), LIMIT).await;
     assert!(marker.exists());
 }
 
@@ -290,7 +293,7 @@ async fn standard_error_is_read_and_its_end_is_kept() {
                   head -c 10000 /dev/zero | tr '\\0' x >&2; exit 1";
     let mut server = server(script);
     assert_eq!(next(&mut server).await, Value::Null);
-    let report = server.exit_report().describe().await.unwrap();
+    let report = server.exit_report().describe_within(LIMIT).await.unwrap();
     assert!(
         report
             .starts_with("the server ended with exit status 1; its last words: line 2981 of many"),

@@ -88,7 +88,7 @@ async fn a_connection_that_carries_a_call_has_no_time_limit() {
     let server = start(|config| config.read_timeout(READING)).await;
     let mut connection = Connection::open(server.addr).await;
     connection.write(modern_call("wait", &json!({})).to_bytes()).await;
-    server.waiting.began.notified().await;
+    within(server.waiting.began.notified()).await;
     // Others that say nothing are dropped meanwhile.
     let mut others = [Connection::open(server.addr).await, Connection::open(server.addr).await];
     for other in &mut others {
@@ -117,7 +117,7 @@ async fn more_connections_than_there_may_be_wait() {
     let server = start(|config| config.max_connections(1)).await;
     let mut first = Connection::open(server.addr).await;
     first.write(modern_call("wait", &json!({})).to_bytes()).await;
-    server.waiting.began.notified().await;
+    within(server.waiting.began.notified()).await;
 
     let mut second = Connection::open(server.addr).await;
     second.write(modern_call("echo", &json!({ "text": "second" })).to_bytes()).await;

@@ -50,7 +50,7 @@ async fn a_session_stays_while_a_call_runs() {
     let calls = begin(server.addr, |request| request).await;
     let mut stream = Connection::open(server.addr).await;
     stream.write(call(&calls, "wait", &json!({})).to_bytes()).await;
-    server.waiting.began.notified().await;
+    within(server.waiting.began.notified()).await;
 
     begin(server.addr, |request| request).await;
     until_there_is_room(server.addr).await;

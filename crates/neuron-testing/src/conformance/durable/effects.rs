@@ -156,7 +156,9 @@ impl EffectLog {
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn effects(&self) -> Vec<Effect> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
-        let lines = text.lines();
+        // Whoever writes just now has perhaps not come to the end of the line.
+        let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
+        let lines = whole.lines();
         lines.map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
     }
 

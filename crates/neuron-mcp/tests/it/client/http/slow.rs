@@ -22,16 +22,17 @@ async fn nothing_stays_of_an_attempt_to_connect_to_a_server_that_is_silent() {
         let mut connections = JoinSet::new();
         let builder = McpClient::builder()
             .versions(versions.iter().copied())
-            .connect_timeout(Duration::from_millis(600));
+            .connect_timeout(Duration::from_secs(3));
         let connecting = builder.connect_http(config(&url));
         tokio::pin!(connecting);
         let error = loop {
             tokio::select! {
-                connected = &mut connecting => break connected.unwrap_err(),
+                biased;
                 accepted = listener.accept() => {
                     let (mut stream, _) = accepted.unwrap();
                     connections.spawn(async move { stream.read_to_end(&mut Vec::new()).await });
                 }
+                connected = &mut connecting => break connected.unwrap_err(),
             }
         };
         assert!(matches!(error, McpError::Connection(_)), "{error}");
@@ -48,7 +49,7 @@ async fn a_server_that_hangs_at_what_it_does_not_know_gets_a_handshake() {
         false => asked.served(),
     })
     .await;
-    let builder = McpClient::builder().connect_timeout(Duration::from_secs(9));
+    let builder = McpClient::builder().connect_timeout(Duration::from_secs(20));
     let client = builder.connect_http(config(&server.url)).await.unwrap();
     assert_eq!(client.version(), McpVersion::V2025_11_25);
     assert_eq!(greet(&client).await.unwrap(), "hello");
