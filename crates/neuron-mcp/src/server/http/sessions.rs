@@ -239,7 +239,7 @@ mod tests {
             sessions.close_idle().await;
             assert!(sessions.has_session(&id).await.unwrap(), "it is used");
         }
-        assert_eq!(sessions.take_idle(), [id.clone()]);
+        assert_eq!(sessions.take_idle(), std::slice::from_ref(&id));
         assert!(matches!(sessions.enter(&id, None), Ok(None)));
         assert!(sessions.reserve().is_none(), "it is still there");
         assert!(sessions.take_idle().is_empty(), "somebody closes it");
