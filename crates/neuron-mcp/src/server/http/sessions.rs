@@ -84,11 +84,14 @@ impl Sessions {
         by: Option<&str>,
     ) -> Result<Option<SessionUse>, AnothersSession> {
         let mut state = self.state();
-        let Some(session) = state.sessions.get_mut(id).filter(|session| !session.is_ending) else {
+        let Some(session) = state.sessions.get_mut(id) else {
             return Ok(None);
         };
         if session.owner.as_deref() != by {
             return Err(AnothersSession);
+        }
+        if session.is_ending {
+            return Ok(None);
         }
         session.uses += 1;
         Ok(Some(SessionUse { sessions: self.clone(), id: id.into() }))
@@ -109,7 +112,8 @@ impl Sessions {
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
         let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= self.idle_timeout;
-        let idle = state.sessions.iter_mut().filter(|(_, one)| !one.is_ending && is_idle(one));
+        // Also one that was chosen before: whoever closed it may have been dropped.
+        let idle = state.sessions.iter_mut().filter(|(_, one)| is_idle(one));
         let taken = idle.map(|(id, session)| {
             session.is_ending = true;
             id.clone()
@@ -182,8 +186,10 @@ impl SessionManager for Sessions {
         self.sdk.initialize_session(id, message).await
     }
 
+    /// Whether a request may use it: the SDK serves those of sessions that there are.
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
-        self.sdk.has_session(id).await
+        let is_ending = self.state().sessions.get(id).is_none_or(|session| session.is_ending);
+        Ok(!is_ending && self.sdk.has_session(id).await?)
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
@@ -241,9 +247,11 @@ mod tests {
         }
         assert_eq!(sessions.take_idle(), std::slice::from_ref(&id));
         assert!(matches!(sessions.enter(&id, None), Ok(None)));
+        assert!(!sessions.has_session(&id).await.unwrap());
+        assert!(matches!(sessions.enter(&id, Some("another")), Err(AnothersSession)));
         assert!(sessions.reserve().is_none(), "it is still there");
-        assert!(sessions.take_idle().is_empty(), "somebody closes it");
-        sessions.close_session(&id).await.unwrap();
+        // Whoever closed it went away: the next one does.
+        sessions.close_idle().await;
         assert!(sessions.reserve().is_some());
     }
 }
