@@ -117,13 +117,16 @@ impl Database {
                 0 => Err(Abort::Own(SqliteError::Stopped { path: path.into() }.into())),
                 _ => Ok(()),
             };
-            transact(connection, TransactionBehavior::Immediate, |transaction| {
+            let result = transact(connection, TransactionBehavior::Immediate, |transaction| {
                 // It may have waited long for another process.
                 if_awaited()?;
                 let result = work(transaction)?;
                 if_awaited().map(|()| result)
-            })
-            .map_err(|abort| abort.into_error(path))
+            });
+            // What nobody will see is dropped before the next one's turn, with all that it holds.
+            result
+                .and_then(|result| if_awaited().map(|()| result))
+                .map_err(|abort| abort.into_error(path))
         });
         let result = result.await;
         drop(caller);
