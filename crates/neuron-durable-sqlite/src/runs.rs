@@ -116,7 +116,9 @@ impl SqliteRuns {
         Ok(all.into_iter().filter(|run| !run.status.is_end()).map(|run| run.id).collect())
     }
 
-    /// Tells all about a run.
+    /// Tells all about a run. To know whether somebody drives it, it takes its turn among those who write; where
+    /// others write all the time it may wait as long as
+    /// [`busy_timeout`](SqliteOptions::busy_timeout) says. [`list`](Self::list) waits for nobody.
     ///
     /// # Errors
     ///
