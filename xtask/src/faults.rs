@@ -164,6 +164,8 @@ impl Copy {
         // Nothing of it is read with a debugger, and it is linked once for each fault.
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command.env("CARGO_PROFILE_DEV_DEBUG", "false");
+        // Whoever does without elsewhere wants it here.
+        command.env("CARGO_INCREMENTAL", "1");
         let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;
         let messages: Vec<Value> = String::from_utf8_lossy(&output.stdout)
             .lines()

@@ -55,10 +55,13 @@ async fn a_cancelled_sleep_ends_the_run_before_the_next_step() {
 async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1\nnow sleep:500 now wait:go:60000 now").await;
+    let slept = async {
+        while scene.count("now ") < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
     // Then it stands at the signal.
-    while scene.count("now ") < 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    tokio::time::timeout(Duration::from_secs(60), slept).await.expect("it sleeps half a second");
     scene.kill_service();
     scene.signal(&run, "go", json!("!")).await;
     scene.outcome(&run).await.into_result().unwrap();
@@ -212,7 +215,7 @@ async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() {
     let Some(scene) = Scene::open(|errand| {
-        // Every step of the run may take so long together.
+        // For every step, so that on a slow machine only the tool takes longer.
         errand.aside_after = Some(Duration::from_secs(2));
         errand.longest_step = Duration::from_secs(2);
     })

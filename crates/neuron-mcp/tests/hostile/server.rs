@@ -37,7 +37,7 @@ pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     }
 }
 
-/// A client with short limits that begins with a handshake.
+/// A client whose limits are those of a whole test, and that begins with a handshake.
 pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder()
         .versions([McpVersion::V2025_11_25])

@@ -139,8 +139,8 @@ fn attack(what: &str, args: &[&str]) -> io::Result<String> {
         }
         "environment" => Ok(env::vars().map(|(name, _)| name).collect::<Vec<_>>().join(",")),
         "touch_memory" => {
-            let seconds = args.get(1).map_or(0, |seconds| seconds.parse().unwrap());
-            touch_memory(args[0].parse().unwrap(), Duration::from_secs(seconds))
+            let held = Duration::from_secs(args[1].parse().unwrap());
+            touch_memory(args[0].parse().unwrap(), held)
         }
         "reserve_memory" => {
             let mut memory: Vec<u8> = Vec::new();

@@ -80,10 +80,10 @@ async fn a_program_that_allocates_without_end_is_stopped() {
     let folder = Folder::new();
     let limit = 128 << 20;
     let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
-    let said = attempt(&sandbox, "touch_memory", &[&(32 << 20).to_string()]).await;
+    let said = attempt(&sandbox, "touch_memory", &[&(32 << 20).to_string(), "1"]).await;
     assert_eq!(said, "did 512");
     let (stopped, _) =
-        exceeded(run(&sandbox, attack("touch_memory", &[&(200 << 20).to_string()])).await);
+        exceeded(run(&sandbox, attack("touch_memory", &[&(200 << 20).to_string(), "10"])).await);
     assert_eq!(stopped, SandboxLimit::Memory(limit));
     // More than the kernel gives one process.
     let said = attempt(&sandbox, "reserve_memory", &[&(4_u64 << 30).to_string()]).await;

@@ -116,7 +116,7 @@ impl Telemetry {
     pub(crate) fn finish(self) -> Exported {
         drop(self.default);
         self.tracers.shutdown_with_timeout(PATIENCE).unwrap();
-        // This waits as long as it takes. To shut down waits five seconds, and has nothing left to send.
+        // This waits as long as it takes. To shut down waits five seconds, and sends the same again.
         self.meters.force_flush().unwrap();
         let _ = self.meters.shutdown();
         Exported { spans: self.receiver.spans(), metrics: self.receiver.metrics() }
