@@ -127,7 +127,7 @@ impl SessionStorage for PostgresSessionStorage {
     }
 
     async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
-        let rows = repeat(|| self.read(&self.statements.list, &[])).await?;
+        let rows = self.read(&self.statements.list, &[]).await?;
         Ok(rows.iter().map(|row| self.summary(row)).collect::<Result<_, _>>()?)
     }
 
@@ -146,8 +146,7 @@ impl VersionedSessionStorage for PostgresSessionStorage {
 
     async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
         check_session_id(id)?;
-        let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
-        let rows = repeat(|| self.read(&self.statements.load, &params)).await?;
+        let rows = self.read(&self.statements.load, &[(&id, Type::TEXT)]).await?;
         match rows.first() {
             Some(row) => Ok(self.session(id, row)?),
             None => Err(StorageError::NotFound(id.to_owned())),
@@ -156,8 +155,7 @@ impl VersionedSessionStorage for PostgresSessionStorage {
 
     async fn revision(&self, id: &str) -> Result<SessionRevision, StorageError> {
         check_session_id(id)?;
-        let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
-        let rows = repeat(|| self.read(&self.statements.revision, &params)).await?;
+        let rows = self.read(&self.statements.revision, &[(&id, Type::TEXT)]).await?;
         match rows.first() {
             Some(row) => Ok(self.revision_in(id, row)?.to_token()),
             None => Err(StorageError::NotFound(id.to_owned())),
@@ -408,11 +406,14 @@ impl PostgresSessionStorage {
         &self,
         statement: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<Vec<Row>, Error> {
-        let lease = self.connections.lease().await?;
-        let rows = lease.client()?.query_typed(statement, params).await?;
-        lease.give_back();
-        Ok(rows)
+    ) -> Result<Vec<Row>, StorageError> {
+        repeat(|| async move {
+            let lease = self.connections.lease().await?;
+            let rows = lease.client()?.query_typed(statement, params).await?;
+            lease.give_back();
+            Ok(rows)
+        })
+        .await
     }
 
     /// Why a write that expected a revision found no session with it.
