@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::session::{Growing, LENGTHS, postgres, sqlite};
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::VersionedSessionStorage;
 use tokio::runtime::Runtime;
 

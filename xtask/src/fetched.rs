@@ -1,7 +1,7 @@
 //! Programs for the tests that need them: pinned by version and hash, fetched by npm and pip, under `target/`.
 
 // The one place that knows what they are called. The tests look there by themselves.
-#[path = "../../crates/neuron-testing/src/fetched/program.rs"]
+#[path = "../../testkit/src/fetched/program.rs"]
 pub(crate) mod program;
 
 use std::fs::{self, File};

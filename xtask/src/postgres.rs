@@ -1,7 +1,7 @@
 //! PostgreSQL for the tests that need it: the machine's, or out of Debian's packages under `target/`.
 
 // The one place that knows where systems put it. The tests look there by themselves.
-#[path = "../../crates/neuron-testing/src/postgres/programs.rs"]
+#[path = "../../testkit/src/postgres/programs.rs"]
 mod programs;
 
 use std::path::{Path, PathBuf};

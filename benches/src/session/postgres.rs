@@ -7,7 +7,7 @@ use neuron_session_postgres::PostgresSessionStorage;
 use neuron_session_postgres::deadpool_postgres::tokio_postgres::{
     Client, NoTls, Statement, connect,
 };
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::StorageError;
 
 use super::{message, texts, turn};

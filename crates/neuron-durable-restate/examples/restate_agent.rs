@@ -20,7 +20,7 @@ use neuron_durable_restate::restate_sdk::context::RequestTarget;
 use neuron_durable_restate::restate_sdk::ingress::{Client, RequestExecutor};
 use neuron_durable_restate::restate_sdk::serde::Json;
 use neuron_durable_restate::{AgentService, RunOutcome};
-use neuron_testing::engines::RestateServer;
+use neuron_testkit::engines::RestateServer;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};

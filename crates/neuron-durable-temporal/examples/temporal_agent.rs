@@ -16,7 +16,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalOptions, connect};
-use neuron_testing::engines::TemporalServer;
+use neuron_testkit::engines::TemporalServer;
 use tokio::sync::mpsc;
 use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
 

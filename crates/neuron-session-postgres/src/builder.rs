@@ -26,7 +26,7 @@ use crate::schema::Schema;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), neuron_types::StorageError> {
-/// # let Some(server) = neuron_testing::postgres::PostgresServer::shared() else { return Ok(()) };
+/// # let Some(server) = neuron_testkit::postgres::PostgresServer::shared() else { return Ok(()) };
 /// # let url = server.url("postgres");
 /// let storage = PostgresSessionStorage::builder()
 ///     .schema("support_agents")

@@ -10,7 +10,7 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), StorageError> {
-//! # let Some(server) = neuron_testing::postgres::PostgresServer::shared() else { return Ok(()) };
+//! # let Some(server) = neuron_testkit::postgres::PostgresServer::shared() else { return Ok(()) };
 //! # let url = server.url("postgres");
 //! // let url = "postgres://agent:password@db.example.org/agents";
 //! let storage = PostgresSessionStorage::connect(&url).await?;

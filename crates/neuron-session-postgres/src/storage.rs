@@ -72,7 +72,7 @@ const ATTEMPTS: usize = 10;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), neuron_types::StorageError> {
-/// # let Some(server) = neuron_testing::postgres::PostgresServer::shared() else { return Ok(()) };
+/// # let Some(server) = neuron_testkit::postgres::PostgresServer::shared() else { return Ok(()) };
 /// # let url = server.url("postgres");
 /// let storage = PostgresSessionStorage::connect(&url).await?;
 /// let mut session = Session::new("s-1", ".".into());

@@ -33,22 +33,20 @@
 //!
 //! # Where to look
 //!
-//! | for | see |
+//! | to test | use |
 //! |---|---|
-//! | one scripted answer, its delays and its failures | [`Reply`] |
-//! | a provider for tests of whatever calls a model | [`ScriptedProvider`] |
-//! | a server for tests of whatever speaks HTTP to Anthropic | [`AnthropicServer`] |
-//! | one for OpenAI, or for a server that is compatible with it | [`OpenAiServer`], [`openai::Dialect`] |
-//! | one for Ollama | [`OllamaServer`], [`ollama::Dialect`] |
-//! | one for a vendor of your own | [`vendor`] |
-//! | what servers do besides answering: records, connections, waiting | [`vendor::VendorServer`] |
-//! | any status and bytes, split and cut anywhere | [`ServerReply`], [`Wire`] |
-//! | a connection that does what no server should | [`RawServer`] |
-//! | a vendor's rules and formats without HTTP | [`anthropic`], [`openai`], [`ollama`] |
-//! | whether a provider of yours holds the contract | [`conformance`] |
-//! | a real PostgreSQL | [`postgres`](postgres::PostgresServer) |
-//! | a real Restate or Temporal | [`engines`] |
-//! | MCP's conformance suite, reference servers and SDK for Python | [`mcp`] |
+//! | code that calls a model | [`ScriptedProvider`], with a [`Reply`] for each call |
+//! | code that speaks HTTP to Anthropic | [`AnthropicServer`] |
+//! | code that speaks HTTP to OpenAI or a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
+//! | code that speaks HTTP to Ollama | [`OllamaServer`], [`ollama::Dialect`] |
+//! | code that speaks HTTP to another vendor | [`vendor`] |
+//! | the requests, connections and disconnects that a server saw | [`vendor::VendorServer`] |
+//! | any status and body, split or cut at any byte | [`ServerReply`], [`Wire`] |
+//! | a connection that breaks the protocol | [`RawServer`] |
+//! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`ollama`] |
+//!
+//! The suites for your own provider or session storage are in `neuron-conformance`, those for a durable
+//! engine in `neuron-conformance-durable`.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -62,22 +60,6 @@ pub mod ollama;
 pub mod openai;
 
 pub mod vendor;
-
-pub mod conformance;
-
-#[cfg(unix)]
-pub mod postgres;
-
-#[cfg(unix)]
-pub mod engines;
-
-#[cfg(unix)]
-pub mod mcp;
-
-#[cfg(unix)]
-mod fetched;
-#[cfg(unix)]
-mod server_process;
 
 mod base64;
 mod chunks;

@@ -18,7 +18,7 @@ use crate::{
 ///   so sessions can move from one to another.
 /// - A session that cannot be read is an error, and is never overwritten.
 ///
-/// `neuron_testing::conformance` has a suite that holds a storage to it.
+/// `neuron_conformance` has a suite that holds a storage to it.
 ///
 /// # Example
 ///

@@ -8,9 +8,9 @@ use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_shows_what_it_waits_for_and_goes_on_with_the_decision() {
-    let Some(mut scene) = Scene::open(|errand| {
+    let Some(mut scene) = Scene::open(|task| {
         // It is put aside while it waits.
-        errand.aside_after = Some(Duration::from_millis(200));
+        task.aside_after = Some(Duration::from_millis(200));
     })
     .await
     else {

@@ -5,10 +5,10 @@ use std::io;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use neuron_conformance_durable::crash::{self, CrashPlan};
+use neuron_conformance_durable::{DurableEngine, EffectLog, RunFailure, Scenario};
 use neuron_durable_restate::{AgentService, RunOutcome};
-use neuron_testing::conformance::durable::crash::{self, CrashPlan};
-use neuron_testing::conformance::durable::{DurableEngine, EffectLog, RunFailure, Scenario};
-use neuron_testing::engines::RestateServer;
+use neuron_testkit::engines::RestateServer;
 use neuron_types::AgentResult;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_workers() {
     // A process that is to serve needs no server of its own.
-    let server = match neuron_testing::conformance::victim::errand() {
+    let server = match neuron_conformance::child_process::task() {
         Some(_) => None,
         None => match RestateServer::or_skip() {
             Some(server) => Some(server),

@@ -11,7 +11,7 @@ const SCRIPT: &str = "again:1 once:2 again:3,pure:4 fussy:5 again:6";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_the_first_invocation_gets_the_final_answer() {
-    let Some(scene) = Scene::open(|errand| errand.continue_after = Some(4)).await else { return };
+    let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     let run = scene.begin(SCRIPT).await;
     let outcome = scene.outcome(&run).await;
     assert_eq!(outcome.run_id, run);
@@ -36,7 +36,7 @@ async fn whoever_waits_for_the_first_invocation_gets_the_final_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invocation_that_may_have_no_steps_still_makes_a_turn() {
     for most in [0, 1] {
-        let Some(scene) = Scene::open(|errand| errand.continue_after = Some(most)).await else {
+        let Some(scene) = Scene::open(|task| task.continue_after = Some(most)).await else {
             return;
         };
         let run = scene.begin("again:1 pure:2").await;
@@ -48,8 +48,8 @@ async fn an_invocation_that_may_have_no_steps_still_makes_a_turn() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_invocations_survives_kills() {
-    let Some(mut scene) = Scene::open(|errand| {
-        (errand.continue_after, errand.model_millis) = (Some(4), 100);
+    let Some(mut scene) = Scene::open(|task| {
+        (task.continue_after, task.model_millis) = (Some(4), 100);
     })
     .await
     else {
@@ -69,7 +69,7 @@ async fn a_chain_of_invocations_survives_kills() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn signals_to_the_run_reach_the_invocation_that_goes_on() {
-    let Some(scene) = Scene::open(|errand| errand.continue_after = Some(4)).await else { return };
+    let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     // The first decisions come before the run continues for the first time, and are not for it.
     let run = scene.begin("again:1:500 again:2 again:3 wire:4 wire:5").await;
     scene.see("begin again 1").await;
@@ -87,7 +87,7 @@ async fn signals_to_the_run_reach_the_invocation_that_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_that_came_before_the_run_continued_is_not_lost() {
-    let Some(scene) = Scene::open(|errand| errand.continue_after = Some(8)).await else { return };
+    let Some(scene) = Scene::open(|task| task.continue_after = Some(8)).await else { return };
     // The decisions come while it waits for something else.
     let run = scene.begin("again:1 again:2 again:3 wire:4\nwait:go:60000").await;
     scene.see("begins").await;
@@ -102,7 +102,7 @@ async fn a_signal_that_came_before_the_run_continued_is_not_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_journal_grows_with_what_is_new_and_not_with_the_whole_conversation() {
-    let Some(scene) = Scene::open(|errand| errand.model_millis = 0).await else { return };
+    let Some(scene) = Scene::open(|task| task.model_millis = 0).await else { return };
     let mut bytes = Vec::new();
     for turns in [20, 40, 80] {
         let run = scene.begin(&"pure:1 ".repeat(turns)).await;
@@ -119,7 +119,7 @@ async fn the_journal_grows_with_what_is_new_and_not_with_the_whole_conversation(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_cancels_the_run_cancels_the_invocation_that_goes_on() {
-    let Some(scene) = Scene::open(|errand| errand.continue_after = Some(4)).await else { return };
+    let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     let run = scene.begin("again:1 again:2 again:3 again:4:60000").await;
     scene.see("begin again 4").await;
     scene.cancel(&run).await;

@@ -60,7 +60,7 @@ const BOUNDARIES: [&str; 9] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_killed_at_a_boundary_goes_on() {
-    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in BOUNDARIES {
         scene.forget_effects();
         let run = scene.begin(SCRIPT).await;
@@ -73,7 +73,7 @@ async fn a_service_that_is_killed_at_a_boundary_goes_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_killed_at_random_moments_goes_on() {
-    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    let Some(mut scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     let mut random = neuron_testing_seed();
     for round in 0..8 {
         scene.forget_effects();
@@ -99,7 +99,7 @@ fn neuron_testing_seed() -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_killed_goes_on_when_it_is_started_again() {
-    let Some(scene) = Scene::open(|errand| errand.model_millis = 100).await else { return };
+    let Some(scene) = Scene::open(|task| task.model_millis = 100).await else { return };
     for boundary in ["begin once 1", "model 2", "begin again 2"] {
         scene.forget_effects();
         let run = scene.begin(SCRIPT).await;
@@ -113,7 +113,7 @@ async fn a_server_that_is_killed_goes_on_when_it_is_started_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_must_know_can_have_the_run_end_instead_of_a_call_of_unknown_outcome() {
-    let Some(mut scene) = Scene::open(|errand| errand.fail_unknown = true).await else { return };
+    let Some(mut scene) = Scene::open(|task| task.fail_unknown = true).await else { return };
     let run = scene.begin("once:1:5000").await;
     scene.see("begin once 1").await;
     scene.kill_service();
@@ -126,7 +126,7 @@ async fn whoever_must_know_can_have_the_run_end_instead_of_a_call_of_unknown_out
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_returned_before_the_crash_is_not_of_unknown_outcome() {
-    let Some(mut scene) = Scene::open(|errand| errand.model_millis = 400).await else { return };
+    let Some(mut scene) = Scene::open(|task| task.model_millis = 400).await else { return };
     let run = scene.begin("once:1").await;
     // The second call of the model is asked with the result of the tool.
     scene.see("model 1").await;

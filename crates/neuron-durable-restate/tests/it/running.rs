@@ -23,7 +23,7 @@ async fn a_run_gives_its_result_and_every_step_ran_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deltas_come_live_and_are_not_repeated_on_replay() {
-    let Some(mut scene) = Scene::open(|errand| errand.streams = true).await else { return };
+    let Some(mut scene) = Scene::open(|task| task.streams = true).await else { return };
     let run = scene.begin("again:1 again:2:1500").await;
     scene.see("begin again 2").await;
     let before = scene.count("delta");
@@ -36,8 +36,8 @@ async fn deltas_come_live_and_are_not_repeated_on_replay() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_streams_can_be_cancelled_and_continue_as_new() {
-    let Some(scene) = Scene::open(|errand| {
-        (errand.streams, errand.continue_after) = (true, Some(4));
+    let Some(scene) = Scene::open(|task| {
+        (task.streams, task.continue_after) = (true, Some(4));
     })
     .await
     else {

@@ -3,39 +3,39 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use neuron_conformance::child_process::ChildProcess;
 use neuron_durable_restate::RunOutcome;
-use neuron_testing::conformance::victim::Victim;
-use neuron_testing::engines::RestateServer;
+use neuron_testkit::engines::RestateServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::http;
 use crate::model::Effects;
-use crate::service::Errand;
+use crate::service::Task;
 
 pub(crate) struct Scene {
     pub(crate) server: RestateServer,
-    pub(crate) errand: Errand,
-    service: Option<Victim>,
+    pub(crate) task: Task,
+    service: Option<ChildProcess>,
     _folder: TempDir,
 }
 
 impl Scene {
     /// None where there is no server to be had.
-    pub(crate) async fn open(change: impl FnOnce(&mut Errand)) -> Option<Self> {
+    pub(crate) async fn open(change: impl FnOnce(&mut Task)) -> Option<Self> {
         let server = RestateServer::or_skip()?;
         let folder = TempDir::new().unwrap();
-        let mut errand = Errand::new(folder.path().join("effects"));
-        change(&mut errand);
-        let (service, port) = errand.start();
-        errand.port = port;
-        let scene = Self { server, errand, service: Some(service), _folder: folder };
+        let mut task = Task::new(folder.path().join("effects"));
+        change(&mut task);
+        let (service, port) = task.start();
+        task.port = port;
+        let scene = Self { server, task, service: Some(service), _folder: folder };
         scene.register().await;
         Some(scene)
     }
 
     pub(crate) async fn register(&self) {
-        let address = format!("http://127.0.0.1:{}", self.errand.port);
+        let address = format!("http://127.0.0.1:{}", self.task.port);
         self.server.register(&address).await.unwrap();
     }
 
@@ -55,7 +55,7 @@ impl Scene {
     }
 
     pub(crate) fn start_service(&mut self) {
-        self.service = Some(self.errand.start().0);
+        self.service = Some(self.task.start().0);
     }
 
     /// Begins a run, and returns its id.
@@ -104,11 +104,11 @@ impl Scene {
     }
 
     pub(crate) fn effects(&self) -> Vec<String> {
-        Effects::read(&self.errand.effects)
+        Effects::read(&self.task.effects)
     }
 
     pub(crate) fn forget_effects(&self) {
-        std::fs::write(&self.errand.effects, "").unwrap();
+        std::fs::write(&self.task.effects, "").unwrap();
     }
 
     pub(crate) fn count(&self, beginning: &str) -> usize {

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_restate::{AgentService, RestateOptions};
 use neuron_loop::AgentLoop;
 use neuron_runtime::UnknownOutcome;
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
     PermissionPolicy, ProviderError, RunStart, StreamEvent, ToolContext, WasmBoxedFuture,
@@ -22,7 +22,7 @@ use crate::model::{Effects, Model, Moods, tools};
 
 /// What the process is to be.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Errand {
+pub(crate) struct Task {
     pub(crate) effects: PathBuf,
     /// Zero: any.
     pub(crate) port: u16,
@@ -37,7 +37,7 @@ pub(crate) struct Errand {
     pub(crate) cwd: PathBuf,
 }
 
-impl Errand {
+impl Task {
     pub(crate) fn new(effects: PathBuf) -> Self {
         Self {
             effects,
@@ -54,54 +54,54 @@ impl Errand {
         }
     }
 
-    pub(crate) fn start(&self) -> (Victim, u16) {
-        let errand = serde_json::to_string(self).unwrap();
-        let mut victim = Victim::start("service::process", &errand);
-        let port = victim.report(Duration::from_secs(60)).expect("the service listens");
-        (victim, port.parse().unwrap())
+    pub(crate) fn start(&self) -> (ChildProcess, u16) {
+        let task = serde_json::to_string(self).unwrap();
+        let mut child = ChildProcess::start("service::process", &task);
+        let port = child.next_report(Duration::from_secs(60)).expect("the service listens");
+        (child, port.parse().unwrap())
     }
 }
 
 /// The process.
 #[test]
 fn process() {
-    let Some(errand) = victim::errand() else { return };
-    let errand: Errand = serde_json::from_str(&errand).unwrap();
+    let Some(task) = child_process::task() else { return };
+    let task: Task = serde_json::from_str(&task).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(serve(errand));
+    runtime.block_on(serve(task));
 }
 
-async fn serve(errand: Errand) {
+async fn serve(task: Task) {
     let mut attempts = 0;
     let listener = loop {
-        match TcpListener::bind(("127.0.0.1", errand.port)).await {
+        match TcpListener::bind(("127.0.0.1", task.port)).await {
             Ok(listener) => break listener,
             Err(error) if attempts == 200 => panic!("{error}"),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
         attempts += 1;
     };
-    let effects = Effects(errand.effects.clone());
+    let effects = Effects(task.effects.clone());
     let model =
-        Arc::new(Model { effects: effects.clone(), moods: Moods { millis: errand.model_millis } });
-    let agent = Agent { errand: errand.clone(), model: model.clone() };
-    let outcome = match errand.fail_unknown {
+        Arc::new(Model { effects: effects.clone(), moods: Moods { millis: task.model_millis } });
+    let agent = Agent { task: task.clone(), model: model.clone() };
+    let outcome = match task.fail_unknown {
         true => UnknownOutcome::Fail,
         false => UnknownOutcome::TellModel,
     };
     let mut options = RestateOptions::default()
         .with_environment(["ALLOWED"])
-        .with_continue_after(errand.continue_after)
-        .with_longest_step(errand.longest_step)
+        .with_continue_after(task.continue_after)
+        .with_longest_step(task.longest_step)
         .with_unknown_outcome(outcome);
-    options.aside_after = errand.aside_after;
+    options.aside_after = task.aside_after;
     let service = AgentService::new("support", model, tools(&effects), agent).with_options(options);
-    victim::tell(&listener.local_addr().unwrap().port().to_string());
+    child_process::report(&listener.local_addr().unwrap().port().to_string());
     service.serve(listener, std::future::pending::<()>()).await.unwrap();
 }
 
 struct Agent {
-    errand: Errand,
+    task: Task,
     model: Arc<Model>,
 }
 
@@ -118,18 +118,18 @@ impl DurableAgent for Agent {
             let strategy = SlidingWindowStrategy::new(50, 100_000);
             let mut agent = AgentLoop::builder(self.model.clone(), strategy)
                 .tools((*tools(&self.model.effects)).clone())
-                .system_prompt(self.errand.system_prompt.clone())
+                .system_prompt(self.task.system_prompt.clone())
                 .parallel_tool_execution(true)
                 .permission_policy(AskForWire)
                 .approval_signal("approval", Duration::from_secs(600))
                 .durability(durability)
                 .build();
             let ctx = ToolContext {
-                cwd: self.errand.cwd.clone(),
-                environment: self.errand.environment.clone(),
+                cwd: self.task.cwd.clone(),
+                environment: self.task.environment.clone(),
                 ..ToolContext::default()
             };
-            if !self.errand.streams {
+            if !self.task.streams {
                 return agent.run_from(start, &ctx).await;
             }
             let mut events = agent.run_from_stream(start, &ctx).await;

@@ -114,7 +114,7 @@ async fn who_kills_or_cancels_a_tool_does_not_cancel_the_run() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_is_cancelled_while_the_model_answers_ends_after_the_answer() {
-    let Some(scene) = Scene::open(|errand| errand.model_millis = 4000).await else { return };
+    let Some(scene) = Scene::open(|task| task.model_millis = 4000).await else { return };
     let run = scene.begin("again:1").await;
     scene.see("model 0").await;
     scene.cancel(&run).await;
@@ -129,7 +129,7 @@ async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
     let run = scene.begin("again:1:6000").await;
     scene.see("begin again 1").await;
     scene.stop_service();
-    scene.errand.system_prompt = "Be verbose.".into();
+    scene.task.system_prompt = "Be verbose.".into();
     scene.start_service();
     let failure = format!("SELECT last_failure FROM sys_invocation WHERE id = '{run}'");
     let mut text = String::new();
@@ -143,7 +143,7 @@ async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
     assert!(text.contains("expected step llm/0 with digest"), "{text}");
     assert!(!text.contains("verbose"), "{text}");
     scene.stop_service();
-    scene.errand.system_prompt = "Be brief.".into();
+    scene.task.system_prompt = "Be brief.".into();
     scene.start_service();
     let result = scene.outcome(&run).await.into_result().unwrap();
     assert_eq!(result.response, "done");
@@ -152,9 +152,9 @@ async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn another_folder_and_environment_after_a_crash_do_no_harm() {
-    let Some(mut scene) = Scene::open(|errand| {
-        errand.environment.insert("ALLOWED".into(), "first".into());
-        errand.environment.insert("SECRET_KEY".into(), "hunter2".into());
+    let Some(mut scene) = Scene::open(|task| {
+        task.environment.insert("ALLOWED".into(), "first".into());
+        task.environment.insert("SECRET_KEY".into(), "hunter2".into());
     })
     .await
     else {
@@ -163,8 +163,8 @@ async fn another_folder_and_environment_after_a_crash_do_no_harm() {
     let run = scene.begin("again:1:1000 pure:2").await;
     scene.see("begin again 1").await;
     scene.stop_service();
-    scene.errand.cwd = scene.folder();
-    scene.errand.environment.insert("ALLOWED".into(), "second".into());
+    scene.task.cwd = scene.folder();
+    scene.task.environment.insert("ALLOWED".into(), "second".into());
     scene.start_service();
     let result = scene.outcome(&run).await.into_result().unwrap();
     let messages = serde_json::to_string(&result.messages).unwrap();
@@ -198,8 +198,8 @@ async fn a_result_over_the_limit_becomes_an_error_and_the_tool_does_not_run_agai
 async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() {
     // By itself Restate asks after a minute.
     let asks = Some(Duration::from_millis(500));
-    let Some(scene) = Scene::open(|errand| {
-        (errand.aside_after, errand.model_millis) = (asks, 1500);
+    let Some(scene) = Scene::open(|task| {
+        (task.aside_after, task.model_millis) = (asks, 1500);
     })
     .await
     else {
@@ -214,10 +214,10 @@ async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() {
-    let Some(scene) = Scene::open(|errand| {
+    let Some(scene) = Scene::open(|task| {
         // For every step, so that on a slow machine only the tool takes longer.
-        errand.aside_after = Some(Duration::from_secs(2));
-        errand.longest_step = Duration::from_secs(2);
+        task.aside_after = Some(Duration::from_secs(2));
+        task.longest_step = Duration::from_secs(2);
     })
     .await
     else {

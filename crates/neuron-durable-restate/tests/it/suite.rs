@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use neuron_durable_restate::{AgentService, RunOutcome};
-use neuron_testing::conformance::durable::{
+use neuron_conformance_durable::{
     DurableEngine, EffectKind, EffectLog, RunFailure, Scenario, check_durable_engine,
 };
-use neuron_testing::engines::RestateServer;
+use neuron_durable_restate::{AgentService, RunOutcome};
+use neuron_testkit::engines::RestateServer;
 use neuron_types::AgentResult;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use neuron_conformance_durable::{DurableEngine, EffectLog, RunFailure, Scenario, Verdict};
 use neuron_durable_sqlite::{SqliteRuns, StepKind};
-use neuron_testing::conformance::durable::{
-    self, DurableEngine, EffectLog, RunFailure, Scenario, Verdict,
-};
 use neuron_types::{AgentResult, LoopError, ToolContext};
 use serde_json::Value;
 
@@ -64,13 +62,13 @@ macro_rules! parts {
             async fn in_a_file() {
                 let (_folder, path) = place();
                 let engine = Engine::new(SqliteRuns::open(&path).await.unwrap());
-                assert_eq!(durable::$part(&engine).await, Verdict::Holds);
+                assert_eq!(neuron_conformance_durable::$part(&engine).await, Verdict::Holds);
             }
 
             #[tokio::test]
             async fn in_memory() {
                 let engine = Engine::new(SqliteRuns::open(":memory:").await.unwrap());
-                assert_eq!(durable::$part(&engine).await, Verdict::Holds);
+                assert_eq!(neuron_conformance_durable::$part(&engine).await, Verdict::Holds);
             }
         }
     )*};

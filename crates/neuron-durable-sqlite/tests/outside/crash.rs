@@ -1,7 +1,7 @@
 //! Processes that are killed while they drive a run.
 
+use neuron_conformance_durable::crash::{self, CrashPlan};
 use neuron_durable_sqlite::SqliteRuns;
-use neuron_testing::conformance::durable::crash::{self, CrashPlan};
 
 use crate::conformance::Engine;
 use crate::support::place;

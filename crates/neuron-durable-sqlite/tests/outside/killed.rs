@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use neuron_conformance::child_process::{self, ChildProcess};
+use neuron_conformance_durable::{EffectKind, EffectLog};
 use neuron_durable_sqlite::{RunBuilder, SqliteRuns};
 use neuron_loop::AgentLoop;
-use neuron_testing::conformance::durable::{EffectKind, EffectLog};
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -59,12 +59,12 @@ struct Job {
 
 impl Job {
     /// As one line.
-    fn errand(&self) -> String {
+    fn task(&self) -> String {
         json!([self.path, self.id, self.log.path()]).to_string()
     }
 
-    fn of_errand(program: Program, errand: &str) -> Self {
-        let (path, id, log): (PathBuf, String, PathBuf) = serde_json::from_str(errand).unwrap();
+    fn of_task(program: Program, task: &str) -> Self {
+        let (path, id, log): (PathBuf, String, PathBuf) = serde_json::from_str(task).unwrap();
         Self { program, path, id, log: EffectLog::new(log) }
     }
 
@@ -216,10 +216,10 @@ impl ToolDyn for Pay {
 
 /// Kills the process that drives such a run, over and over, until a process comes to the end.
 async fn survives(program: Program, test: &str) {
-    if let Some(errand) = victim::errand() {
-        victim::tell("begins");
-        Job::of_errand(program, &errand).drive().await.unwrap();
-        victim::tell("ended");
+    if let Some(task) = child_process::task() {
+        child_process::report("begins");
+        Job::of_task(program, &task).drive().await.unwrap();
+        child_process::report("ended");
         return;
     }
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -252,17 +252,17 @@ async fn survives(program: Program, test: &str) {
         signal(&job, &runs).await;
         let mut kills = 0;
         loop {
-            let mut victim = Victim::start(test, &job.errand());
-            assert_eq!(victim.report(HANGING).as_deref(), Some("begins"), "{what}");
+            let mut child = ChildProcess::start(test, &job.task());
+            assert_eq!(child.next_report(HANGING).as_deref(), Some("begins"), "{what}");
             random = random
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
             let moment = Duration::from_micros((random >> 33) % longest);
-            if victim.report(moment).as_deref() == Some("ended") {
+            if child.next_report(moment).as_deref() == Some("ended") {
                 break;
             }
             // It is killed here.
-            drop(victim);
+            drop(child);
             kills += 1;
         }
         let result = job.drive().await.unwrap();

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_durable_sqlite::{JournalError, SqliteRuns};
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_types::{DurableError, LoopError};
 
 use crate::support::{Work, place};
@@ -47,10 +47,10 @@ async fn two_contexts_of_a_process_never_drive_one_run() {
 }
 
 /// Drives the run and stands still in it, in another process, until it is killed.
-fn held_elsewhere(test: &str, path: &Path) -> Victim {
-    let mut victim = Victim::start(test, path.to_str().unwrap());
-    assert_eq!(victim.report(HANGING).as_deref(), Some("hangs"));
-    victim
+fn held_elsewhere(test: &str, path: &Path) -> ChildProcess {
+    let mut child = ChildProcess::start(test, path.to_str().unwrap());
+    assert_eq!(child.next_report(HANGING).as_deref(), Some("hangs"));
+    child
 }
 
 /// What the other process does.
@@ -60,7 +60,7 @@ async fn hold(path: String) {
     let context = work.open(&runs, "one").await.unwrap();
     tokio::select! {
         ended = work.run_with(context.clone()) => panic!("it ended: {ended:?}"),
-        () = work.counts.hangs.notified() => victim::tell("hangs"),
+        () = work.counts.hangs.notified() => child_process::report("hangs"),
     }
     // With the run in its hands.
     std::future::pending().await
@@ -68,17 +68,17 @@ async fn hold(path: String) {
 
 #[tokio::test]
 async fn a_process_that_is_killed_holds_nothing() {
-    if let Some(path) = victim::errand() {
+    if let Some(path) = child_process::task() {
         return hold(path).await;
     }
     let (_folder, path) = place();
-    let victim = held_elsewhere("lock::a_process_that_is_killed_holds_nothing", &path);
+    let child = held_elsewhere("lock::a_process_that_is_killed_holds_nothing", &path);
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = Work::new(4, 10);
     assert_eq!(refusal(work.run(&runs, "one").await), HELD);
     assert_eq!(work.done(), (0, 0));
     assert!(runs.inspect("one").await.unwrap().is_held);
-    drop(victim.kill());
+    drop(child.kill());
     assert!(!runs.inspect("one").await.unwrap().is_held);
     work.run(&runs, "one").await.unwrap();
     // Two answers and two calls were in the journal.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_durable_sqlite::{RunStatus, SqliteOptions, SqliteRuns};
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_types::DurableContext as _;
 use serde_json::{Value, json};
 
@@ -75,11 +75,11 @@ async fn of_64_runs_at_the_same_time_each_is_as_if_it_were_alone() {
 #[tokio::test]
 async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
     const TEST: &str = "many::a_signal_of_another_process_arrives_and_none_is_lost_or_doubled";
-    if let Some(path) = victim::errand() {
+    if let Some(path) = child_process::task() {
         let runs = SqliteRuns::open(path).await.unwrap();
         for number in 0..20 {
             runs.signal("waits", "number", json!(number)).await.unwrap();
-            victim::tell(&number.to_string());
+            child_process::report(&number.to_string());
         }
         return std::future::pending().await;
     }
@@ -87,16 +87,16 @@ async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = Work::new(1, 10);
     let context = work.open(&runs, "waits").await.unwrap();
-    let mut victim = Victim::start(TEST, path.to_str().unwrap());
+    let mut child = ChildProcess::start(TEST, path.to_str().unwrap());
     for number in 0..20 {
         let received: Option<Value> = context.wait_for_signal("number", HANGING).await.unwrap();
         assert_eq!(received, Some(json!(number)));
     }
     // It tells of a signal after it has sent it.
     for number in 0..20 {
-        assert_eq!(victim.report(HANGING), Some(number.to_string()));
+        assert_eq!(child.next_report(HANGING), Some(number.to_string()));
     }
-    assert_eq!(victim.kill().len(), 20);
+    assert_eq!(child.kill().len(), 20);
     let none: Option<Value> = context.wait_for_signal("number", Duration::ZERO).await.unwrap();
     assert_eq!(none, None);
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SummarizationStrategy;
 use neuron_durable_temporal::{AgentWorker, TemporalError};
 use neuron_loop::AgentLoop;
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, CompletionRequest, Durability, DurableContext, DurableProvider,
@@ -67,7 +67,7 @@ fn noting(file: PathBuf, before_the_answer: fn()) -> Model {
 }
 
 fn stands_still() {
-    victim::tell("the second call began");
+    child_process::report("the second call began");
     loop {
         std::thread::park();
     }
@@ -75,9 +75,9 @@ fn stands_still() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
-    if let Some(errand) = victim::errand() {
+    if let Some(task) = child_process::task() {
         let (address, queue, file): (String, String, PathBuf) =
-            serde_json::from_str(&errand).unwrap();
+            serde_json::from_str(&task).unwrap();
         let (client, model) = (connect(&address).await, noting(file, stands_still));
         let worker = AgentWorker::builder(client, queue, model, tools(), summarises);
         worker.options(options()).build().unwrap().run().await.unwrap();
@@ -88,12 +88,12 @@ async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("calls");
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    let errand = serde_json::to_string(&(&bench.address, &bench.queue, &file)).unwrap();
+    let task = serde_json::to_string(&(&bench.address, &bench.queue, &file)).unwrap();
     tokio::task::block_in_place(|| {
         let test = "boundaries::a_kill_repeats_one_of_two_calls_that_follow_one_another";
-        let mut victim = Victim::start(test, &errand);
-        assert!(victim.report(Duration::from_secs(60)).is_some());
-        drop(victim);
+        let mut child = ChildProcess::start(test, &task);
+        assert!(child.next_report(Duration::from_secs(60)).is_some());
+        drop(child);
     });
     assert_eq!(calls(&file), ["reads", "reads", "summary", "answer"]);
     let _worker = bench.serve(noting(file.clone(), || ()), tools, summarises, &options);

@@ -4,12 +4,12 @@ use std::convert::Infallible;
 use std::path::Path;
 use std::time::Duration;
 
-use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalError};
-use neuron_testing::conformance::durable::crash::{self, CrashPlan};
-use neuron_testing::conformance::durable::{
+use neuron_conformance_durable::crash::{self, CrashPlan};
+use neuron_conformance_durable::{
     DurableEngine, EffectKind, EffectLog, RunFailure, Scenario, check_effects,
 };
-use neuron_testing::engines::TemporalServer;
+use neuron_durable_temporal::{AgentRuns, AgentWorker, TemporalError};
+use neuron_testkit::engines::TemporalServer;
 use neuron_types::AgentResult;
 use serde_json::Value;
 use temporalio_client::Client;
@@ -89,8 +89,8 @@ async fn killed_workers() {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();
         (server.expect("a server").address(), ())
     };
-    let is_victim = neuron_testing::conformance::victim::errand().is_some();
-    if !is_victim && TemporalServer::shared().is_none() {
+    let is_child = neuron_conformance::child_process::task().is_some();
+    if !is_child && TemporalServer::shared().is_none() {
         return;
     }
     let plan = CrashPlan { boundaries: 8, random_rounds: 4 };

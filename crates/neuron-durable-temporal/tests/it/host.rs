@@ -7,7 +7,7 @@ use std::time::Duration;
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_temporal::{AgentRuns, AgentWorker, ShutdownHandle, TemporalOptions};
 use neuron_loop::{AgentLoop, LoopConfig, ToolErrorPolicy};
-use neuron_testing::engines::TemporalServer;
+use neuron_testkit::engines::TemporalServer;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, DurableAgent,

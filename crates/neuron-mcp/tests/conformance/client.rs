@@ -6,7 +6,7 @@ mod fixture;
 
 use std::sync::{Mutex, PoisonError};
 
-use neuron_testing::mcp::Suite;
+use neuron_testkit::mcp::Suite;
 
 use crate::report::{End, assert_conforms};
 

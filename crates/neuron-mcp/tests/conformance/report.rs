@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use neuron_testing::mcp::Suite;
+use neuron_testkit::mcp::Suite;
 use serde_json::Value;
 
 /// Which of the two ends is tested: the suite's command.

@@ -6,7 +6,7 @@ mod resources;
 mod tools;
 
 use neuron_mcp::{HttpServerConfig, McpServer};
-use neuron_testing::mcp::Suite;
+use neuron_testkit::mcp::Suite;
 use neuron_tool::ToolRegistry;
 
 use crate::report::{End, assert_conforms};

@@ -10,8 +10,8 @@ use neuron_mcp::{
     ElicitationResponse, HttpConfig, LogLevel, McpClient, McpClientBuilder, McpError, McpEvent,
     McpEvents, McpRequestError, McpRoot, McpToolBridge, McpVersion, ProviderSampling, StdioConfig,
 };
-use neuron_testing::mcp::{EverythingServer, Suite};
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_testkit::mcp::{EverythingServer, Suite};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ContentBlock, ContentItem, ContextError, ContextStrategy, ImageSource, Message,

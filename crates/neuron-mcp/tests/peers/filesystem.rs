@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use neuron_mcp::{McpClient, StdioConfig};
-use neuron_testing::mcp::Suite;
+use neuron_testkit::mcp::Suite;
 use neuron_types::ToolOutput;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use neuron_mcp::HttpServerConfig;
-use neuron_testing::mcp::python_or_skip;
+use neuron_testkit::mcp::python_or_skip;
 use serde_json::{Value, json};
 
 /// Tells this program, started again, to serve.

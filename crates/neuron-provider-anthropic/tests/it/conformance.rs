@@ -1,8 +1,8 @@
 //! The suite that every provider passes.
 
+use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::anthropic::AnthropicApi;
-use neuron_testing::conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_types::StopReason;
 
 struct Harness;

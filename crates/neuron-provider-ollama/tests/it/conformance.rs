@@ -1,7 +1,7 @@
 //! The suite that every provider passes.
 
+use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_provider_ollama::Ollama;
-use neuron_testing::conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_testing::ollama::OllamaApi;
 use neuron_types::StopReason;
 

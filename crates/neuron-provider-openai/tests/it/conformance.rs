@@ -1,7 +1,7 @@
 //! The suite that every provider passes: both APIs, and servers that are compatible but not quite.
 
+use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_provider_openai::{OpenAi, SystemRole};
-use neuron_testing::conformance::provider::{self, Capabilities, ProviderHarness};
 use neuron_testing::openai::{Dialect, OpenAiApi};
 use neuron_types::StopReason;
 

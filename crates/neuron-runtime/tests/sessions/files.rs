@@ -117,7 +117,7 @@ async fn bad_ids_touch_nothing_outside() {
     storage.save(&Session::new("s", ".".into())).await.unwrap();
     std::fs::write(temporary.join("secret.json"), "{}").unwrap();
     let before = names(temporary.path());
-    neuron_testing::conformance::session::ids(&storage).await;
+    neuron_conformance::session::ids(&storage).await;
     for id in ["../secret", "a/../../secret", temporary.join("secret").to_str().unwrap()] {
         assert!(matches!(storage.load(id).await, Err(StorageError::InvalidId { .. })));
         assert!(matches!(storage.delete(id).await, Err(StorageError::InvalidId { .. })));

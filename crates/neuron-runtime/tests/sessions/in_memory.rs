@@ -6,7 +6,7 @@ crate::conforms!((InMemorySessionStorage::new(), ()));
 
 #[tokio::test]
 async fn it_conforms_on_one_thread_too() {
-    neuron_testing::conformance::check_session_storage(&InMemorySessionStorage::new()).await;
+    neuron_conformance::check_session_storage(&InMemorySessionStorage::new()).await;
 }
 
 #[tokio::test]

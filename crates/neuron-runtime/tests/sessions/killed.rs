@@ -1,7 +1,7 @@
 //! A process that is killed while it writes.
 
+use neuron_conformance::session::kill;
 use neuron_runtime::FileSessionStorage;
-use neuron_testing::conformance::session::kill;
 
 use crate::temporary::Temporary;
 

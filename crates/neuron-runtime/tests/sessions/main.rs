@@ -20,8 +20,8 @@ macro_rules! conforms {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn load() {
             let (storage, _guard) = $new;
-            let load = neuron_testing::conformance::session::Load::from_env();
-            let tally = neuron_testing::conformance::session::load(&storage, load).await;
+            let load = neuron_conformance::session::Load::from_env();
+            let tally = neuron_conformance::session::load(&storage, load).await;
             println!("{tally:?}");
             assert!(tally.writes > 0);
         }
@@ -30,7 +30,7 @@ macro_rules! conforms {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $part() {
             let (storage, _guard) = $new;
-            neuron_testing::conformance::session::$part(&storage).await;
+            neuron_conformance::session::$part(&storage).await;
         }
     )*};
 }

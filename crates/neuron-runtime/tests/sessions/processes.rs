@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
-use neuron_testing::conformance::victim::{self, Victim};
 use neuron_types::{Message, StorageError};
 
 use crate::temporary::Temporary;
@@ -32,33 +32,33 @@ async fn add(storage: &FileSessionStorage, text: &str) {
 
 #[tokio::test]
 async fn lose_nothing() {
-    if let Some(errand) = victim::errand() {
-        let (name, place) = errand.split_once(' ').unwrap();
+    if let Some(task) = child_process::task() {
+        let (name, place) = task.split_once(' ').unwrap();
         let storage = FileSessionStorage::new(place.into());
-        victim::tell("begun");
+        child_process::report("begun");
         for index in 0..MESSAGES {
             add(&storage, &format!("{name}-{index}")).await;
         }
-        victim::tell("done");
+        child_process::report("done");
         std::future::pending().await
     }
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.create(&Session::new("shared", ".".into())).await.unwrap();
-    let mut processes: Vec<Victim> = (0..3)
+    let mut processes: Vec<ChildProcess> = (0..3)
         .map(|name| {
             let place = temporary.join("sessions");
-            Victim::start("processes::lose_nothing", &format!("{name} {}", place.display()))
+            ChildProcess::start("processes::lose_nothing", &format!("{name} {}", place.display()))
         })
         .collect();
     for process in &mut processes {
-        assert_eq!(process.report(Duration::from_secs(60)).as_deref(), Some("begun"));
+        assert_eq!(process.next_report(Duration::from_secs(60)).as_deref(), Some("begun"));
     }
     for index in 0..MESSAGES {
         add(&storage, &format!("here-{index}")).await;
     }
     for process in &mut processes {
-        assert_eq!(process.report(Duration::from_secs(60)).as_deref(), Some("done"));
+        assert_eq!(process.next_report(Duration::from_secs(60)).as_deref(), Some("done"));
     }
     let session = storage.load("shared").await.unwrap();
     let texts: BTreeSet<String> = session.messages.iter().map(Message::text).collect();

@@ -1,9 +1,9 @@
 //! The public suite for storages of sessions, part by part, and a process that is killed while it writes.
 
+use neuron_conformance::child_process;
+use neuron_conformance::session::{self, Load, kill};
 use neuron_session_postgres::PostgresSessionStorage;
-use neuron_testing::conformance::session::{self, Load, kill};
-use neuron_testing::conformance::victim;
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 
 use crate::connections::wait_until;
 use crate::support::{in_schema, look_at, storage};
@@ -37,7 +37,7 @@ macro_rules! kills {
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
             // The process that is to be killed uses the server of the test.
-            if victim::errand().is_none() && PostgresServer::shared().is_none() {
+            if child_process::task().is_none() && PostgresServer::shared().is_none() {
                 return;
             }
             let place = async || {
@@ -59,14 +59,14 @@ kills! {
 
 /// The storage in one of the two processes. What the killed one had sent the server still finishes: the
 /// other waits for that, so that two looks at the session see the same.
-async fn open(url: &str, victim: &str) -> PostgresSessionStorage {
-    if victim::errand().is_some() {
+async fn open(url: &str, child: &str) -> PostgresSessionStorage {
+    if child_process::task().is_some() {
         return in_schema("suite_killed").connect(url).await.unwrap();
     }
     let url = format!("{url}_is_over");
     let client = look_at(&url).await;
     let is_over =
-        format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = '{victim}'");
+        format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = '{child}'");
     wait_until(&client, &is_over).await;
     in_schema("suite_killed").connect(&url).await.unwrap()
 }

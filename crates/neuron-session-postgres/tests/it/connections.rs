@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_session_postgres::PostgresSessionStorage;
 use neuron_session_postgres::deadpool_postgres::tokio_postgres::{Config, NoTls};
 use neuron_session_postgres::deadpool_postgres::{Manager, Pool, Runtime};
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorage};
 
 use crate::support::{in_schema, look, session};

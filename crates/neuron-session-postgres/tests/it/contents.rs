@@ -1,7 +1,7 @@
 //! What is stored: exactly what was given, and written only where it changed.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{
     ContentBlock, Message, Role, SessionRevision, SessionStorage, StorageError,
     VersionedSessionStorage,

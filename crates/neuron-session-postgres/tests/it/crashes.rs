@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use neuron_session_postgres::PostgresSessionStorage;
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, SessionStorage, VersionedSessionStorage};
 
 use crate::support::{in_schema, session};

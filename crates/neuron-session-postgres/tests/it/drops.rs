@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use neuron_session_postgres::PostgresSessionStorage;
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSessionStorage};
 
 use crate::connections::wait_until;

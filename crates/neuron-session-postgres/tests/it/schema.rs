@@ -1,6 +1,6 @@
 //! The tables: made once, by whoever comes first, and migrated from every version.
 
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorage};
 
 use crate::support::{in_schema, look, session};

@@ -1,7 +1,7 @@
 //! A server, a schema for each test, and a look behind the storage.
 
 use neuron_session_postgres::{PostgresSessionStorage, PostgresSessionStorageBuilder};
-use neuron_testing::postgres::PostgresServer;
+use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, Session};
 use tokio_postgres::{Client, NoTls};
 

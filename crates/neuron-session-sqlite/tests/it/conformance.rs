@@ -1,7 +1,7 @@
 //! The public suite, in a file and in memory.
 
+use neuron_conformance::session::{self, Load};
 use neuron_session_sqlite::SqliteSessionStorage;
-use neuron_testing::conformance::session::{self, Load};
 
 use crate::support::{open, place};
 

@@ -1,7 +1,7 @@
 //! Processes that are killed while they write five megabytes.
 
+use neuron_conformance::session::kill::{self, Killed};
 use neuron_session_sqlite::SqliteSessionStorage;
-use neuron_testing::conformance::session::kill::{self, Killed};
 use tempfile::TempDir;
 
 use crate::support::place;

@@ -40,6 +40,14 @@ pub struct Answer<'a, D> {
     pub wire: &'a Wire,
 }
 
+impl<'a, D> Answer<'a, D> {
+    /// Creates an answer to the request `req_1`, with deltas of 16 characters.
+    #[must_use]
+    pub fn new(call: &'a Call<D>, response: &'a CompletionResponse, wire: &'a Wire) -> Self {
+        Self { call, response, chunk_chars: 16, request_id: "req_1", wire }
+    }
+}
+
 /// How an error is answered.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]

@@ -1,0 +1,151 @@
+//! The tools of the scenarios.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
+    WasmBoxedFuture,
+};
+use serde_json::{Value, json};
+
+use crate::boundary::boundary;
+use crate::effects::{EffectKind, EffectLog};
+use crate::scopes::inside;
+
+/// How many bytes are too many for a record.
+pub(crate) const HUGE: usize = 3 << 20;
+
+/// All tools: their names, and what running them twice would do.
+const TOOLS: [(&str, ToolEffect); 14] = [
+    ("look", ToolEffect::Pure),
+    ("book", ToolEffect::Idempotent),
+    ("pay", ToolEffect::AtMostOnce),
+    ("order", ToolEffect::Idempotent),
+    ("wire", ToolEffect::AtMostOnce),
+    ("research", ToolEffect::Idempotent),
+    ("break", ToolEffect::AtMostOnce),
+    ("steal", ToolEffect::AtMostOnce),
+    ("ponder", ToolEffect::Pure),
+    ("flicker", ToolEffect::Idempotent),
+    ("snap", ToolEffect::AtMostOnce),
+    ("read", ToolEffect::AtMostOnce),
+    ("fetch", ToolEffect::Pure),
+    (PAUSE, ToolEffect::Pure),
+];
+
+/// The tool that waits until the scenario's early signals were sent.
+const PAUSE: &str = "pause";
+
+/// The beginning of that tool, in an agent that calls it first.
+pub(crate) fn pause_begins() -> EffectKind {
+    let key = String::new();
+    EffectKind::ToolStarted { tool: PAUSE.into(), call_id: PAUSE_CALL.into(), key }
+}
+
+/// The id of the call of it.
+pub(crate) const PAUSE_CALL: &str = "pause-0";
+
+/// What running a tool twice would do.
+pub(crate) fn effect_of(tool: &str) -> ToolEffect {
+    let found = TOOLS.iter().find(|(name, _)| *name == tool);
+    found.map_or(ToolEffect::AtMostOnce, |(_, effect)| *effect)
+}
+
+pub(crate) fn registry(log: &EffectLog) -> ToolRegistry {
+    let mut tools = ToolRegistry::new();
+    for (name, effect) in TOOLS {
+        tools.register_dyn(Arc::new(ScenarioTool { name, effect, log: log.clone() }));
+    }
+    tools
+}
+
+struct ScenarioTool {
+    name: &'static str,
+    effect: ToolEffect,
+    log: EffectLog,
+}
+
+impl ScenarioTool {
+    async fn work(&self, input: &Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let number = |name: &str| input.get(name).and_then(Value::as_u64);
+        match self.name {
+            "order" if number("quantity") == Some(0) => {
+                Err(ToolError::ModelRetry("order one at least".into()))
+            }
+            "break" => Err(ToolError::ExecutionFailed("it broke".into())),
+            "flicker" | "snap" if self.log.starts_of(self.name) == 1 => {
+                Err(ToolError::ExecutionFailed("it failed at first".into()))
+            }
+            "research" => {
+                let (input_tokens, output_tokens) = (1000, 7);
+                ctx.usage.add(&TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() });
+                Ok(ToolOutput::text("they run on time"))
+            }
+            "ponder" => {
+                tokio::time::sleep(Duration::from_millis(number("millis").unwrap_or(0))).await;
+                Ok(ToolOutput::text(format!("pondered: {input}")))
+            }
+            "read" => Ok(ToolOutput::text("y".repeat(HUGE))),
+            "fetch" => {
+                let page = number("page").unwrap_or(0);
+                Ok(ToolOutput::text(format!("page {page:04} ").repeat(410)))
+            }
+            PAUSE => {
+                let sent = EffectKind::SignalSent { signal: "twice".into(), number: 1 };
+                match self.log.reached(|kind| *kind == sent).await {
+                    true => Ok(ToolOutput::text("paused")),
+                    false => Err(ToolError::ExecutionFailed("the signals are not sent".into())),
+                }
+            }
+            name => Ok(ToolOutput::text(format!("{name}: {input}"))),
+        }
+    }
+}
+
+impl ToolDyn for ScenarioTool {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: self.name.into(),
+            title: None,
+            description: format!("The tool {} of a scenario", self.name),
+            input_schema: json!({"type": "object"}),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.effect
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let (tool, call_id) = (self.name.to_owned(), ctx.call_id.clone());
+            let at = |moment: &str| boundary(&format!("tool: {call_id} of {tool} {moment}"));
+            at("is called");
+            let key = ctx.idempotency_key.clone();
+            let (name, id) = (tool.clone(), call_id.clone());
+            self.log.append(EffectKind::ToolStarted { tool: name, call_id: id, key });
+            at("has begun");
+            let polled = || EffectKind::ToolPolled { call_id: call_id.clone(), inside: inside() };
+            self.log.append(polled());
+            let result = self.work(&input, ctx).await;
+            self.log.append(polled());
+            let (name, id) = (tool.clone(), call_id.clone());
+            self.log.append(EffectKind::ToolEnded { tool: name, call_id: id });
+            at("returns");
+            result
+        })
+    }
+}

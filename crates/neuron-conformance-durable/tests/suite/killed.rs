@@ -1,0 +1,143 @@
+//! Processes that are killed in the middle of a run.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use neuron_conformance_durable::crash::{self, CrashPlan};
+use neuron_conformance_durable::{DurableEngine, EffectLog, RunFailure, Scenario};
+use neuron_types::AgentResult;
+use serde_json::Value;
+
+use crate::Directory;
+use crate::reference::{Mutation, Reference};
+
+async fn directory(name: &str) -> (String, Directory) {
+    let directory = Directory::new(name);
+    (directory.0.to_str().unwrap().to_owned(), directory)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_holds() {
+    let tally = crash::check_killed_runs(
+        "killed::an_engine_that_holds",
+        CrashPlan::default(),
+        async || directory("killed").await,
+        async |place| Reference::new(place),
+    )
+    .await;
+    println!("{tally:?}");
+    assert!(tally.boundaries > 90, "{tally:?}");
+    assert!(tally.rounds >= tally.boundaries && tally.kills >= tally.boundaries, "{tally:?}");
+    assert!(tally.unknown_outcomes > 0, "{tally:?}");
+}
+
+/// One test a mutation, with what the crash matrix says of it.
+macro_rules! caught {
+    ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
+        #[tokio::test(flavor = "multi_thread")]
+        #[should_panic(expected = $says)]
+        async fn $name() {
+            let tally = crash::check_killed_runs(
+                concat!("killed::", stringify!($name)),
+                CrashPlan { random_rounds: 0, ..CrashPlan::default() },
+                async || directory(stringify!($name)).await,
+                async |place| Reference::broken(place, Mutation::$mutation),
+            )
+            .await;
+            println!("{tally:?}");
+        }
+    )*};
+}
+
+caught! {
+    what_was_begun_runs_again: RunsAgain: "began 2 times, and 1 may be";
+    what_was_begun_is_not_written: WritesNoIntent: "began 2 times, and 1 may be";
+    what_might_run_again_does_not: NeverRepeats: "message";
+    each_attempt_has_a_key: NewKeys: "the idempotency key of";
+    a_result_is_there_before_the_call: RecordsBeforeItRuns: "message";
+    the_clock_is_another_after_a_crash: LivingClock: "on replay";
+    answers_are_paid_again: ForgetsAnswers: "what the run that has ended did";
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[should_panic(expected = "the process did not end the run")]
+async fn a_test_that_is_not_there() {
+    crash::check_killed_runs(
+        "killed::no_test_of_this_name",
+        CrashPlan::default(),
+        async || directory("nowhere").await,
+        async |place| Reference::new(place),
+    )
+    .await;
+}
+
+/// Waits for runs that another process drives. What it wants and gets are files.
+struct Client(PathBuf);
+
+impl DurableEngine for Client {
+    async fn run(
+        &self,
+        run_id: &str,
+        _: &Scenario,
+        _: &EffectLog,
+    ) -> Result<AgentResult, RunFailure> {
+        std::fs::write(self.0.join(format!("{run_id}.wanted")), "").unwrap();
+        loop {
+            match std::fs::read(self.0.join(format!("{run_id}.ended"))) {
+                Ok(result) => return Ok(serde_json::from_slice(&result).unwrap()),
+                Err(_) => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+        }
+    }
+
+    async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
+        Reference::new(&self.0).signal(run_id, name, value).await
+    }
+}
+
+/// The process that drives them.
+async fn work(place: String, scenario: Scenario, log: EffectLog, mutation: Mutation) -> Infallible {
+    let (place, engine) = (PathBuf::from(&place), Reference::broken(&place, mutation));
+    loop {
+        for entry in std::fs::read_dir(&place).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let Some(run_id) = name.strip_suffix(".wanted") else { continue };
+            let ended = place.join(format!("{run_id}.ended"));
+            if !ended.exists() {
+                let result = engine.run(run_id, &scenario, &log).await.unwrap();
+                let part = place.join(format!("{run_id}.part"));
+                std::fs::write(&part, serde_json::to_vec(&result).unwrap()).unwrap();
+                std::fs::rename(part, ended).unwrap();
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_of_an_engine_that_holds() {
+    let tally = crash::check_killed_workers(
+        "killed::workers_of_an_engine_that_holds",
+        CrashPlan { boundaries: 40, random_rounds: 5 },
+        async || directory("workers").await,
+        async |place| Client(place.into()),
+        async |place, scenario, log| work(place, scenario, log, Mutation::None).await,
+    )
+    .await;
+    println!("{tally:?}");
+    assert!(tally.boundaries > 90 && tally.rounds >= 40 && tally.kills >= 40, "{tally:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[should_panic(expected = "began 2 times, and 1 may be")]
+async fn a_worker_that_runs_again_what_was_begun() {
+    crash::check_killed_workers(
+        "killed::a_worker_that_runs_again_what_was_begun",
+        CrashPlan { random_rounds: 0, ..CrashPlan::default() },
+        async || directory("again").await,
+        async |place| Client(place.into()),
+        async |place, scenario, log| work(place, scenario, log, Mutation::RunsAgain).await,
+    )
+    .await;
+}

@@ -1,0 +1,559 @@
+//! A durable engine as small as it can be: a journal of lines in a file for each run.
+
+use std::collections::HashMap;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+use neuron_conformance_durable::{
+    DurableEngine, EffectLog, RunFailure, Scenario, ScenarioProvider, boundary,
+};
+use neuron_runtime::{LocalDurableContext, StepRecord, llm_digest, outcome_unknown, tool_digest};
+use neuron_types::*;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The most bytes of a record.
+const LIMIT: usize = 1 << 20;
+
+/// The one thing that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mutation {
+    None,
+    ForgetsAnswers,
+    ForgetsSummaries,
+    ForgetsTools,
+    ForgetsToolUsage,
+    CountsToolUsageTwice,
+    IgnoresDigests,
+    DigestsOneMessage,
+    PoisonsRuns,
+    RunsAgain,
+    NeverRepeats,
+    WritesNoIntent,
+    NewKeys,
+    ErrorsAreTexts,
+    ForgetsErrors,
+    RetryIsFailure,
+    ResultsAsTheyCome,
+    RunsInNoScope,
+    RunsInOneScope,
+    ReplaysInScope,
+    ForgetsSignals,
+    ForgetsThatNoneCame,
+    LosesEarlySignals,
+    NewestSignalFirst,
+    LivingClock,
+    ClockGoesBack,
+    JournalsRequests,
+    NoRecordLimit,
+    HugeIsNotRecorded,
+    ContinuesWithoutUsage,
+    ContinuesWithoutTurns,
+    ContinuesWithoutEnd,
+    DeltasTwice,
+    NoDeltas,
+    NoRetries,
+    RetriesAll,
+    CancelIsAFailure,
+    DropsLastMessage,
+    RecordsBeforeItRuns,
+}
+
+use Mutation as M;
+
+/// An engine without a server: its runs are files in a directory.
+pub(crate) struct Reference {
+    place: PathBuf,
+    mutation: Mutation,
+    cancelled: Mutex<HashMap<String, ToolContext>>,
+}
+
+impl Reference {
+    pub(crate) fn new(place: impl Into<PathBuf>) -> Self {
+        Self::broken(place, M::None)
+    }
+
+    pub(crate) fn broken(place: impl Into<PathBuf>, mutation: Mutation) -> Self {
+        Self { place: place.into(), mutation, cancelled: Mutex::default() }
+    }
+
+    fn path(&self, run_id: &str, what: &str) -> PathBuf {
+        self.place.join(format!("{run_id}.{what}"))
+    }
+}
+
+impl DurableEngine for Reference {
+    async fn run(
+        &self,
+        run_id: &str,
+        scenario: &Scenario,
+        log: &EffectLog,
+    ) -> Result<AgentResult, RunFailure> {
+        let ctx = ToolContext::default();
+        self.cancelled.lock().unwrap().insert(run_id.to_owned(), ctx.clone());
+        let agent = scenario.agent(log).cancelled_with(&ctx);
+        let mut start = scenario.start();
+        for execution in 0.. {
+            let journal = self.path(run_id, &format!("journal-{execution}"));
+            let journal = Journal::open(journal, self.path(run_id, "signals"), self.mutation);
+            let state = journal.state.clone();
+            let context = JournalContext::new(run_id, scenario, log, journal);
+            match agent.run(start, Durability::new(context)).await {
+                Err(LoopError::Durable(DurableError::ContinueAsNew(_)))
+                    if self.mutation != M::ContinuesWithoutEnd =>
+                {
+                    let state = state.lock().unwrap().take().expect("the state");
+                    let mut snapshot: RunSnapshot = serde_json::from_value(state).unwrap();
+                    match self.mutation {
+                        M::ContinuesWithoutUsage => snapshot.usage = TokenUsage::default(),
+                        M::ContinuesWithoutTurns => (snapshot.turns, snapshot.requests) = (0, 0),
+                        _ => {}
+                    }
+                    start = snapshot.into();
+                }
+                Ok(mut result) if self.mutation == M::DropsLastMessage => {
+                    result.messages.pop();
+                    return Ok(result);
+                }
+                Err(_) if self.mutation == M::CancelIsAFailure => {
+                    return Err(RunFailure::new("something went wrong"));
+                }
+                result => return result.map_err(RunFailure::from),
+            }
+        }
+        unreachable!("executions do not end by themselves")
+    }
+
+    async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
+        append(&self.path(run_id, "signals"), &(name, value));
+        Ok(())
+    }
+
+    async fn cancel(&self, run_id: &str) -> Option<Result<(), RunFailure>> {
+        self.cancelled.lock().unwrap()[run_id].cancellation_token.cancel();
+        Some(Ok(()))
+    }
+
+    async fn journal_bytes(&self, run_id: &str) -> Option<u64> {
+        Some(std::fs::metadata(self.path(run_id, "journal-0")).unwrap().len())
+    }
+}
+
+/// One line of a journal.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    key: String,
+    /// Of what the step was asked for.
+    #[serde(default)]
+    digest: String,
+    /// What it gave; none where it only began.
+    #[serde(default)]
+    record: Option<Value>,
+}
+
+struct Journal {
+    path: PathBuf,
+    signals: PathBuf,
+    lines: Mutex<HashMap<String, Line>>,
+    state: Arc<Mutex<Option<Value>>>,
+    mutation: Mutation,
+}
+
+impl Journal {
+    fn open(path: PathBuf, signals: PathBuf, mutation: Mutation) -> Self {
+        let lines: Vec<Line> = read(&path);
+        let lines = lines.into_iter().map(|line| (line.key.clone(), line)).collect();
+        Self { path, signals, lines: Mutex::new(lines), state: Arc::default(), mutation }
+    }
+
+    fn is(&self, mutation: Mutation) -> bool {
+        self.mutation == mutation
+    }
+
+    fn write(&self, key: &str, digest: &str, record: Option<Value>) {
+        boundary(&format!("journal: {key} is not there"));
+        let line = Line { key: key.into(), digest: digest.into(), record };
+        append(&self.path, &line);
+        boundary(&format!("journal: {key} is there"));
+        self.lines.lock().unwrap().insert(key.into(), line);
+    }
+
+    /// What a step gave, if it ended; else whether it began.
+    fn find(&self, key: &str, digest: &str) -> Result<Found, DurableError> {
+        let lines = self.lines.lock().unwrap();
+        let Some(line) = lines.get(key) else { return Ok(Found::Nothing) };
+        if line.digest != digest && !self.is(M::IgnoresDigests) {
+            if self.is(M::PoisonsRuns) {
+                append(&self.path, &Line { key: key.into(), digest: digest.into(), record: None });
+            }
+            let (expected, got) = (format!("{key} {}", line.digest), format!("{key} {digest}"));
+            return Err(DurableError::NonDeterminism { expected, got });
+        }
+        Ok(line.record.clone().map_or(Found::Begun, Found::Ended))
+    }
+}
+
+enum Found {
+    Nothing,
+    Begun,
+    Ended(Value),
+}
+
+struct JournalContext {
+    run_id: String,
+    journal: Journal,
+    /// The real work.
+    local: LocalDurableContext<ScenarioProvider>,
+    tools: Arc<neuron_tool::ToolRegistry>,
+    calls: AtomicUsize,
+    batches: AtomicUsize,
+    waits: AtomicUsize,
+    sleeps: AtomicUsize,
+    /// The newest time of the journal.
+    now: AtomicI64,
+}
+
+impl JournalContext {
+    fn new(run_id: &str, scenario: &Scenario, log: &EffectLog, journal: Journal) -> Self {
+        let tools = scenario.tools(log);
+        let local = LocalDurableContext::new(Arc::new(scenario.provider(log)), tools.clone());
+        let count = AtomicUsize::default;
+        let run_id = run_id.to_owned();
+        let context = Self {
+            run_id,
+            journal,
+            local,
+            tools,
+            calls: count(),
+            batches: count(),
+            waits: count(),
+            sleeps: count(),
+            now: AtomicI64::new(0),
+        };
+        context.stamp("start");
+        context
+    }
+
+    /// Journals the time, once.
+    fn stamp(&self, key: &str) {
+        let at = match self.journal.find(key, "") {
+            Ok(Found::Ended(at)) => at.as_i64().unwrap(),
+            _ => {
+                let now = Utc::now().timestamp_millis();
+                self.journal.write(key, "", Some(now.into()));
+                now
+            }
+        };
+        self.see(at);
+    }
+
+    fn see(&self, at: i64) {
+        self.now.fetch_max(at, Ordering::SeqCst);
+    }
+
+    async fn llm(
+        &self,
+        request: &CompletionRequest,
+        work: impl Future<Output = Result<CompletionResponse, DurableError>>,
+    ) -> Result<CompletionResponse, DurableError> {
+        let key = format!("llm/{}", self.calls.fetch_add(1, Ordering::SeqCst));
+        let mut digest = llm_digest(request)?;
+        let journal = &self.journal;
+        if journal.is(M::DigestsOneMessage) {
+            let messages = request.messages.last().cloned().into_iter().collect();
+            digest = llm_digest(&CompletionRequest { messages, ..Default::default() })?;
+        }
+        if journal.is(M::JournalsRequests) {
+            append(
+                &journal.path,
+                &Line {
+                    key: format!("request of {key}"),
+                    digest: String::new(),
+                    record: Some(serde_json::to_value(request).unwrap()),
+                },
+            );
+        }
+        let is_forgotten = journal.is(M::ForgetsAnswers)
+            || (journal.is(M::ForgetsSummaries) && request.tools.is_empty());
+        let json = match self.journal.find(&key, &digest)? {
+            Found::Ended(record) if !is_forgotten => serde_json::to_vec(&record).unwrap(),
+            _ => {
+                let result = match work.await {
+                    Ok(response) => Ok(response),
+                    Err(DurableError::Provider(error)) if journal.is(M::ErrorsAreTexts) => {
+                        Err(ProviderError::Other(error.to_string().into()))
+                    }
+                    Err(DurableError::Provider(error)) if !journal.is(M::ForgetsErrors) => {
+                        Err(error)
+                    }
+                    Err(error) => return Err(error),
+                };
+                let limit = if journal.is(M::NoRecordLimit) { usize::MAX } else { LIMIT };
+                let record = StepRecord::of_llm(result, Utc::now());
+                let json = record.to_json_within(limit)?;
+                if journal.is(M::HugeIsNotRecorded) && record.to_json()?.len() > LIMIT {
+                    return StepRecord::<CompletionResponse>::from_json(&json)?.into_llm();
+                }
+                self.journal.write(&key, &digest, Some(serde_json::from_slice(&json).unwrap()));
+                json
+            }
+        };
+        let record = StepRecord::<CompletionResponse>::from_json(&json)?;
+        self.see(record.at);
+        record.into_llm()
+    }
+
+    async fn tool(
+        &self,
+        key: String,
+        invocation: ToolInvocation,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let ToolInvocation { call, mut ctx, effect, scope, .. } = invocation;
+        let journal = &self.journal;
+        if journal.is(M::NewKeys) {
+            ctx.idempotency_key = format!("{:?}", std::time::Instant::now());
+        }
+        let digest = tool_digest(&call)?;
+        let found = self.journal.find(&key, &digest)?;
+        let is_begun = !matches!(found, Found::Nothing);
+        if let Found::Ended(record) = found
+            && !journal.is(M::ForgetsTools)
+        {
+            let record =
+                StepRecord::<ToolOutput>::from_json(&serde_json::to_vec(&record).unwrap())?;
+            self.see(record.at);
+            if journal.is(M::ReplaysInScope) {
+                scope.run(async {}).await;
+            }
+            return match journal.mutation {
+                M::ForgetsToolUsage => record.into_tool_uncounted(),
+                _ => record.into_tool(&ctx.usage),
+            };
+        }
+        let must_not_repeat = match journal.mutation {
+            M::RunsAgain | M::ForgetsTools => false,
+            M::NeverRepeats => true,
+            _ => effect == ToolEffect::AtMostOnce,
+        };
+        let result = if is_begun && must_not_repeat {
+            Ok(outcome_unknown(&call.name))
+        } else {
+            if journal.is(M::RecordsBeforeItRuns) {
+                let (nothing, usage) = (ToolOutput::text(""), TokenUsage::default());
+                let record = StepRecord::of_tool(Ok(nothing), usage, Utc::now()).to_json()?;
+                journal.write(&key, &digest, Some(serde_json::from_slice(&record).unwrap()));
+            } else if !journal.is(M::WritesNoIntent) {
+                journal.write(&key, &digest, None);
+            }
+            let work =
+                self.local.execute_tool(&call.name, call.input.clone(), &ctx, options.clone());
+            let mut result = match journal.mutation {
+                M::RunsInNoScope => work.await,
+                _ => scope.run(work).await,
+            };
+            if journal.is(M::RetriesAll) && result.is_err() {
+                result = self.local.execute_tool(&call.name, call.input, &ctx, options).await;
+            }
+            match result {
+                Ok(output) => Ok(output),
+                Err(DurableError::Tool(ToolError::ModelRetry(text)))
+                    if journal.is(M::RetryIsFailure) =>
+                {
+                    Err(ToolError::ExecutionFailed(text.into()))
+                }
+                Err(DurableError::Tool(error)) => Err(error),
+                Err(error) => return Err(error),
+            }
+        };
+        let limit = if journal.is(M::NoRecordLimit) { usize::MAX } else { LIMIT };
+        let record = StepRecord::of_tool(result, ctx.usage.total(), Utc::now());
+        let json = record.to_json_within(&call.name, limit)?;
+        if journal.is(M::HugeIsNotRecorded) && record.to_json()?.len() > LIMIT {
+            return StepRecord::<ToolOutput>::from_json(&json)?.into_tool_uncounted();
+        }
+        if journal.is(M::CountsToolUsageTwice) {
+            ctx.usage.add(&ctx.usage.total());
+        }
+        self.journal.write(&key, &digest, Some(serde_json::from_slice(&json).unwrap()));
+        let record = StepRecord::<ToolOutput>::from_json(&json)?;
+        self.see(record.at);
+        record.into_tool_uncounted()
+    }
+
+    async fn signal(&self, name: &str, timeout: Duration) -> Result<Option<Value>, DurableError> {
+        let key = format!("signal/{}", self.waits.fetch_add(1, Ordering::SeqCst));
+        let taken = |record: &Value| record.get("signal").is_some();
+        let before = {
+            let lines = self.journal.lines.lock().unwrap();
+            let of_name = lines.values().filter(|line| line.digest == name);
+            of_name.filter(|line| line.record.as_ref().is_some_and(taken)).count()
+        };
+        let journal = &self.journal;
+        if let Found::Ended(value) = journal.find(&key, name)? {
+            let is_forgotten = journal.is(M::ForgetsSignals)
+                || (journal.is(M::ForgetsThatNoneCame) && !taken(&value));
+            if !is_forgotten {
+                return Ok(value.get("signal").cloned());
+            }
+        }
+        let lost = match journal.mutation {
+            M::LosesEarlySignals => read::<(String, Value)>(&journal.signals).len(),
+            _ => 0,
+        };
+        let waited = tokio::time::timeout(timeout, async {
+            loop {
+                let sent: Vec<(String, Value)> = read(&self.journal.signals);
+                let sent = sent.into_iter().skip(lost).filter(|(sent, _)| sent == name);
+                let mut sent: Vec<_> = sent.collect();
+                if journal.is(M::NewestSignalFirst) {
+                    sent.reverse();
+                }
+                match sent.into_iter().nth(before) {
+                    Some((_, value)) => return value,
+                    None => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        });
+        let value = waited.await.ok();
+        let none = || serde_json::json!({});
+        let record = value.as_ref().map_or_else(none, |value| serde_json::json!({"signal": value}));
+        self.journal.write(&key, name, Some(record));
+        Ok(value)
+    }
+}
+
+impl DurableContext for JournalContext {
+    async fn execute_llm_call(
+        &self,
+        request: CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.execute_llm_call_ref(&request, options).await
+    }
+
+    async fn execute_llm_call_ref(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+    ) -> Result<CompletionResponse, DurableError> {
+        self.llm(request, self.local.execute_llm_call_ref(request, options)).await
+    }
+
+    async fn execute_llm_stream(
+        &self,
+        request: &CompletionRequest,
+        options: ActivityOptions,
+        sink: &dyn DeltaSink,
+    ) -> Result<CompletionResponse, DurableError> {
+        match self.journal.mutation {
+            M::NoDeltas => self.execute_llm_call_ref(request, options).await,
+            M::DeltasTwice => {
+                let response = self
+                    .llm(request, self.local.execute_llm_stream(request, options, sink))
+                    .await?;
+                for delta in message_events(&response.message).collect::<Vec<_>>() {
+                    sink.send(delta).await;
+                }
+                Ok(response)
+            }
+            _ => self.llm(request, self.local.execute_llm_stream(request, options, sink)).await,
+        }
+    }
+
+    async fn execute_tool(
+        &self,
+        tool_name: &str,
+        input: Value,
+        ctx: &ToolContext,
+        options: ActivityOptions,
+    ) -> Result<ToolOutput, DurableError> {
+        let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.into(), input };
+        let effect = self.tools.get(tool_name).map_or(ToolEffect::AtMostOnce, |tool| tool.effect());
+        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
+        self.execute_tools(vec![invocation], options).await.pop().expect("one result")
+    }
+
+    async fn execute_tools(
+        &self,
+        batch: Vec<ToolInvocation>,
+        options: ActivityOptions,
+    ) -> Vec<Result<ToolOutput, DurableError>> {
+        let number = self.batches.fetch_add(1, Ordering::SeqCst);
+        let options = match self.journal.mutation {
+            M::NoRetries => ActivityOptions { retry_policy: None, ..options },
+            _ => options,
+        };
+        let first = batch.first().map(|invocation| invocation.scope.clone()).unwrap_or_default();
+        let calls = batch.into_iter().enumerate().map(|(index, mut invocation)| {
+            if self.journal.is(M::RunsInOneScope) {
+                invocation.scope = first.clone();
+            }
+            self.tool(format!("tools/{number}/{index}"), invocation, options.clone())
+        });
+        if self.journal.is(M::ResultsAsTheyCome) {
+            let calls = calls.collect::<futures_util::stream::FuturesUnordered<_>>();
+            return futures_util::StreamExt::collect(calls).await;
+        }
+        join_all(calls).await
+    }
+
+    async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
+        &self,
+        signal_name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, DurableError> {
+        let Some(value) = self.signal(signal_name, timeout).await? else { return Ok(None) };
+        serde_json::from_value(value).map(Some).map_err(|error| DurableError::Other(error.into()))
+    }
+
+    fn should_continue_as_new(&self) -> bool {
+        false
+    }
+
+    async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
+        *self.journal.state.lock().unwrap() = Some(state);
+        Err(DurableError::ContinueAsNew(self.run_id.clone()))
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        let number = self.sleeps.fetch_add(1, Ordering::SeqCst);
+        self.stamp(&format!("sleep/{number}"));
+        let end = self.now() + duration;
+        tokio::time::sleep((end - Utc::now()).to_std().unwrap_or_default()).await;
+        self.see(end.timestamp_millis());
+        if self.journal.is(M::ClockGoesBack) {
+            self.now.fetch_sub(1000, Ordering::SeqCst);
+        }
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        if self.journal.is(M::LivingClock) {
+            return Utc::now();
+        }
+        DateTime::from_timestamp_millis(self.now.load(Ordering::SeqCst)).expect("a time")
+    }
+
+    fn run_id(&self) -> Option<&str> {
+        Some(&self.run_id)
+    }
+}
+
+fn append(path: &Path, line: &impl Serialize) {
+    let mut json = serde_json::to_vec(line).unwrap();
+    json.push(b'\n');
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(&json)).unwrap();
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}

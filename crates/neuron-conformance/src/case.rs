@@ -1,0 +1,106 @@
+//! Assertions that name the case that fails.
+
+use std::fmt::{self, Debug, Display};
+use std::future::Future;
+use std::time::Duration;
+
+/// Time limit of a call in [`Case::soon`]. A passing suite never waits for it.
+const HANGING: Duration = Duration::from_secs(60);
+
+/// Maximum length of a value in a panic message, in characters.
+const SHOWN: usize = 1000;
+
+/// A named case of a conformance suite. Its methods panic with a message that contains the name.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The implementation under test, such as `provider`.
+    subject: &'static str,
+    name: String,
+}
+
+impl Case {
+    /// Creates a case of a part. `subject` is the kind of implementation under test, such as `provider`.
+    pub fn new(subject: &'static str, part: &str, name: impl Display) -> Self {
+        Self { subject, name: format!("{part}: {name}") }
+    }
+
+    /// Returns a case for one step of this case.
+    #[must_use]
+    pub fn step(&self, name: impl Display) -> Self {
+        Self { subject: self.subject, name: format!("{self}, {name}") }
+    }
+
+    /// Panics with the name of the case.
+    #[track_caller]
+    #[expect(clippy::panic, reason = "an assertion for tests")]
+    pub fn fail(&self, what: impl Display) -> ! {
+        panic!("the {} does not conform: {self}: {what}", self.subject)
+    }
+
+    /// Panics with `what` if `holds` is `false`.
+    #[track_caller]
+    pub fn holds(&self, holds: bool, what: impl Display) {
+        if !holds {
+            self.fail(what);
+        }
+    }
+
+    /// Panics if the values differ.
+    #[track_caller]
+    pub fn equal<A: Debug + PartialEq<B>, B: Debug>(&self, what: &str, actual: A, expected: B) {
+        if actual != expected {
+            let (actual, expected) = (shown(&actual), shown(&expected));
+            self.fail(format_args!("{what}\n  is      {actual}\n  must be {expected}"));
+        }
+    }
+
+    /// Returns the value of a `Result`, and panics if it is an error.
+    #[track_caller]
+    pub fn ok<T, E: Debug + Display>(&self, result: Result<T, E>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(error) => self.fail(format_args!("failed: {error} ({error:?})")),
+        }
+    }
+
+    /// Returns the value of an `Option`, and panics with `what` if there is none.
+    #[track_caller]
+    pub fn some<T>(&self, what: &str, value: Option<T>) -> T {
+        match value {
+            Some(value) => value,
+            None => self.fail(what),
+        }
+    }
+
+    /// Returns the error of a `Result`, and panics if it is a value.
+    #[track_caller]
+    pub fn err<T: Debug, E>(&self, result: Result<T, E>) -> E {
+        match result {
+            Ok(value) => self.fail(format_args!("gave {} and must fail", shown(&value))),
+            Err(error) => error,
+        }
+    }
+
+    /// Waits for a future, and panics if it takes longer than a minute.
+    pub async fn soon<T>(&self, work: impl Future<Output = T>) -> T {
+        match tokio::time::timeout(HANGING, work).await {
+            Ok(value) => value,
+            Err(_) => self.fail(format_args!("hangs for {HANGING:?}")),
+        }
+    }
+}
+
+impl Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Formats a value for a panic message, cut to a readable length.
+pub(crate) fn shown(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}

@@ -1,0 +1,168 @@
+//! Errors before the answer.
+
+use std::time::Duration;
+
+use neuron_types::ProviderError;
+
+use super::ProviderHarness;
+use super::context::{TestContext, ask};
+use crate::case::Case;
+use neuron_testing::{Reply, ServerReply};
+
+/// What a vendor says in an error of these tests.
+pub(super) const MESSAGE: &str = "because-of-the-conformance-suite";
+
+/// Makes an error of every kind that a vendor can send.
+pub(super) fn sample(kind: &str) -> Option<ProviderError> {
+    use ProviderError as E;
+    let text = || MESSAGE.to_owned();
+    Some(match kind {
+        "Network" => E::Network("the connection is closed".into()),
+        "RateLimit" => E::RateLimit { retry_after: None },
+        "ModelLoading" => E::ModelLoading(text()),
+        "Timeout" => E::Timeout(Duration::from_secs(1)),
+        "ServiceUnavailable" => E::ServiceUnavailable(text()),
+        "Authentication" => E::Authentication(text()),
+        "InvalidRequest" => E::InvalidRequest(text()),
+        "ContextWindowExceeded" => E::ContextWindowExceeded(text()),
+        "ModelNotFound" => E::ModelNotFound(text()),
+        "InsufficientResources" => E::InsufficientResources(text()),
+        "StreamError" => E::StreamError(text()),
+        _ => return None,
+    })
+}
+
+/// Checks that each error before the answer has its class, its text and its delay, for whole
+/// answers and for streams alike.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn errors<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "errors").await;
+    for kind in &ctx.can.errors {
+        let case = ctx.case(kind);
+        let both = || case.some("the suite has no such error", sample(kind));
+        for error in ctx.failed(&case, both).await {
+            check(&case, kind, &error);
+        }
+    }
+    if ctx.can.retry_after {
+        delays(&ctx).await;
+    }
+    foreign_pages(&ctx).await;
+    no_answers(&ctx).await;
+}
+
+pub(super) fn check(case: &Case, kind: &str, error: &ProviderError) {
+    case.equal("the error's kind", error.kind(), kind);
+    let says_why = matches!(
+        error,
+        ProviderError::ModelLoading(_)
+            | ProviderError::ServiceUnavailable(_)
+            | ProviderError::Authentication(_)
+            | ProviderError::InvalidRequest(_)
+            | ProviderError::ContextWindowExceeded(_)
+            | ProviderError::ModelNotFound(_)
+            | ProviderError::InsufficientResources(_)
+            | ProviderError::StreamError(_)
+    );
+    if says_why {
+        let text = error.to_string();
+        let says = text.contains(MESSAGE);
+        case.holds(says, format_args!("the text `{text}` lacks the vendor's: {MESSAGE}"));
+    }
+}
+
+async fn delays<H: ProviderHarness>(ctx: &TestContext<H>) {
+    for retry_after in [None, Some(Duration::from_secs(7)), Some(Duration::from_secs(3600))] {
+        let case = ctx.case(format_args!("a rate limit with the delay {retry_after:?}"));
+        for error in ctx.failed(&case, || ProviderError::RateLimit { retry_after }).await {
+            case.equal("the delay", error.retry_after(), retry_after);
+            case.holds(error.is_retryable(), "it must be retryable");
+        }
+    }
+}
+
+/// Proxies and gateways answer in words of their own.
+async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<H>) {
+    for (status, retryable) in [
+        (400, false),
+        (401, false),
+        (403, false),
+        (429, true),
+        (500, true),
+        (502, true),
+        (503, true),
+    ] {
+        let page = format!("<html>{MESSAGE}</html>");
+        for (name, body) in
+            [("a page", page.as_str()), ("nothing", ""), ("half a body", "{\"error\":")]
+        {
+            let case = ctx.case(format_args!("status {status} with {name}"));
+            let mut reply = ServerReply::raw(status, [("content-type", "text/html")], body);
+            if let Some(header) = ctx.can.request_id_header {
+                reply = reply.header(header, "req_conformance");
+            }
+            for error in ctx.failed(&case, || reply.clone()).await {
+                case.equal("whether it is retryable", error.is_retryable(), retryable);
+                let is_refused = matches!(error, ProviderError::Authentication(_));
+                case.equal("whether the key is at fault", is_refused, matches!(status, 401 | 403));
+                let text = error.to_string();
+                // A rate limit has no text of its own.
+                if !matches!(error, ProviderError::RateLimit { .. }) {
+                    let has_status = text.contains(&status.to_string());
+                    case.holds(has_status, format_args!("the text `{text}` lacks the status"));
+                    let has_id =
+                        ctx.can.request_id_header.is_none() || text.contains("req_conformance");
+                    case.holds(has_id, format_args!("the text `{text}` lacks the request's id"));
+                }
+            }
+        }
+    }
+}
+
+/// A success is no answer by itself.
+async fn no_answers<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let stream_type = neuron_testing::vendor::Vendor::stream_type(ctx.server.vendor());
+    for content_type in ["application/json", "text/html", stream_type] {
+        for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
+            let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
+            let reply = ServerReply::raw(200, [("content-type", content_type)], body);
+            ctx.failed(&case, || reply.clone()).await;
+        }
+    }
+}
+
+impl<H: ProviderHarness> TestContext<H> {
+    /// Asks both ways for what must fail, and returns both errors.
+    pub(super) async fn failed<R: Into<ServerReply>>(
+        &self,
+        case: &Case,
+        reply: impl Fn() -> R,
+    ) -> [ProviderError; 2] {
+        let step = case.step("whole");
+        let whole = step.err(self.whole(&step, &ask(), reply()).await);
+        let step = case.step("streamed");
+        let streamed = match self.streamed(&step, &ask(), reply()).await {
+            Ok(events) => super::events::check_broken(&step, events).error,
+            Err(error) => error,
+        };
+        [whole, streamed]
+    }
+}
+
+impl<H: ProviderHarness> TestContext<H> {
+    /// The error of a stream that breaks after so many of the vendor's events.
+    pub(super) async fn broken_after(
+        &self,
+        case: &Case,
+        events: usize,
+        error: ProviderError,
+    ) -> super::events::Broken {
+        let text = "0123456789".repeat(10);
+        let reply = Reply::text(text).chunk_chars(1).fail_after(events, error);
+        let events = case.ok(self.streamed(case, &ask(), reply).await);
+        super::events::check_broken(case, events)
+    }
+}

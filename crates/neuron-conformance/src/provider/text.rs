@@ -1,0 +1,84 @@
+//! Texts of every kind and length.
+
+use neuron_types::{Message, Provider};
+
+use super::ProviderHarness;
+use super::context::{TestContext, ask, steady};
+use super::events::check_events;
+use super::json::has_text;
+use neuron_testing::Reply;
+
+/// Texts that break what is not careful.
+pub(super) const TEXTS: [(&str, &str); 8] = [
+    ("a short text", "Hello."),
+    ("an empty text", ""),
+    ("white space", " \n\t "),
+    ("line ends", "a\r\nb\rc\nd\n\ne\n"),
+    ("characters of every length", "añ 日本 🦀 👩‍👩‍👧 e\u{301}"),
+    ("control characters", "\u{0}\u{1b}\u{7f}\u{85}\u{2028}\u{2029}\u{feff}"),
+    ("quotes and backslashes", r#"\ " \" \n \u0041 {"text":"x"}"#),
+    ("a text like the wire's", "data: [DONE]\n\nevent: error\ndata: {\"error\":{}}\n\n: x\n"),
+];
+
+/// Checks that texts arrive as they were sent, whole and streamed, and that requests by value are
+/// those by reference.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn text<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "text").await;
+    for (name, text) in TEXTS {
+        for chunk_chars in [1, 16, 1000] {
+            let case = ctx.case(format_args!("{name}, {chunk_chars} characters a delta"));
+            let reply = Reply::text(text).chunk_chars(chunk_chars);
+            let response = ctx.both(&case, &ask(), reply).await;
+            case.equal("the text", response.message.text(), text);
+            case.equal("the model", response.model.as_str(), "model-of-the-answer");
+            if ctx.can.response_ids {
+                case.equal("the id", response.id.as_str(), "answer_1");
+            }
+        }
+    }
+    no_content(&ctx).await;
+    megabyte(&ctx).await;
+    by_value(&ctx).await;
+}
+
+async fn no_content<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("no content");
+    let response = ctx.both(&case, &ask(), Reply::message(Vec::new())).await;
+    case.equal("the text", response.message.text(), "");
+    case.equal("the number of tool calls", response.message.tool_uses().count(), 0);
+}
+
+async fn megabyte<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("a megabyte each way");
+    let text = "日本 🦀 text\n".repeat(60_000);
+    let mut request = ask();
+    request.messages = vec![Message::user(text.clone())];
+    let reply = Reply::text(text.clone()).chunk_chars(5000);
+    let response = ctx.both(&case, &request, reply).await;
+    case.equal("the text", response.message.text(), text.as_str());
+    case.holds(has_text(&ctx.last_body(&case), &text), "the text of the request is not in it");
+}
+
+async fn by_value<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("a request by value");
+    let reply = steady(Reply::text("Hello."));
+    let whole = case.ok(ctx.whole(&case, &ask(), reply.clone()).await);
+    let by_reference = ctx.last_request(&case).body;
+
+    ctx.server.push(reply.clone());
+    let response = case.ok(case.soon(ctx.provider.complete(ask())).await);
+    case.equal("the answer", ctx.meaning(&response), ctx.meaning(&whole));
+    let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let by_value = ctx.last_request(&case).body;
+    case.equal("the body", shown(&by_value), shown(&by_reference));
+
+    ctx.server.push(reply);
+    let handle = case.ok(case.soon(ctx.provider.complete_stream(ask())).await);
+    let events = case.soon(futures_util::StreamExt::collect(handle.receiver)).await;
+    let response = check_events(&case, events);
+    case.equal("the streamed answer", ctx.meaning(&response), ctx.meaning(&whole));
+}

@@ -1,0 +1,37 @@
+//! Reproducible pseudo-random numbers.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// A generator of pseudo-random numbers (splitmix64).
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// Creates a generator. Equal seeds give equal numbers.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// Returns the next number.
+    #[expect(clippy::should_implement_trait, reason = "the sequence has no end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below `bound`, and 0 if `bound` is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next().checked_rem(bound).unwrap_or(0)
+    }
+}
+
+/// Returns a number that differs in every call and every process.
+#[must_use]
+pub fn unique() -> u64 {
+    // The hasher's keys are random for every `RandomState`.
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,71 @@
+//! What happens where a server cannot be had.
+
+use std::process::{Command, Output};
+
+use neuron_testkit::engines::{RestateServer, TemporalServer};
+use neuron_testkit::mcp::{self, EverythingServer, Suite};
+
+use super::CHILD;
+
+/// Starts this test again, with these variables.
+fn run(test: &str, variables: &[(&str, &str)]) -> Output {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture"]).env_remove("CI").env(CHILD, "1");
+    child.envs(variables.iter().copied()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
+    const TEST: &str = "finding::what_cannot_be_tested_is_said_in_one_line_and_fails_ci";
+    if std::env::var_os(CHILD).is_some() {
+        for _ in 0..2 {
+            assert!(RestateServer::or_skip().is_none());
+            assert!(TemporalServer::or_skip().is_none());
+            assert!(EverythingServer::or_skip().is_none());
+            assert!(Suite::or_skip().is_none());
+            assert!(mcp::python_or_skip().is_none());
+        }
+        assert!(RestateServer::shared().is_none());
+        assert!(TemporalServer::shared().is_none());
+        return;
+    }
+    let none = [
+        ("NEURON_RESTATE_SERVER", "none"),
+        ("NEURON_TEMPORAL_SERVER", "/no/such/file"),
+        ("NEURON_MCP_NODE", "none"),
+        ("NEURON_MCP_PYTHON", "none"),
+    ];
+    let output = run(TEST, &none);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        said(&output),
+        "not tested: whatever needs Restate (NEURON_RESTATE_SERVER says that there is none)\n\
+         not tested: whatever needs Temporal (NEURON_TEMPORAL_SERVER is /no/such/file, which is no file)\n\
+         not tested: whatever needs the conformance suite and the reference servers of MCP (NEURON_MCP_NODE says that there is none)\n\
+         not tested: whatever needs MCP's SDK for Python (NEURON_MCP_PYTHON says that there is none)\n"
+    );
+    let output = run(TEST, &[none.as_slice(), &[("CI", "true")]].concat());
+    assert!(!output.status.success());
+    assert!(said(&output).contains("with CI=true everything must be tested"), "{output:?}");
+}
+
+#[test]
+fn a_program_that_is_no_server_is_an_error_with_its_last_words() {
+    const TEST: &str = "finding::a_program_that_is_no_server_is_an_error_with_its_last_words";
+    if std::env::var_os(CHILD).is_some() {
+        eprintln!("{}", RestateServer::start().unwrap_err());
+        eprintln!("{}", TemporalServer::start().unwrap_err());
+        return;
+    }
+    let shell = [("NEURON_RESTATE_SERVER", "/bin/sh"), ("NEURON_TEMPORAL_SERVER", "/bin/sh")];
+    let output = run(TEST, &shell);
+    assert!(output.status.success(), "{output:?}");
+    // A shell without commands has nothing to say; of `server` it says that it cannot find it.
+    let said = said(&output);
+    assert!(said.starts_with("it ended; its log:\n\nit ended; its log:\n"), "{said}");
+    assert!(said.contains("server"), "{said}");
+}

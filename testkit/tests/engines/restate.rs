@@ -1,0 +1,205 @@
+//! The Restate server for tests.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::time::Duration;
+
+use neuron_testkit::engines::RestateServer;
+use serde_json::json;
+
+use super::{CHILD, child, entries, listens, wait_until};
+
+#[test]
+fn a_dropped_server_leaves_nothing_behind() {
+    let Some(server) = RestateServer::or_skip() else {
+        return;
+    };
+    let urls = [server.ingress_url(), server.admin_url()];
+    assert!(urls.iter().all(|url| listens(url)));
+    drop(server);
+    assert!(!urls.iter().any(|url| listens(url)));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_listens_on_three_ports_of_the_loopback_interface() {
+    let Some(server) = RestateServer::or_skip() else {
+        return;
+    };
+    let process = server.process_id().unwrap();
+    super::assert_only_loopback(process);
+    assert_eq!(super::listening(process).len(), 3);
+}
+
+#[tokio::test]
+async fn a_server_goes_on_after_it_was_killed_or_stopped() {
+    let Some(server) = RestateServer::or_skip() else {
+        return;
+    };
+    let (admin, ingress) = (server.admin_url(), server.ingress_url());
+    server.kill().unwrap();
+    assert!(!listens(&admin) && !listens(&ingress));
+    assert_eq!(server.process_id(), None);
+    // Twice is once.
+    server.kill().unwrap();
+    server.restart().unwrap();
+    assert!(listens(&admin) && listens(&ingress));
+    server.stop().unwrap();
+    server.stop().unwrap();
+    assert!(!listens(&admin) && !listens(&ingress));
+    server.restart().unwrap();
+    // One that runs is killed first.
+    let process = server.process_id();
+    server.restart().unwrap();
+    assert_ne!(server.process_id(), process);
+    assert_eq!((server.admin_url(), server.ingress_url()), (admin, ingress));
+    assert_eq!(server.query("select 1 + 1 as sum").await.unwrap(), [json!({"sum": 2})]);
+}
+
+#[test]
+fn a_port_that_another_has_taken_is_an_error() {
+    let Some(server) = RestateServer::or_skip() else {
+        return;
+    };
+    for url in [server.admin_url(), server.ingress_url()] {
+        server.kill().unwrap();
+        let other = TcpListener::bind(("127.0.0.1", super::port(&url))).unwrap();
+        let error = server.restart().unwrap_err().to_string();
+        assert_eq!(error, "another process listens on a port that the server had");
+        // Not even the server that failed is left.
+        assert_eq!(server.process_id(), None);
+        drop(other);
+        server.restart().unwrap();
+        assert!(listens(&url));
+    }
+}
+
+#[tokio::test]
+async fn two_servers_stand_side_by_side() {
+    let (Some(one), Some(other)) = (RestateServer::or_skip(), RestateServer::or_skip()) else {
+        return;
+    };
+    assert_ne!(one.ingress_url(), other.ingress_url());
+    one.kill().unwrap();
+    assert_eq!(other.query("select 1 as one").await.unwrap(), [json!({"one": 1})]);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_is_an_error_in_its_words() {
+    let Some(server) = RestateServer::shared() else {
+        return;
+    };
+    let error = server.query("select nothing from nowhere").await.unwrap_err().to_string();
+    assert!(error.contains("nowhere"), "{error}");
+    // Nobody listens there.
+    let [port] = [super::port(&RestateServer::start().unwrap().admin_url())];
+    let error = server.register(&format!("http://127.0.0.1:{port}")).await.unwrap_err().to_string();
+    assert!(error.starts_with("status "), "{error}");
+    assert!(server.query("select id from sys_deployment").await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn requests_to_a_server_that_is_gone_are_errors() {
+    let Some(server) = RestateServer::or_skip() else {
+        return;
+    };
+    server.kill().unwrap();
+    let error = server.query("select 1").await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+}
+
+#[test]
+fn data_in_a_folder_of_ours_outlive_the_server() {
+    if RestateServer::shared().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let server = RestateServer::start_in(&data).unwrap();
+    drop(server);
+    let before = entries(&data);
+    assert!(!before.is_empty());
+    // On other ports.
+    let server = RestateServer::start_in(&data).unwrap();
+    server.stop().unwrap();
+    drop(server);
+    assert_eq!(entries(&data).len(), before.len());
+}
+
+#[test]
+fn a_server_that_cannot_start_shows_its_log() {
+    if RestateServer::shared().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let error = RestateServer::start_in(&file).unwrap_err().to_string();
+    assert!(error.starts_with("it ended; its log:\n"), "{error}");
+    assert!(error.contains("failed to create data directory"), "{error}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"no folder");
+}
+
+#[test]
+fn a_server_ends_with_a_process_that_is_killed() {
+    const TEST: &str = "restate::a_server_ends_with_a_process_that_is_killed";
+    if std::env::var_os(CHILD).is_some() {
+        return hold();
+    }
+    if RestateServer::shared().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = child(TEST, folder.path()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let url = lines.find_map(|line| line.unwrap().split_once("at ").map(|(_, url)| url.to_owned()));
+    let url = url.unwrap();
+    assert!(listens(&url));
+    assert_eq!(entries(folder.path()).len(), 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    wait_until("nothing is left", || !listens(&url) && entries(folder.path()).is_empty());
+}
+
+#[test]
+fn a_server_that_starts_ends_with_a_process_that_is_killed() {
+    const TEST: &str = "restate::a_server_that_starts_ends_with_a_process_that_is_killed";
+    if std::env::var_os(CHILD).is_some() {
+        return hold();
+    }
+    if RestateServer::shared().is_none() {
+        return;
+    }
+    for milliseconds in (0..120).step_by(10) {
+        let folder = tempfile::tempdir().unwrap();
+        // Its shell may find that even the temporary folder is gone.
+        let mut child = child(TEST, folder.path()).stderr(Stdio::null()).spawn().unwrap();
+        // At which moment this is does not matter: each must be good.
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_until("the folder is gone", || entries(folder.path()).is_empty());
+        let path = folder.path().to_owned();
+        drop(folder);
+        // The shell that would have become the server finds the folder gone and ends, in its own time.
+        wait_until(&format!("ended, killed after {milliseconds} ms"), || !is_used(&path));
+    }
+}
+
+/// Whether a process works in the folder, as far as the system shows it.
+fn is_used(folder: &std::path::Path) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok())
+        .any(|place| place.starts_with(folder))
+}
+
+/// Holds a server until this process is killed.
+fn hold() {
+    let server = RestateServer::start().unwrap();
+    println!("at {}", server.admin_url());
+    loop {
+        std::thread::park();
+    }
+}

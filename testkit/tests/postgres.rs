@@ -1,0 +1,98 @@
+//! The PostgreSQL server for tests: it keeps committed data, and it goes when its process does.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use neuron_testkit::postgres::PostgresServer;
+
+/// Tells a child of a test that it is one.
+const CHILD: &str = "NEURON_POSTGRES_TEST_CHILD";
+
+#[test]
+fn a_dropped_server_leaves_nothing_behind() {
+    let Some(server) = PostgresServer::or_skip() else {
+        return;
+    };
+    let port = server.port();
+    assert!(listens(port));
+    drop(server);
+    assert!(!listens(port));
+}
+
+#[test]
+fn a_server_goes_on_after_it_was_killed_or_stopped() {
+    let Some(server) = PostgresServer::or_skip() else {
+        return;
+    };
+    server.kill().unwrap();
+    assert!(!listens(server.port()));
+    // Twice is once.
+    server.kill().unwrap();
+    server.restart().unwrap();
+    assert!(listens(server.port()));
+    assert!(server.log().contains("automatic recovery in progress"), "{}", server.log());
+    server.stop().unwrap();
+    assert!(!listens(server.port()));
+    server.restart().unwrap();
+    assert!(listens(server.port()));
+}
+
+#[test]
+fn a_server_ends_with_a_process_that_is_killed() {
+    if std::env::var_os(CHILD).is_some() {
+        return child();
+    }
+    if PostgresServer::shared().is_none() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("neuron-postgres-test-{}", std::process::id()));
+    // The server may run as another user than this test.
+    std::fs::DirBuilder::new().mode(0o777).create(&folder).unwrap();
+    let _mode = Command::new("chmod").arg("777").arg(&folder).status().unwrap();
+
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_server_ends_with_a_process_that_is_killed", "--nocapture"])
+        .env(CHILD, "1")
+        .env("TMPDIR", &folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let port = lines
+        .find_map(|line| line.unwrap().split_once("port ").and_then(|(_, port)| port.parse().ok()))
+        .unwrap();
+    assert!(listens(port));
+    assert_eq!(entries(&folder).len(), 1);
+
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // Nobody tells us: the shell that cleans up belonged to the child.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while listens(port) || !entries(&folder).is_empty() {
+        assert!(Instant::now() < deadline, "left behind: {:?}", entries(&folder));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::fs::remove_dir(&folder).unwrap();
+}
+
+/// Holds a server until this process is killed.
+fn child() {
+    let server = PostgresServer::start().unwrap();
+    println!("port {}", server.port());
+    loop {
+        std::thread::park();
+    }
+}
+
+fn listens(port: u16) -> bool {
+    TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+fn entries(folder: &PathBuf) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
