@@ -1,18 +1,18 @@
 //! The step `examples`: builds every example once and runs it as a user without keys would.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::process::Ending;
 use crate::workspace::{self, Package};
 use crate::{compiler, engines, process};
 
-/// How long an example may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// Time limit of an example, which only ends one that hangs.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs every example of the workspace, except those of packages that opt out in their manifest.
 pub(crate) fn run() -> Result<(), String> {
@@ -66,56 +66,25 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     Ok(programs)
 }
 
-/// Runs one example and shows its output if it fails.
+/// Runs one example, and shows its output if it fails.
 fn run_one(
     package: &Package,
     program: &Path,
     variables: &[(&str, PathBuf)],
     output: &Path,
 ) -> Result<(), String> {
-    let result = run_silently(package, program, variables, output);
-    if result.is_err()
-        && let Ok(text) = fs::read(output)
-    {
-        println!("{}", String::from_utf8_lossy(&text).trim_end());
-    }
-    result
-}
-
-fn run_silently(
-    package: &Package,
-    program: &Path,
-    variables: &[(&str, PathBuf)],
-    output: &Path,
-) -> Result<(), String> {
-    // A file rather than a pipe: nobody has to read it while we wait for the example to end.
-    let in_output = |error| format!("cannot write its output to {}: {error}", output.display());
-    let file = File::create(output).map_err(in_output)?;
     let mut command = process::program(program);
-    command
-        // As `cargo run` sets it.
-        .env("CARGO_MANIFEST_DIR", package.folder())
-        .stdin(Stdio::null())
-        .stderr(file.try_clone().map_err(in_output)?)
-        .stdout(file);
+    // As `cargo run` sets it.
+    command.env("CARGO_MANIFEST_DIR", package.folder());
     hide_keys(&mut command);
     command.envs(variables.iter().map(|(variable, path)| (variable, path)));
-
-    let mut child = command.spawn().map_err(|error| format!("did not start: {error}"))?;
-    let start = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("ended with {status}")),
-            Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(10)),
-            Ok(None) => {
-                // The child may end by itself in between; then there is nothing to kill.
-                child.kill().ok();
-                child.wait().ok();
-                return Err(format!("was stopped after {} s", LIMIT.as_secs()));
-            }
-            Err(error) => return Err(format!("could not be waited for: {error}")),
+    match process::run_within(command, output, LIMIT)? {
+        Ending::Success => Ok(()),
+        Ending::Failure(status, text) => {
+            println!("{}", text.trim_end());
+            Err(format!("ended with {status}"))
         }
+        Ending::TimedOut => Err(format!("was stopped after {} s", LIMIT.as_secs())),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rules of the house that no other tool checks, as tests over the whole workspace.
+//! Rules over the whole workspace that no other tool checks, as tests.
 
 mod alone;
 mod arrows;

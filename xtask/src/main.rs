@@ -3,74 +3,79 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod api;
+mod changes;
 mod compiler;
-mod conventions;
 mod debian;
 mod engines;
 mod examples;
 mod faults;
 mod fetched;
 #[cfg(test)]
-mod house;
+mod lints;
 mod mcp;
 mod means;
+mod nextest;
 mod npm;
 mod postgres;
 mod process;
 mod python;
 mod sdks;
 mod suite;
-mod tally;
+mod tools;
 mod wasm;
 mod workspace;
 
 use std::process::ExitCode;
 
-use crate::tally::Tally;
+use crate::faults::Selection;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
+tiers:
+  quick [BASE]  formatting, lints, and the tests of the packages that changed since the commit BASE
+                and of those that depend on them; BASE is where the branch left its upstream
+  test          everything that a change has to pass, as CI runs it
+  nightly       the long runs: all deliberate faults, a million cases of the loop's model, fuzzing,
+                hundreds of kills, each feature alone
+
 commands:
-  test   everything a change has to pass: fmt, clippy, docs, wasm, examples, sdks, tests,
-         faults
-  e2e    the step sdks alone: the vendors' official clients judge our servers and requests
-  faults the step faults alone: deliberate faults in the loop, which its model has to find;
-         `cargo xtask faults limit` tries those with `limit` in their names
-  engines
-         fetches the servers of the durable engines and prints where they are;
-         `cargo xtask engines restate` and `… temporal` do it for one
-  mcp    fetches what MCP is tested with, the conformance suite, servers and a client, and prints
-         where the programs are that run them; `cargo xtask mcp node` and `… python` do it for one
-  conventions FOLDER
-         takes the facts that neuron-otel's tests need out of OpenTelemetry's definitions
-  api    rewrites crates/*/api.txt, the listings of the public surface
-  help   prints this text";
+  api           rewrites crates/*/api.txt, the listings of the public surface
+  e2e           the vendors' official clients check our servers and requests
+  engines [restate|temporal]
+                fetches the servers of the durable engines, and prints where they are
+  faults [TEXT] deliberate faults in the loop, or those with TEXT in their names
+  mcp [node|python]
+                fetches the programs that MCP is tested with, and prints where they are
+  help          prints this text";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args.as_slice() {
-        ["test"] => suite::run(),
-        ["e2e"] => exit_code(sdks::check(&mut Tally::default())),
-        ["faults"] => exit_code(faults::check(None)),
-        ["faults", text] => exit_code(faults::check(Some(text))),
+        ["quick"] => exit_code(suite::quick(None)),
+        ["quick", base] => exit_code(suite::quick(Some(base))),
+        ["test"] => suite::test(),
+        ["nightly"] => suite::nightly(),
+        ["api"] => exit_code(api::rewrite()),
+        ["e2e"] => exit_code(sdks::check()),
+        ["faults"] => exit_code(faults::check(Selection::All)),
+        ["faults", text] => exit_code(faults::check(Selection::Named(text))),
         ["engines"] => exit_code(fetched::print(&engines::ENGINES, None)),
         ["engines", name] => exit_code(fetched::print(&engines::ENGINES, Some(name))),
         ["mcp"] => exit_code(fetched::print(&mcp::PEERS, None)),
         ["mcp", name] => exit_code(fetched::print(&mcp::PEERS, Some(name))),
-        ["conventions", folder] => exit_code(conventions::write(folder)),
-        ["api"] => exit_code(api::rewrite()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("test" | "e2e" | "api" | "help"), ..] => {
+        [command @ ("test" | "nightly" | "api" | "e2e" | "help"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
-        ["faults" | "engines" | "mcp", ..] => usage_error("one argument at most"),
-        ["conventions", ..] => usage_error("`conventions` takes one folder"),
+        [command @ ("quick" | "faults" | "engines" | "mcp"), ..] => {
+            usage_error(&format!("`{command}` takes one argument at most"))
+        }
         [command, ..] => usage_error(&format!("unknown command `{command}`")),
     }
 }

@@ -1,8 +1,10 @@
 //! Starting other programs from the workspace's root, and naming them in messages the way one
 //! would type them.
 
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// The folder with the workspace's manifest.
 pub(crate) fn root() -> &'static Path {
@@ -66,6 +68,45 @@ pub(crate) fn quietly(mut command: Command) -> Result<String, String> {
     let complaints = said(&[output.stdout, output.stderr].concat());
     let last = complaints.lines().last().unwrap_or("it does not say why");
     Err(format!("`{}` failed: {last}", display(&command)))
+}
+
+/// How a program ended that [`run_within`] ran.
+pub(crate) enum Ending {
+    Success,
+    /// The exit status, and the output.
+    Failure(ExitStatus, String),
+    /// The program exceeded the limit and was killed.
+    TimedOut,
+}
+
+/// Runs a command without input. Its output goes to a file, which nobody has to read while the command runs.
+pub(crate) fn run_within(
+    mut command: Command,
+    output: &Path,
+    limit: Duration,
+) -> Result<Ending, String> {
+    let in_output = |error| format!("cannot write {}: {error}", output.display());
+    let file = File::create(output).map_err(in_output)?;
+    command.stdin(Stdio::null()).stderr(file.try_clone().map_err(in_output)?).stdout(file);
+    let mut child = command.spawn().map_err(|error| cannot_start(&command, &error))?;
+    let start = Instant::now();
+    loop {
+        let status = child.try_wait().map_err(|error| format!("cannot wait: {error}"))?;
+        match status {
+            Some(status) if status.success() => return Ok(Ending::Success),
+            Some(status) => {
+                let text = fs::read(output).map_err(in_output)?;
+                return Ok(Ending::Failure(status, String::from_utf8_lossy(&text).into_owned()));
+            }
+            None if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
+            None => {
+                // If it ends by itself in between, there is nothing to kill.
+                child.kill().ok();
+                child.wait().ok();
+                return Ok(Ending::TimedOut);
+            }
+        }
+    }
 }
 
 /// The message for a program that is not there or may not run.

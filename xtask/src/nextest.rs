@@ -1,0 +1,30 @@
+//! Runs the tests with cargo-nextest: each test in a process of its own, so that tests of all programs run side by
+//! side. `.config/nextest.toml` has the profiles.
+
+use crate::tools::NEXTEST;
+use crate::{compiler, process};
+
+/// The packages whose tests run.
+pub(crate) enum Filter {
+    All,
+    /// These packages, and those that depend on them.
+    DependentsOf(Vec<String>),
+}
+
+/// Runs the tests of a profile, with these environment variables.
+pub(crate) fn run(
+    profile: &str,
+    filter: &Filter,
+    variables: &[(&str, &str)],
+) -> Result<(), String> {
+    // Always the whole workspace: a selection of packages would build their dependencies with other features.
+    let mut command = process::cargo(["nextest", "run", "--all-targets", "--all-features"]);
+    NEXTEST.add_to(&mut command)?;
+    compiler::select_workspace(&mut command)?;
+    command.args(["--profile", profile]).envs(variables.iter().copied());
+    if let Filter::DependentsOf(packages) = filter {
+        let set: Vec<String> = packages.iter().map(|name| format!("rdeps(={name})")).collect();
+        command.args(["--filterset", &set.join(" + "), "--no-tests", "pass"]);
+    }
+    process::run(command)
+}

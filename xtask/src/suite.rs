@@ -1,0 +1,170 @@
+//! The three tiers: `cargo xtask quick`, `test` and `nightly`. Each is a list of steps.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::changes::{self, Changed};
+use crate::faults::{self, Selection};
+use crate::nextest::{self, Filter};
+use crate::tools;
+use crate::{compiler, examples, process, sdks, wasm, workspace};
+
+/// A step of a tier.
+struct Step {
+    name: &'static str,
+    run: fn() -> Result<(), String>,
+}
+
+/// Everything that a change has to pass. Cheap steps come first, and the tests last: their runner's summary ends the
+/// output.
+const TEST: &[Step] = &[
+    Step { name: "fmt", run: fmt },
+    Step { name: "clippy", run: clippy },
+    Step { name: "docs", run: docs },
+    Step { name: "deny", run: deny },
+    Step { name: "wasm", run: wasm::check },
+    Step { name: "examples", run: examples::run },
+    Step { name: "sdks", run: sdks::check },
+    Step { name: "faults", run: || faults::check(Selection::Sample) },
+    Step { name: "doctests", run: doctests },
+    Step { name: "tests", run: || nextest::run("default", &Filter::All, &[]) },
+];
+
+/// The long runs.
+const NIGHTLY: &[Step] = &[
+    Step { name: "features", run: features },
+    Step { name: "faults", run: || faults::check(Selection::All) },
+    Step { name: "model", run: model },
+    Step { name: "fuzz", run: fuzz },
+    Step { name: "crashes", run: crashes },
+];
+
+/// Runs everything that a change has to pass.
+pub(crate) fn test() -> ExitCode {
+    run("test", TEST)
+}
+
+/// Runs the long runs.
+pub(crate) fn nightly() -> ExitCode {
+    run("nightly", NIGHTLY)
+}
+
+/// Checks the changes since a commit: formatting, lints, and the tests of the changed packages and of those that
+/// depend on them. The test profile `quick` leaves out what takes long or needs the programs of others.
+pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
+    let start = Instant::now();
+    let base = base.map_or_else(changes::base, |base| Ok(base.to_owned()))?;
+    let files = changes::since(&base)?;
+    let changed = changes::packages(&files, &workspace::members()?);
+    let short = base.get(..12).unwrap_or(&base);
+    fmt()?;
+    let what = match &changed {
+        Changed::Packages(packages) if packages.is_empty() => {
+            println!("quick: passed, no package changed since {short}");
+            return Ok(());
+        }
+        Changed::Packages(packages) => {
+            let names: Vec<&str> = packages.iter().map(String::as_str).collect();
+            format!("{} and their dependents", names.join(", "))
+        }
+        Changed::Workspace => "all packages".to_owned(),
+    };
+    println!("quick: {what}, changed since {short}");
+    let filter = match changed {
+        Changed::Packages(packages) => Filter::DependentsOf(packages.into_iter().collect()),
+        Changed::Workspace => Filter::All,
+    };
+    clippy()?;
+    nextest::run("quick", &filter, &[])?;
+    println!("quick: passed in {} s: {what}", start.elapsed().as_secs());
+    Ok(())
+}
+
+/// Runs the steps up to the first that fails.
+fn run(tier: &str, steps: &[Step]) -> ExitCode {
+    let total = Instant::now();
+    for step in steps {
+        println!("== {}", step.name);
+        let start = Instant::now();
+        let result = (step.run)();
+        println!("== {}: {:.0} s", step.name, start.elapsed().as_secs_f64());
+        if let Err(reason) = result {
+            println!("error: {tier}: step {} failed: {reason}", step.name);
+            return ExitCode::FAILURE;
+        }
+    }
+    println!("{tier}: passed in {:.0} s", total.elapsed().as_secs_f64());
+    ExitCode::SUCCESS
+}
+
+fn fmt() -> Result<(), String> {
+    process::run(process::cargo(["fmt", "--all", "--check"]))
+}
+
+fn clippy() -> Result<(), String> {
+    let mut command = process::cargo(["clippy", "--all-targets", "--all-features"]);
+    compiler::select_workspace(&mut command)?;
+    command.args(["--", "-D", "warnings"]);
+    process::run(command)
+}
+
+fn docs() -> Result<(), String> {
+    let mut command = process::cargo(["doc", "--no-deps", "--all-features"]);
+    compiler::select_workspace(&mut command)?;
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    process::run(command)
+}
+
+/// Checks the dependencies by the rules of `deny.toml`.
+fn deny() -> Result<(), String> {
+    let mut command = process::cargo(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
+    tools::DENY.add_to(&mut command)?;
+    process::run(command)
+}
+
+fn doctests() -> Result<(), String> {
+    let mut command = process::cargo(["test", "--doc", "--all-features", "--no-fail-fast"]);
+    compiler::select_workspace(&mut command)?;
+    process::run(command)
+}
+
+/// Checks each library with each of its features alone.
+fn features() -> Result<(), String> {
+    let mut command = process::cargo(["hack", "check", "--each-feature", "--no-dev-deps", "--lib"]);
+    tools::HACK.add_to(&mut command)?;
+    compiler::select_workspace(&mut command)?;
+    process::run(command)
+}
+
+/// Tries a million cases that no other run tries.
+fn model() -> Result<(), String> {
+    let mut command = process::cargo(["test", "--release", "--package", "neuron-loop"]);
+    command.args(["--test", "model"]);
+    let first = days_since_1970() * 1_000_000;
+    command.env("MODEL_FIRST", first.to_string()).env("MODEL_CASES", "1000000");
+    process::run(command)
+}
+
+/// Tries the parsers' properties on other inputs than yesterday's.
+fn fuzz() -> Result<(), String> {
+    let mut command = process::cargo(["test", "--release", "--package", "neuron-fuzz-properties"]);
+    command.env("FUZZ_INPUTS", "100000").env("FUZZ_SEQUENCE", days_since_1970().to_string());
+    process::run(command)
+}
+
+/// Kills processes and servers many times, and damages files.
+fn crashes() -> Result<(), String> {
+    let rounds = [
+        ("KILL_ROUNDS", "500"),
+        ("KILL_SERVER_ROUNDS", "100"),
+        ("DAMAGE_ROUNDS", "2000"),
+        ("LOAD_SECONDS", "60"),
+    ];
+    nextest::run("nightly", &Filter::All, &rounds)
+}
+
+/// A number that is another every day, for runs that should try other inputs.
+fn days_since_1970() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs() / 86_400)
+}

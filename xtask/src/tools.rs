@@ -1,0 +1,57 @@
+//! Cargo's subcommands that the steps use: the machine's, or installed once under `target/tools`.
+
+use std::process::Command;
+
+use crate::{compiler, process, workspace};
+
+/// A subcommand of cargo.
+pub(crate) struct Tool {
+    /// The package in the registry, such as `cargo-nextest`.
+    package: &'static str,
+    /// The version to install. A newer one of the machine will do.
+    version: &'static str,
+    /// The cargo profile of the installation: `dev` where the build takes longer than the work.
+    profile: &'static str,
+}
+
+pub(crate) const NEXTEST: Tool =
+    Tool { package: "cargo-nextest", version: "0.9.128", profile: "dev" };
+
+pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", profile: "dev" };
+
+pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
+
+impl Tool {
+    /// Lets a command find the tool. Installs it if this machine has none that is new enough.
+    pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
+        if self.is_new_enough(&mut process::program("cargo")) {
+            return Ok(());
+        }
+        let root = workspace::members()?.target_directory.join("tools");
+        let mut folders = vec![root.join("bin")];
+        folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
+        if !self.is_new_enough(process::program("cargo").env("PATH", &path)) {
+            println!("installing {} {} (once per target folder)", self.package, self.version);
+            let mut install = process::cargo(["install", "--quiet", "--locked", self.package]);
+            install.args(["--version", self.version, "--profile", self.profile, "--root"]);
+            install.arg(&root).env("CARGO_TARGET_DIR", root.join("build"));
+            process::run(install)?;
+            // Only the program is needed.
+            std::fs::remove_dir_all(root.join("build"))
+                .map_err(|error| format!("cannot remove {}: {error}", root.display()))?;
+        }
+        command.env("PATH", path);
+        Ok(())
+    }
+
+    fn is_new_enough(&self, cargo: &mut Command) -> bool {
+        let subcommand = self.package.strip_prefix("cargo-").unwrap_or(self.package);
+        let Ok(output) = cargo.args([subcommand, "--version"]).output() else {
+            return false;
+        };
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let version = text.split_whitespace().nth(1).unwrap_or_default();
+        output.status.success() && compiler::numbers(version) >= compiler::numbers(self.version)
+    }
+}
