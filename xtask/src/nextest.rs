@@ -18,7 +18,7 @@ pub(crate) fn run(
     variables: &[(&str, &str)],
 ) -> Result<(), String> {
     // Always the whole workspace: a selection of packages would build their dependencies with other features.
-    let mut command = process::cargo(["nextest", "run", "--all-targets", "--all-features"]);
+    let mut command = process::cargo(["nextest", "run", "--all-features"]);
     NEXTEST.add_to(&mut command)?;
     compiler::select_workspace(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());

@@ -27,6 +27,7 @@ const TEST: &[Step] = &[
     Step { name: "sdks", run: sdks::check },
     Step { name: "faults", run: || faults::check(Selection::Sample) },
     Step { name: "doctests", run: doctests },
+    Step { name: "benches", run: benches },
     Step { name: "tests", run: || nextest::run("default", &Filter::All, &[]) },
 ];
 
@@ -124,6 +125,13 @@ fn deny() -> Result<(), String> {
 
 fn doctests() -> Result<(), String> {
     let mut command = process::cargo(["test", "--doc", "--all-features", "--no-fail-fast"]);
+    compiler::select_workspace(&mut command)?;
+    process::run(command)
+}
+
+/// Runs each benchmark once, as a test.
+fn benches() -> Result<(), String> {
+    let mut command = process::cargo(["test", "--all-features", "--bench", "*"]);
     compiler::select_workspace(&mut command)?;
     process::run(command)
 }
