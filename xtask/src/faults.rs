@@ -105,10 +105,7 @@ fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     faults.collect()
 }
 
-fn select<'a>(
-    faults: Vec<Fault<'a>>,
-    selection: Selection<'_>,
-) -> Result<Vec<Fault<'a>>, String> {
+fn select<'a>(faults: Vec<Fault<'a>>, selection: Selection<'_>) -> Result<Vec<Fault<'a>>, String> {
     let is_selected: Box<dyn Fn(usize, &Fault<'_>) -> bool> = match selection {
         Selection::All => Box::new(|_, _| true),
         Selection::Named(text) => Box::new(move |_, fault| fault.name.contains(text)),
@@ -185,7 +182,8 @@ impl Copy {
 
     /// Builds the model, and returns its program.
     fn build(&self) -> Result<PathBuf, String> {
-        let mut command = process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
+        let mut command =
+            process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
         command.args(["--test", "model", "--no-run", "--message-format=json"]);
         command.current_dir(&self.folder);
         // Without debug information, because the program is linked once for each fault.

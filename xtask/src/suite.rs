@@ -118,7 +118,8 @@ fn docs() -> Result<(), String> {
 
 /// Checks the dependencies by the rules of `deny.toml`.
 fn deny() -> Result<(), String> {
-    let mut command = process::cargo(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
+    let mut command =
+        process::cargo(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
     tools::DENY.add_to(&mut command)?;
     process::run(command)
 }
