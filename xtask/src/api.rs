@@ -1,15 +1,35 @@
 //! The listing of a crate's public surface, `api.txt`: which crates have one, and `cargo xtask
-//! api`, which writes them. `tree` reads the sources, `surface` finds what is public, `items` puts
-//! one item into lines and `tokens` sets the blanks.
+//! api`, which writes them. `source` reads the items of a crate, `surface` decides which lines they
+//! have, `items` lists one item and `line` formats a line.
 //!
-//! The listing is made from the source on a stable compiler. So it does not see items that a macro
-//! makes (except those written in its call, as for `pin_project!`), nor traits that a type gets
-//! through a blanket implementation or by its fields.
+//! The listing resolves no names. The workspace denies the lint `unreachable_pub`, so every plain
+//! `pub` item, field and method is reachable. An item is listed with the path of the `pub` modules
+//! around it. Private modules do not appear in paths, so an item can move between them. A re-export
+//! has a line of its own, at the path where users import it.
+//!
+//! We keep our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON,
+//! whose format is unstable and changes with the compiler, while this one is made from the source
+//! by any stable compiler within seconds.
+//!
+//! # Limits
+//!
+//! - An item in a private module may be importable under other paths only. The `pub use` lines show
+//!   them.
+//! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
+//! - Items that a macro generates are not listed, except those written in its call, as in
+//!   `pin_project!`. The same holds for traits from blanket implementations and auto traits.
+//! - The type and the trait of an `impl` are matched by their last path segment with the names of
+//!   this crate. If several items have this name, the item in the `pub` module of the `impl` is
+//!   taken, otherwise the first.
+//! - A line has the gates of its item and the modules and blocks around it. The gates of a `pub use`
+//!   are in the line of the re-export only.
+//! - The lint sees the features and targets that clippy is run with. Code for others is listed
+//!   although it may be unreachable.
 
 mod items;
+mod line;
+mod source;
 mod surface;
-mod tokens;
-mod tree;
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +50,7 @@ pub(crate) struct Listing {
 pub(crate) fn rewrite() -> Result<(), String> {
     for listing in listings()? {
         let file = listing.file.display();
-        if listing.committed()? == listing.text {
+        if listing.committed() == listing.text {
             println!("unchanged {file}");
         } else {
             fs::write(process::root().join(&listing.file), &listing.text)
@@ -48,8 +68,8 @@ pub(crate) fn listings() -> Result<Vec<Listing>, String> {
         let Some(library) = package.library() else {
             continue;
         };
-        let tree = tree::Tree::load(&library.src_path)?;
-        let lines = surface::list(&library.name, &tree);
+        let items = source::read(&library.src_path, &library.name)?;
+        let lines = surface::list(&library.name, &items);
         let text = lines.iter().map(|line| format!("{line}\n")).collect();
         let file = package.folder().join("api.txt");
         let file = file.strip_prefix(process::root()).unwrap_or(&file).to_owned();
@@ -59,12 +79,8 @@ pub(crate) fn listings() -> Result<Vec<Listing>, String> {
 }
 
 impl Listing {
-    /// The text of the committed file; empty if there is none.
-    pub(crate) fn committed(&self) -> Result<String, String> {
-        match fs::read_to_string(process::root().join(&self.file)) {
-            Ok(text) => Ok(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
-            Err(error) => Err(format!("cannot read {}: {error}", self.file.display())),
-        }
+    /// The text of the committed file, or an empty text if it cannot be read.
+    pub(crate) fn committed(&self) -> String {
+        fs::read_to_string(process::root().join(&self.file)).unwrap_or_default()
     }
 }

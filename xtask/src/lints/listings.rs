@@ -11,7 +11,7 @@ const SHOWN: usize = 20;
 fn listings_match_the_source() {
     let mut report = Vec::new();
     for listing in api::listings().unwrap() {
-        let difference = difference(&listing.committed().unwrap(), &listing.text);
+        let difference = difference(&listing.committed(), &listing.text);
         if !difference.is_empty() {
             report.push(format!("{}:", listing.file.display()));
             let rest = difference.len().saturating_sub(SHOWN);

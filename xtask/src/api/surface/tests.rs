@@ -1,42 +1,70 @@
 //! Listings of small crates.
 
+use super::super::source::from_text;
 use super::*;
 
 #[track_caller]
 fn check(source: &str, expected: &[&str]) {
-    assert_eq!(list("c", &Tree::from_source(source)), expected);
+    assert_eq!(list("c", &from_text(source)), expected);
 }
 
 #[test]
-fn only_reachable_items_are_listed() {
-    check("fn private() {} pub(crate) fn inner() {}", &[]);
-    check("mod hidden { pub fn f() {} }", &[]);
-    check("pub mod open { pub fn f() {} fn g() {} }", &["pub mod c::open", "pub fn c::open::f()"]);
+fn only_public_items_are_listed() {
+    check("fn private() {} pub(crate) fn inner() {} pub(super) struct S;", &[]);
     check("#[doc(hidden)] pub fn f() {} #[cfg(test)] pub fn g() {}", &[]);
+    check("#[cfg(all(test, unix))] pub fn f() {}", &[]);
     check("#[cfg(test)] pub mod tests { pub fn f() {} }", &[]);
+    check(
+        "#[doc(hidden)] pub mod m { pub fn f() {} #[macro_export] macro_rules! go { () => {} } }",
+        &[],
+    );
+    check("#[doc(hidden)] pub struct S; impl Clone for S {}", &[]);
 }
 
 #[test]
-fn re_exports_are_listed_by_their_public_path() {
-    check("mod a { pub fn f() {} pub fn g() {} } pub use a::f;", &["pub fn c::f()"]);
-    check("mod a { pub fn f() {} } pub use a::{f as g};", &["pub fn c::g()"]);
-    check("mod a { pub fn f() {} } pub use self::a::*;", &["pub fn c::f()"]);
+fn path_has_public_modules_only() {
+    check("pub mod open { pub fn f() {} fn g() {} }", &["pub mod c::open", "pub fn c::open::f()"]);
+    check("mod private { pub fn f() {} }", &["pub fn c::f()"]);
     check(
-        "mod a { mod b { pub fn f() {} } pub use b::f; } pub use crate::a::f;",
-        &["pub fn c::f()"],
+        "pub mod a { mod b { pub struct S; impl S { pub fn f() {} } } }",
+        &["pub mod c::a", "pub struct c::a::S;", "pub fn c::a::S::f()"],
+    );
+    check("mod a { pub mod b { pub fn f() {} } }", &["pub mod c::b", "pub fn c::b::f()"]);
+}
+
+#[test]
+fn private_modules_make_no_difference() {
+    let [one, other] = [
+        "mod a { pub struct S; impl S { pub fn f() {} } } pub use a::S;",
+        "mod x { pub struct S; mod y { use super::S; impl S { pub fn f() {} } } } pub use x::S;",
+    ]
+    .map(|source| list("c", &from_text(source)));
+    assert_eq!(one, other);
+}
+
+#[test]
+fn re_export_of_own_item_has_its_last_name() {
+    check(
+        "mod a { pub fn f() {} } pub(crate) use a::f as g; pub use a::f;",
+        &["pub fn c::f()", "pub use c::f"],
+    );
+    check("mod a { pub fn f() {} } pub use a::{f as g};", &["pub fn c::f()", "pub use c::g = f"]);
+    check(
+        "mod a { pub fn f() {} } pub use self::a::*;",
+        &["pub use c::* = self::a::*", "pub fn c::f()"],
     );
     check(
-        "mod a { pub mod b { pub fn f() {} } } pub use a::b as d;",
-        &["pub mod c::d", "pub fn c::d::f()"],
+        "mod a { pub struct S; } pub mod p { pub use crate::a::{S, S as T}; }",
+        &["pub struct c::S;", "pub mod c::p", "pub use c::p::S", "pub use c::p::T = S"],
     );
     check(
-        "mod a { pub struct S; impl S { pub fn f(&self) {} } } pub use a::S; pub mod p { pub use crate::S; }",
-        &["pub struct c::S;", "pub fn c::S::f(&self)", "pub mod c::p", "pub use c::p::S = c::S"],
+        "mod a { pub(crate) use serde::Serialize; } pub use a::Serialize;",
+        &["pub use c::Serialize"],
     );
 }
 
 #[test]
-fn re_exports_of_other_crates_name_their_origin() {
+fn re_export_of_another_crate_names_its_origin() {
     check(
         "#[cfg(feature = \"x\")] pub use serde as s; pub use serde::{Serialize, de::*};",
         &[
@@ -45,11 +73,7 @@ fn re_exports_of_other_crates_name_their_origin() {
             "#[cfg(feature = \"x\")] pub use c::s = serde",
         ],
     );
-    check(
-        "mod a { pub(crate) use serde::Serialize; } pub use a::Serialize as Ser;",
-        &["pub use c::Ser = serde::Serialize"],
-    );
-    // A macro may be called as its crate.
+    check("pub use serde; #[doc(hidden)] pub use syn;", &["pub use c::serde = serde"]);
     check("pub use tool::{A, tool};", &["pub use c::A = tool::A", "pub use c::tool = tool::tool"]);
 }
 
@@ -104,15 +128,17 @@ fn traits_show_what_implementers_write() {
 }
 
 #[test]
-fn impls_count_if_the_type_or_the_trait_is_public() {
+fn impls_are_listed_for_public_types_and_traits() {
     check(
         "pub struct S; struct P; trait Q {} pub trait R {}
-         mod inner { use super::S as Other; impl std::fmt::Display for Other {} }
+         mod inner { use super::S; impl std::fmt::Display for S {} }
          impl Clone for P {} impl Q for S {} impl R for P {} impl R for String {}
          impl<T: Send> R for Vec<T> {} impl From<S> for String {} impl Clone for Foreign {}
+         impl Debug for dyn R {} #[doc(hidden)] impl Eq for S {}
          impl Iterator for S { type Item = u8; fn next(&mut self) {} }",
         &[
             "pub trait c::R",
+            "impl Debug for dyn R",
             "impl R for String",
             "impl<T: Send> R for Vec<T>",
             "pub struct c::S;",
@@ -120,6 +146,28 @@ fn impls_count_if_the_type_or_the_trait_is_public() {
             "impl From<S> for String",
             "impl Iterator for c::S { type Item = u8; }",
         ],
+    );
+}
+
+#[test]
+fn impl_belongs_to_the_type_of_its_module() {
+    check(
+        "pub mod a { pub struct S; } pub mod b { pub struct S; mod m { impl Clone for super::S {} } }",
+        &[
+            "pub mod c::a",
+            "pub struct c::a::S;",
+            "pub mod c::b",
+            "pub struct c::b::S;",
+            "impl Clone for c::b::S",
+        ],
+    );
+}
+
+#[test]
+fn private_type_does_not_hide_a_foreign_trait_of_its_name() {
+    check(
+        "pub struct S; mod a { struct Error; } impl std::error::Error for S {}",
+        &["pub struct c::S;", "impl Error for c::S"],
     );
 }
 
@@ -142,11 +190,23 @@ fn inherent_items_are_listed_under_their_type() {
 #[test]
 fn gates_are_inherited_once() {
     check(
-        "#[cfg(feature = \"x\")] mod a { pub fn f() {} #[cfg(unix)] pub fn g() {} }
-         #[cfg(feature = \"x\")] pub use a::*;",
+        "#[cfg(feature = \"x\")] mod a {
+           pub fn f() {} #[cfg(unix)] pub fn g() {} #[cfg(feature = \"x\")] pub fn h() {} }",
         &[
             "#[cfg(feature = \"x\")] pub fn c::f()",
             "#[cfg(feature = \"x\")] #[cfg(unix)] pub fn c::g()",
+            "#[cfg(feature = \"x\")] pub fn c::h()",
+        ],
+    );
+    check(
+        "#[cfg(unix)] #[derive(Clone)] pub struct S { pub a: u8 }
+         #[cfg(unix)] impl S { pub fn f() {} } #[cfg(unix)] impl Eq for S {}",
+        &[
+            "#[cfg(unix)] pub struct c::S",
+            "#[cfg(unix)] impl Clone for c::S",
+            "#[cfg(unix)] impl Eq for c::S",
+            "#[cfg(unix)] pub c::S::a: u8",
+            "#[cfg(unix)] pub fn c::S::f()",
         ],
     );
 }
@@ -170,8 +230,7 @@ fn constants_aliases_and_macros_are_listed() {
 #[test]
 fn modules_of_one_name_for_several_platforms_are_all_listed() {
     check(
-        "#[cfg(unix)] mod a { pub trait T: Send {} } #[cfg(not(unix))] mod a { pub trait T {} }
-         pub use a::T;",
+        "#[cfg(unix)] mod a { pub trait T: Send {} } #[cfg(not(unix))] mod a { pub trait T {} }",
         &["#[cfg(not(unix))] pub trait c::T", "#[cfg(unix)] pub trait c::T: Send"],
     );
 }

@@ -1,0 +1,96 @@
+//! One line of a listing: the key by which it is sorted, and its text. The text does not depend on
+//! the layout of the source.
+
+use quote::ToTokens;
+
+/// A line. Lines are sorted by the segments of their path, then by their text.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Line {
+    segments: Vec<String>,
+    pub(super) text: String,
+}
+
+impl Line {
+    /// Creates the line of an item of this path.
+    pub(super) fn new(path: &str, gates: &[String], text: String) -> Self {
+        let mut words = gates.to_vec();
+        words.push(text);
+        Self { segments: path.split("::").map(str::to_owned).collect(), text: words.join(" ") }
+    }
+
+    /// Creates the line of an `impl`, which is sorted between its type or trait and their items.
+    pub(super) fn of_impl(owner: &str, gates: &[String], head: impl ToTokens) -> Self {
+        Self::new(&format!("{owner}:: impl"), gates, layout(head))
+    }
+}
+
+/// Formats tokens in the usual style. A comma before a closing bracket is dropped.
+pub(super) fn layout(tokens: impl ToTokens) -> String {
+    let text = tokens.to_token_stream().to_string();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if word.starts_with([')', ']', '{', '}', '>', ';']) && line.ends_with(',') {
+            line.pop();
+        }
+        if wants_blank(&line, word) {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line.trim_end_matches(',').replace(",)", ")")
+}
+
+fn wants_blank(line: &str, word: &str) -> bool {
+    if line.is_empty()
+        || line.ends_with(['(', '[', '<', '&', '?', '!', '*', '#'])
+        || line.ends_with("::")
+        || word.starts_with([')', ']', '>', ',', ';'])
+        || word == ":"
+    {
+        return false;
+    }
+    let may_attach = word.starts_with(['(', '<']) || word.starts_with("::");
+    !(may_attach && ends_with_name(line, word))
+}
+
+/// Returns `true` if the line ends with a name or with generics, so that `(`, `<` or `::` follows
+/// without a blank. Keywords and lifetimes are no names.
+fn ends_with_name(line: &str, next: &str) -> bool {
+    const KEYWORDS: [&str; 7] = ["as", "const", "dyn", "in", "mut", "unsafe", "where"];
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
+    match line.rsplit(|c| !is_of_name(c)).next().unwrap_or_default() {
+        "" => line.ends_with('>') && !line.ends_with("->"),
+        "for" => !next.starts_with('('),
+        name => !name.starts_with('\'') && !KEYWORDS.contains(&name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(source: &str) {
+        let item: syn::Item = syn::parse_str(source).unwrap();
+        assert_eq!(layout(item), source);
+    }
+
+    #[test]
+    fn blanks_are_where_a_reader_expects_them() {
+        check("fn f<T>(&self, name: impl Into<String>) -> Result<Vec<Vec<T>>, E> where T: A + B;");
+        check("fn f<'a, T: ?Sized>(a: &'a mut T, b: &'static [u8; 4], c: *const T) -> &'a T;");
+        check("fn f(g: Box<dyn for<'a> Fn(&'a str) -> Pin<Box<dyn Future<Output = ()> + 'a>>>);");
+        check("fn f() -> impl Future<Output = <Self as Tool>::Output> + use<Self>;");
+        check("fn f(a: &'a (A, B), b: &mut (A, B)) -> (A, B);");
+        check("#[cfg(all(feature = \"a\", not(unix)))] struct S<const N: usize = 4>(pub [u8; N]);");
+        check("impl<T> !Send for (A<T>, B) { type Item = u8; }");
+        check("type Never = fn(A) -> !;");
+    }
+
+    #[test]
+    fn layout_makes_no_difference() {
+        let item: syn::Item =
+            syn::parse_str("fn f(\n    a: A,\n    b: B<\nC,>,\n) where A: B, {\n}").unwrap();
+        assert_eq!(layout(item), "fn f(a: A, b: B<C>) where A: B { }");
+    }
+}

@@ -1,0 +1,112 @@
+//! The items of a crate with the public module that each belongs to, read from the source files.
+
+use std::fs;
+use std::path::Path;
+
+use syn::{Attribute, Item, Meta, Visibility};
+
+use super::line;
+
+/// An item outside of hidden modules and modules for tests.
+pub(super) struct SourceItem {
+    /// Path of the nearest module that is `pub`, with the crate's name first.
+    pub(super) module: String,
+    /// `cfg` attributes of the modules around the item, the outermost first.
+    pub(super) gates: Vec<String>,
+    pub(super) item: Item,
+}
+
+/// Reads a crate from its root file, usually `lib.rs`.
+pub(super) fn read(root: &Path, crate_name: &str) -> Result<Vec<SourceItem>, String> {
+    let mut found = Vec::new();
+    add(parse_file(root)?, crate_name, &[], root.parent().unwrap_or(root), &mut found)?;
+    Ok(found)
+}
+
+/// Adds the items of a module whose child modules are in `folder`.
+fn add(
+    items: Vec<Item>,
+    module: &str,
+    gates: &[String],
+    folder: &Path,
+    found: &mut Vec<SourceItem>,
+) -> Result<(), String> {
+    for mut item in items.into_iter().flat_map(written_out) {
+        if let Item::Mod(child) = &mut item {
+            if is_hidden(&child.attrs) {
+                continue;
+            }
+            let name = child.ident.to_string();
+            let folder = folder.join(&name);
+            let items = match child.content.take() {
+                Some((_, items)) => items,
+                None => parse_module(&folder)?,
+            };
+            let path =
+                if is_public(&child.vis) { format!("{module}::{name}") } else { module.into() };
+            add(items, &path, &with_gates(gates, &child.attrs), &folder, found)?;
+        }
+        found.push(SourceItem { module: module.to_owned(), gates: gates.to_vec(), item });
+    }
+    Ok(())
+}
+
+pub(super) fn is_public(visibility: &Visibility) -> bool {
+    matches!(visibility, Visibility::Public(_))
+}
+
+/// Returns `true` if the attributes contain `#[doc(hidden)]`, or a `cfg` for tests only.
+pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
+    // Documentation is the most frequent attribute, and not a list.
+    let lists = attributes.iter().filter(|attribute| matches!(attribute.meta, Meta::List(_)));
+    lists.map(line::layout).any(|list| {
+        matches!(list.as_str(), "#[doc(hidden)]" | "#[cfg(test)]")
+            || list.starts_with("#[cfg(all(test,")
+    })
+}
+
+/// Returns the outer gates and the `cfg` attributes of an item, without duplicates.
+pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<String> {
+    let mut gates = outer.to_vec();
+    for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
+        let gate = line::layout(attribute);
+        if !gates.contains(&gate) {
+            gates.push(gate);
+        }
+    }
+    gates
+}
+
+/// Replaces the call of a macro such as `pin_project!` by the items in it.
+fn written_out(item: Item) -> Vec<Item> {
+    if let Item::Macro(call) = &item
+        && call.ident.is_none()
+        && let Ok(file) = syn::parse2::<syn::File>(call.mac.tokens.clone())
+    {
+        return file.items;
+    }
+    vec![item]
+}
+
+/// Reads the module `folder`, which is `folder.rs` or `folder/mod.rs`.
+fn parse_module(folder: &Path) -> Result<Vec<Item>, String> {
+    let inside = folder.join("mod.rs");
+    parse_file(&if inside.exists() { inside } else { folder.with_extension("rs") })
+}
+
+fn parse_file(path: &Path) -> Result<Vec<Item>, String> {
+    let source = fs::read_to_string(path)
+        .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let file = syn::parse_file(&source)
+        .map_err(|error| format!("cannot parse {}: {error}", path.display()))?;
+    Ok(file.items)
+}
+
+/// Reads the items of a crate `c` from one string, with all modules inline.
+#[cfg(test)]
+pub(super) fn from_text(text: &str) -> Vec<SourceItem> {
+    let mut found = Vec::new();
+    let file = syn::parse_file(text).unwrap();
+    add(file.items, "c", &[], Path::new("none"), &mut found).unwrap();
+    found
+}
