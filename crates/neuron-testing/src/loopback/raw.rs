@@ -48,6 +48,21 @@ impl RawServer {
         connection.request().await;
         connection
     }
+
+    /// Takes a connection, reads a request from it, and writes the head of an answer whose body has `length` bytes,
+    /// and `bytes`, which may be a part of the body.
+    pub async fn respond(
+        &self,
+        status: u16,
+        content_type: &str,
+        length: usize,
+        bytes: impl AsRef<[u8]>,
+    ) -> RawConnection {
+        let mut connection = self.request().await;
+        connection.head(status, content_type, length).await;
+        connection.write(bytes).await;
+        connection
+    }
 }
 
 /// A connection of a [`RawServer`]. Dropping it closes it.
@@ -75,6 +90,11 @@ impl RawConnection {
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.expect("a client that reads");
         self.stream.flush().await.expect("a client that reads");
+    }
+
+    /// Writes these bytes again and again until the client closes the connection.
+    pub async fn write_until_closed(&mut self, bytes: impl AsRef<[u8]>) {
+        while self.stream.write_all(bytes.as_ref()).await.is_ok() {}
     }
 
     /// Writes the head of an answer whose body is that long.
