@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// Time limit of a call in [`Case::soon`]. A passing suite never waits for it.
-const HANGING: Duration = Duration::from_secs(60);
+const HANGING: Duration = Duration::from_secs(120);
 
 /// Maximum length of a value in a panic message, in characters.
 const SHOWN: usize = 1000;
@@ -81,11 +81,16 @@ impl Case {
         }
     }
 
-    /// Waits for a future, and panics if it takes longer than a minute.
+    /// Waits for a future, and panics if it takes longer than two minutes.
     pub async fn soon<T>(&self, work: impl Future<Output = T>) -> T {
-        match tokio::time::timeout(HANGING, work).await {
+        self.within(HANGING, work).await
+    }
+
+    /// Waits for a future, and panics if it takes longer than `limit`.
+    pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> T {
+        match tokio::time::timeout(limit, work).await {
             Ok(value) => value,
-            Err(_) => self.fail(format_args!("hangs for {HANGING:?}")),
+            Err(_) => self.fail(format_args!("hangs for {limit:?}")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Child processes for tests of crash safety.
+//! Child processes for tests of crash safety, and of environment variables.
 //!
 //! A test starts its own binary again with its own name as the filter. In the child, [`task`] returns the argument of
 //! [`ChildProcess::start`]. The child sends lines with [`report`]. The parent receives them with
@@ -25,6 +25,7 @@
 //! }
 //! ```
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -48,6 +49,53 @@ pub fn task() -> Option<String> {
         std::process::exit(1);
     });
     Some(task)
+}
+
+/// Runs one test once more, in a process with these environment variables added, and returns `true` there.
+///
+/// In the first process it returns `false`, after the test has passed in the other one. `test` is the path of the test
+/// function, which begins with the crate: `concat!(module_path!(), "::name")`.
+///
+/// # Panics
+///
+/// If the test fails in the other process. The message is the output of that process.
+///
+/// # Example
+///
+/// ```no_run
+/// use neuron_conformance::child_process::run_with_environment;
+///
+/// # /*
+/// #[test]
+/// # */
+/// fn reads_its_variable() {
+///     if run_with_environment(concat!(module_path!(), "::reads_its_variable"), [("COLOUR", "red")]) {
+///         assert_eq!(std::env::var("COLOUR").as_deref(), Ok("red"));
+///     }
+/// }
+/// ```
+#[must_use]
+#[expect(clippy::panic, clippy::expect_used, reason = "for tests")]
+pub fn run_with_environment(
+    test: &str,
+    variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>,
+) -> bool {
+    const CHILD: &str = "NEURON_CHILD_ENVIRONMENT";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let (_crate, name) = test.split_once("::").expect("a path that begins with the crate");
+    let binary = std::env::current_exe().expect("the path of this binary");
+    let mut command = Command::new(binary);
+    command.args([name, "--exact", "--nocapture"]).env(CHILD, "1").envs(variables);
+    let output = command.output().expect("a process");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let has_passed = output.status.success() && shown.contains("1 passed");
+    if !has_passed {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        panic!("`{name}` failed with other environment variables:\n{shown}\n{errors}");
+    }
+    false
 }
 
 /// Sends one line to the parent.

@@ -2,8 +2,8 @@
 
 use futures_util::StreamExt;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
-    TokenUsage,
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StopReason,
+    StreamEvent, TokenUsage,
 };
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use super::meaning::Meaning;
 use super::{Capabilities, ProviderHarness};
 use crate::case::Case;
 use neuron_testing::vendor::{Answer, Call, Rules, Vendor, VendorServer, VendorServerBuilder};
-use neuron_testing::{RecordedRequest, Reply, ServerReply, Wire};
+use neuron_testing::{RawServer, RecordedRequest, Reply, ServerReply, Wire};
 
-/// The key that every server takes.
-pub(super) const API_KEY: &str = "sk-conformance-4c1f";
+/// The key that every server accepts. JSON may escape its slash.
+pub(super) const API_KEY: &str = "sk-4c1f-conformance/1";
 
 /// A provider with a server of its own.
 pub(super) struct TestContext<H: ProviderHarness> {
@@ -27,18 +27,32 @@ pub(super) struct TestContext<H: ProviderHarness> {
 
 impl<H: ProviderHarness> TestContext<H> {
     pub(super) async fn start(harness: &H, part: &'static str) -> Self {
+        Self::start_with(harness, part, |builder| builder).await
+    }
+
+    /// [`start`](Self::start) with other settings of the server.
+    pub(super) async fn start_with(
+        harness: &H,
+        part: &'static str,
+        settings: impl FnOnce(VendorServerBuilder<H::Vendor>) -> VendorServerBuilder<H::Vendor>,
+    ) -> Self {
         let can = harness.capabilities();
-        let builder = VendorServerBuilder::new(harness.vendor());
-        let (builder, key) = match can.api_key {
-            true => (builder.api_key(API_KEY), API_KEY),
-            false => (builder, ""),
-        };
+        let builder = settings(VendorServerBuilder::new(harness.vendor()));
+        let key = key(&can);
+        let builder = if can.api_key { builder.api_key(key) } else { builder };
         let server = match builder.start([] as [ServerReply; 0]).await {
             Ok(server) => server,
             Err(error) => Case::new("provider", part, "the server").fail(error),
         };
         let provider = harness.provider(&server.url(), key);
         Self { part, can, server, provider }
+    }
+
+    /// Starts a server of raw connections, and a provider for it.
+    pub(super) async fn raw(&self, harness: &H) -> (RawServer, H::Provider) {
+        let server = RawServer::bind().await;
+        let provider = harness.provider(&server.url(), key(&self.can));
+        (server, provider)
     }
 
     pub(super) fn case(&self, name: impl std::fmt::Display) -> Case {
@@ -129,7 +143,12 @@ impl<H: ProviderHarness> TestContext<H> {
     ) -> Vec<Vec<u8>> {
         let events = case.ok(self.streamed(case, request, response.clone()).await);
         check_events(case, events);
-        self.answering(case, response, |vendor, answer| vendor.frames(answer))
+        self.answering(case, response, |vendor, answer| vendor.frames(&answer))
+    }
+
+    /// The bytes with which the server streams an answer to [`ask`].
+    pub(super) async fn stream_bytes(&self, case: &Case, response: &CompletionResponse) -> Vec<u8> {
+        self.frames(case, &ask(), response).await.concat()
     }
 
     /// The body with which the server answers this request.
@@ -140,25 +159,46 @@ impl<H: ProviderHarness> TestContext<H> {
         response: &CompletionResponse,
     ) -> Vec<u8> {
         case.ok(self.whole(case, request, response.clone()).await);
-        self.answering(case, response, |vendor, answer| match vendor.body(answer) {
+        self.answering(case, response, |vendor, answer| match vendor.body(&answer) {
             Ok(body) => body.to_string().into_bytes(),
             Err(_) => case.fail("the vendor has no whole answer to this request"),
         })
     }
 
+    /// The content type of the vendor's streams.
+    pub(super) fn stream_type(&self) -> &'static str {
+        self.server.vendor().stream_type()
+    }
+
     /// What the vendor would answer to the last request.
-    fn answering<T>(
+    pub(super) fn answering<T>(
         &self,
         case: &Case,
         response: &CompletionResponse,
-        write: impl FnOnce(&H::Vendor, &Answer<'_, <H::Vendor as Vendor>::Detail>) -> T,
+        write: impl FnOnce(&H::Vendor, Answer<'_, <H::Vendor as Vendor>::Detail>) -> T,
     ) -> T {
         let vendor = self.server.vendor();
         let Ok(call) = vendor.check(&self.last_request(case), &Rules::default()) else {
             case.fail("the vendor refuses a request that it has answered")
         };
         let call: &Call<_> = &call;
-        write(vendor, &Answer::new(call, response, &Wire::default()))
+        write(vendor, Answer::new(call, response, &Wire::default()))
+    }
+}
+
+/// The key of the provider: empty if the vendor has none.
+pub(super) fn key(can: &Capabilities) -> &'static str {
+    if can.api_key { API_KEY } else { "" }
+}
+
+/// An answer with this text.
+pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
+    CompletionResponse {
+        id: "answer_1".into(),
+        model: "m".into(),
+        message: Message::assistant(text.into()),
+        usage: TokenUsage { input_tokens: 50, output_tokens: 9, ..TokenUsage::default() },
+        stop_reason: StopReason::EndTurn,
     }
 }
 

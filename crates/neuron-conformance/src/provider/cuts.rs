@@ -7,11 +7,11 @@ use super::context::TestContext;
 use super::events::{check_broken, check_events};
 use super::splits::{positions, small_answer};
 use super::tools::ask_with_tools;
-use crate::case::Case;
 use neuron_testing::{Reply, Wire};
 
 /// Checks that an answer that is cut at any byte is an error, whole and streamed, whether the
-/// connection breaks there or the answer ends as if that were all.
+/// connection breaks there or the answer ends as if that were all. Only a connection that broke
+/// within a whole answer may be retried.
 ///
 /// # Panics
 ///
@@ -35,11 +35,12 @@ async fn whole_answers<H: ProviderHarness>(ctx: &TestContext<H>, answer: &Comple
     // White space at the end means nothing.
     let needed = body.trim_ascii_end().len();
     for bytes in 0..needed {
-        for (how, wire) in cuts_at(bytes) {
+        for ((how, wire), kind) in cuts_at(bytes).into_iter().zip(["Network", "Other"]) {
             let case =
                 ctx.case(format_args!("a whole answer {how} after {bytes} of {needed} bytes"));
             let reply = Reply::from(answer.clone()).over(wire);
-            case.err(ctx.whole(&case, &request, reply).await);
+            let error = case.err(ctx.whole(&case, &request, reply).await);
+            case.equal("the error's kind", error.kind(), kind);
         }
     }
     let case = ctx.case("a whole answer that is not cut");
@@ -73,8 +74,9 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<H>, answer: &CompletionRe
                 let meaning = ctx.meaning(&response);
                 case.equal("the message", meaning.message, expected.message.clone());
             } else {
-                let broken = check_broken(&case, events);
-                check_kind(&case, broken);
+                // The call must not look as if it could be repeated: text may have been shown.
+                let error = check_broken(&case, events).error;
+                case.equal("the error's kind", error.kind(), "StreamError");
             }
         }
     }
@@ -83,11 +85,4 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<H>, answer: &CompletionRe
     let events = case.ok(ctx.streamed(&case, &request, reply).await);
     let response = check_events(&case, events);
     case.equal("the answer", ctx.meaning(&response), expected);
-}
-
-/// What was shown cannot be taken back: the call must not look as if it could be repeated.
-fn check_kind(case: &Case, broken: super::events::Broken) {
-    if broken.was_shown {
-        case.equal("the error's kind", broken.error.kind(), "StreamError");
-    }
 }

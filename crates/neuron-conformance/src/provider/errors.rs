@@ -12,10 +12,10 @@ use neuron_testing::{Reply, ServerReply};
 /// What a vendor says in an error of these tests.
 pub(super) const MESSAGE: &str = "because-of-the-conformance-suite";
 
-/// Makes an error of every kind that a vendor can send.
-pub(super) fn sample(kind: &str) -> Option<ProviderError> {
+/// Makes an error of every kind that a vendor can send, with this text.
+pub(super) fn sample(kind: &str, text: &str) -> Option<ProviderError> {
     use ProviderError as E;
-    let text = || MESSAGE.to_owned();
+    let text = || text.to_owned();
     Some(match kind {
         "Network" => E::Network("the connection is closed".into()),
         "RateLimit" => E::RateLimit { retry_after: None },
@@ -42,7 +42,7 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "errors").await;
     for kind in &ctx.can.errors {
         let case = ctx.case(kind);
-        let both = || case.some("the suite has no such error", sample(kind));
+        let both = || case.some("the suite has no such error", sample(kind, MESSAGE));
         for error in ctx.failed(&case, both).await {
             check(&case, kind, &error);
         }
@@ -79,7 +79,27 @@ async fn delays<H: ProviderHarness>(ctx: &TestContext<H>) {
         let case = ctx.case(format_args!("a rate limit with the delay {retry_after:?}"));
         for error in ctx.failed(&case, || ProviderError::RateLimit { retry_after }).await {
             case.equal("the delay", error.retry_after(), retry_after);
-            case.holds(error.is_retryable(), "it must be retryable");
+        }
+    }
+    for (headers, shortest, longest) in [
+        (&[("retry-after", "7")][..], 7_000, 7_000),
+        (&[("retry-after", "1.5")], 1_500, 1_500),
+        (&[("retry-after", "7"), ("retry-after-ms", "250")], 250, 250),
+        (&[("retry-after", "Sat, 21 Nov 2020 10:00:30 GMT")], 0, 0),
+        (&[("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")], 3_600_000, u64::MAX),
+    ] {
+        let case = ctx.case(format_args!("a rate limit with {headers:?}"));
+        let reply = || {
+            let reply = ServerReply::from(ProviderError::RateLimit { retry_after: None });
+            headers.iter().fold(reply, |reply, (name, value)| reply.header(*name, *value))
+        };
+        for error in ctx.failed(&case, reply).await {
+            let delay = case.some("it has no delay", error.retry_after());
+            let range = Duration::from_millis(shortest)..=Duration::from_millis(longest);
+            case.holds(
+                range.contains(&delay),
+                format_args!("the delay {delay:?} is not in {range:?}"),
+            );
         }
     }
 }
@@ -129,7 +149,12 @@ async fn no_answers<H: ProviderHarness>(ctx: &TestContext<H>) {
         for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
             let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
             let reply = ServerReply::raw(200, [("content-type", content_type)], body);
-            ctx.failed(&case, || reply.clone()).await;
+            let [_, streamed] = ctx.failed(&case, || reply.clone()).await;
+            if content_type == "text/html" {
+                let text = streamed.to_string();
+                let has_page = text.contains(content_type) && text.contains(body.trim());
+                case.holds(has_page, format_args!("the text `{text}` lacks what was sent"));
+            }
         }
     }
 }
@@ -145,7 +170,11 @@ impl<H: ProviderHarness> TestContext<H> {
         let whole = step.err(self.whole(&step, &ask(), reply()).await);
         let step = case.step("streamed");
         let streamed = match self.streamed(&step, &ask(), reply()).await {
-            Ok(events) => super::events::check_broken(&step, events).error,
+            Ok(events) => {
+                let broken = super::events::check_broken(&step, events);
+                step.holds(!broken.was_shown, "something was shown before the error");
+                broken.error
+            }
             Err(error) => error,
         };
         [whole, streamed]

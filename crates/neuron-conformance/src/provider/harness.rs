@@ -1,6 +1,7 @@
 //! What the suite must know of a provider.
 
 use std::fmt;
+use std::time::Duration;
 
 use neuron_types::Provider;
 
@@ -16,7 +17,7 @@ use neuron_testing::vendor::Vendor;
 )]
 pub trait ProviderHarness: Sync {
     /// The provider. The suite looks for the key in its `Debug`.
-    type Provider: Provider + fmt::Debug;
+    type Provider: Provider + fmt::Debug + 'static;
 
     /// The vendor that it speaks to, as a loopback server plays it.
     type Vendor: Vendor;
@@ -30,8 +31,30 @@ pub trait ProviderHarness: Sync {
     /// model: set one if the provider has no default.
     fn provider(&self, url: &str, api_key: &str) -> Self::Provider;
 
+    /// Makes a provider with these time limits. Provided: `None`, and [`timeouts`](super::timeouts) checks nothing.
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<Self::Provider> {
+        let _ = (url, api_key, timeouts);
+        None
+    }
+
     /// Returns what provider and vendor can express. Provided: everything.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
+}
+
+/// Time limits of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Maximum wait for a connection.
+    pub connect: Duration,
+    /// Maximum wait for a whole answer, and for a stream to begin.
+    pub whole: Duration,
+    /// Maximum wait between two pieces of a stream.
+    pub idle: Duration,
 }

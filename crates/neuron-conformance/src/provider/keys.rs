@@ -7,9 +7,14 @@ use serde_json::json;
 
 use super::ProviderHarness;
 use super::context::{API_KEY, TestContext, ask};
+use super::errors::sample;
+use super::stream_errors::EVENTS;
 use crate::case::Case;
 use neuron_testing::ServerReply;
 use neuron_testing::vendor::Vendor;
+
+/// A part of [`API_KEY`] that no text contains by chance.
+const KEY_PART: &str = "4c1f";
 
 /// Checks that a wrong key is an authentication error, and that the key is in a header and nowhere
 /// else: not in `Debug`, not in an error, not when a server echoes it.
@@ -23,6 +28,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
         return;
     }
     wrong_key(&ctx, harness).await;
+    unsendable(&ctx, harness).await;
 
     let case = ctx.case("the right key");
     case.ok(ctx.whole(&case, &ask(), "hello").await);
@@ -35,7 +41,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
 
     let provider = &ctx.provider;
     let shown = format!("{provider:?} {provider:#?}");
-    case.holds(!shown.contains(API_KEY), "it is in the provider's Debug");
+    case.holds(!shown.contains(KEY_PART), "it is in the provider's Debug");
     echoes(&ctx).await;
 }
 
@@ -51,42 +57,96 @@ async fn wrong_key<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     }
 }
 
+/// A key that cannot be sent is refused before anything is sent.
+async fn unsendable<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+    let connections = ctx.server.connections();
+    for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
+        let case = ctx.case(format_args!("the key {key:?}"));
+        let provider = harness.provider(&ctx.server.url(), key);
+        let whole = case.err(case.soon(provider.complete_ref(&ask())).await);
+        let streamed = case.err(case.soon(provider.complete_stream_ref(&ask())).await);
+        for error in [whole, streamed] {
+            case.equal("the error's kind", error.kind(), "Authentication");
+            let text = error.to_string();
+            case.holds(text.contains("header"), format_args!("the text `{text}` lacks the cause"));
+            check(&case, &error);
+        }
+    }
+    let case = ctx.case("keys that no header can carry");
+    case.equal("the number of connections", ctx.server.connections(), connections);
+}
+
 /// Servers show what they received.
 async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let error = json!({"error": {"message": API_KEY, "type": API_KEY, "code": API_KEY}});
-    let bodies = [
-        error.to_string(),
-        json!({"error": API_KEY}).to_string(),
-        json!({"type": "error", "error": {"type": "x", "message": API_KEY}}).to_string(),
+    for status in [302, 307, 400, 401, 402, 404, 418, 429, 499, 500, 503, 529] {
+        for body in bodies() {
+            let case = ctx.case(format_args!("status {status} with {body}"));
+            let location = format!("http://h/?key={API_KEY}");
+            let mut reply = ServerReply::raw(status, [("location", location)], body);
+            if let Some(header) = ctx.can.request_id_header {
+                reply = reply.header(header, API_KEY);
+            }
+            ctx.check_hidden(&case, || reply.clone()).await;
+        }
+    }
+    for content_type in ["application/json", ctx.stream_type(), API_KEY] {
+        for body in bodies() {
+            for body in [body.clone(), format!("{body}\n"), format!("data: {body}\n\n")] {
+                let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
+                let reply = ServerReply::raw(200, [("content-type", content_type)], body);
+                ctx.check_hidden(&case, || reply.clone()).await;
+            }
+        }
+    }
+    let vendor = ctx.server.vendor();
+    for kind in ctx.can.errors.iter().filter(|kind| **kind != "Network") {
+        let case = ctx.case(format_args!("the vendor's {kind}"));
+        let echo = case.some("the suite has no such error", sample(kind, API_KEY));
+        let reply = vendor.error_reply(&vendor.error(&echo), API_KEY);
+        let body = reply.body.to_string();
+        for body in [body.replace('/', "\\/"), body] {
+            let reply = ServerReply::raw(reply.status, reply.headers.clone(), body);
+            ctx.check_hidden(&case, || reply.clone()).await;
+        }
+    }
+    for kind in &ctx.can.stream_errors {
+        let case = ctx.case(format_args!("the vendor's {kind} in a stream"));
+        let echo = case.some("the suite has no such error", sample(kind, API_KEY));
+        check(&case, &ctx.broken_after(&case, EVENTS, echo).await.error);
+    }
+}
+
+/// Bodies of errors that contain the key, and of answers that are none.
+fn bodies() -> Vec<String> {
+    let error = json!({"message": API_KEY, "type": API_KEY, "code": API_KEY});
+    vec![
+        json!({"error": error, "request_id": API_KEY}).to_string(),
+        json!({"error": API_KEY, "signin_url": API_KEY}).to_string(),
+        json!({"type": "error", "error": error}).to_string(),
+        json!({"type": "response.failed", "response": {"status": "failed", "error": error}})
+            .to_string(),
+        json!({"content": API_KEY, "choices": API_KEY, "output": API_KEY}).to_string(),
+        json!({"message": API_KEY}).to_string(),
         format!("<html>{API_KEY}</html>"),
         // Where an error cuts what it shows.
         format!("{}{API_KEY}", "x".repeat(190)),
         format!("{}{API_KEY}", "x".repeat(290)),
-    ];
-    for status in [302, 400, 401, 404, 429, 500, 503] {
-        for body in &bodies {
-            let case = ctx.case(format_args!("status {status} with {body}"));
-            let reply = ServerReply::raw(status, [("location", API_KEY)], body.as_bytes());
-            check(&case, &ctx.failed(&case, || reply.clone()).await);
-        }
-    }
-    let stream_type = ctx.server.vendor().stream_type();
-    for content_type in ["application/json", stream_type] {
-        for body in &bodies {
-            for body in [body.clone(), format!("{body}\n"), format!("data: {body}\n\n")] {
-                let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
-                let reply = ServerReply::raw(200, [("content-type", content_type)], body);
-                check(&case, &ctx.failed(&case, || reply.clone()).await);
-            }
+        String::new(),
+    ]
+}
+
+impl<H: ProviderHarness> TestContext<H> {
+    /// Checks that both calls fail, and that neither error shows the key.
+    async fn check_hidden<R: Into<ServerReply>>(&self, case: &Case, reply: impl Fn() -> R) {
+        for error in self.failed(case, reply).await {
+            check(case, &error);
         }
     }
 }
 
-fn check(case: &Case, errors: &[ProviderError]) {
-    for error in errors {
-        let is_hidden = !all_texts(error).contains(API_KEY);
-        case.holds(is_hidden, "the error, its Debug or one of its sources shows the key");
-    }
+pub(super) fn check(case: &Case, error: &ProviderError) {
+    let is_hidden = !all_texts(error).contains(KEY_PART);
+    case.holds(is_hidden, "the error, its Debug or one of its sources shows the key");
 }
 
 fn all_texts(error: &ProviderError) -> String {

@@ -1,9 +1,9 @@
 //! Texts of every kind and length.
 
-use neuron_types::{Message, Provider};
+use neuron_types::{BoxedProvider, Message, Provider};
 
 use super::ProviderHarness;
-use super::context::{TestContext, ask, steady};
+use super::context::{TestContext, ask, key, steady};
 use super::events::check_events;
 use super::json::has_text;
 use neuron_testing::Reply;
@@ -41,8 +41,9 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
         }
     }
     no_content(&ctx).await;
-    megabyte(&ctx).await;
+    megabytes(&ctx).await;
     by_value(&ctx).await;
+    boxed(&ctx, harness).await;
 }
 
 async fn no_content<H: ProviderHarness>(ctx: &TestContext<H>) {
@@ -52,9 +53,9 @@ async fn no_content<H: ProviderHarness>(ctx: &TestContext<H>) {
     case.equal("the number of tool calls", response.message.tool_uses().count(), 0);
 }
 
-async fn megabyte<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let case = ctx.case("a megabyte each way");
-    let text = "日本 🦀 text\n".repeat(60_000);
+async fn megabytes<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("megabytes each way");
+    let text = "日本 🦀 text\n".repeat(150_000);
     let mut request = ask();
     request.messages = vec![Message::user(text.clone())];
     let reply = Reply::text(text.clone()).chunk_chars(5000);
@@ -81,4 +82,22 @@ async fn by_value<H: ProviderHarness>(ctx: &TestContext<H>) {
     let events = case.soon(futures_util::StreamExt::collect(handle.receiver)).await;
     let response = check_events(&case, events);
     case.equal("the streamed answer", ctx.meaning(&response), ctx.meaning(&whole));
+}
+
+async fn boxed<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+    let case = ctx.case("behind a pointer and in a task");
+    let provider = harness.provider(&ctx.server.url(), key(&ctx.can));
+    let provider = BoxedProvider::new(provider);
+    for is_streamed in [false, true] {
+        ctx.server.push("hello");
+        let provider = provider.clone();
+        let call = tokio::spawn(async move {
+            match is_streamed {
+                false => provider.complete_ref(&ask()).await,
+                true => provider.complete_stream_ref(&ask()).await?.into_response().await,
+            }
+        });
+        let response = case.ok(case.ok(case.soon(call).await));
+        case.equal("the text", response.message.text(), "hello");
+    }
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use neuron_conformance::provider::{Capabilities, ProviderHarness};
+use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::anthropic::AnthropicApi;
 use neuron_types::{
@@ -59,6 +60,18 @@ pub(crate) enum Mutation {
     BreaksAreRetryable,
     GoesOnWithoutReader,
     MixesAnswers,
+    ReadsAhead,
+    ConnectsAnew,
+    HidesServer,
+    BreaksAreFinal,
+    FollowsRedirects,
+    ShowsPages,
+    NeverTimesOut,
+    LimitsStreams,
+    CorrectsKeys,
+    BuffersStreams,
+    UsesProxy,
+    NeedsRuntime,
 }
 
 use Mutation as M;
@@ -74,13 +87,32 @@ impl ProviderHarness for Harness {
     }
 
     fn provider(&self, url: &str, api_key: &str) -> Mutant {
+        let proxy = std::env::var("http_proxy").ok().filter(|_| self.0 == M::UsesProxy);
+        let key = match self.0 {
+            M::CorrectsKeys => api_key.replace(char::is_control, ""),
+            _ => api_key.to_owned(),
+        };
+        let url = proxy.unwrap_or_else(|| url.to_owned());
         Mutant {
-            inner: Anthropic::new(api_key).base_url(url),
+            inner: Anthropic::new(key).base_url(&url),
+            url,
+            whole: Duration::MAX,
             mutation: self.0,
             key: api_key.to_owned(),
             requests: AtomicUsize::new(0),
             last_text: Mutex::default(),
         }
+    }
+
+    fn provider_with_timeouts(&self, url: &str, key: &str, timeouts: Timeouts) -> Option<Mutant> {
+        let mut mutant = self.provider(url, key);
+        let Timeouts { connect, whole, idle } = match self.0 {
+            M::NeverTimesOut => Timeouts { whole: Duration::MAX, ..timeouts },
+            _ => timeouts,
+        };
+        mutant.inner = mutant.inner.connect_timeout(connect).timeout(whole).idle_timeout(idle);
+        mutant.whole = timeouts.whole;
+        Some(mutant)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -95,6 +127,9 @@ impl ProviderHarness for Harness {
 
 pub(crate) struct Mutant {
     inner: Anthropic,
+    url: String,
+    /// Limit of a whole answer.
+    whole: Duration,
     mutation: Mutation,
     key: String,
     requests: AtomicUsize,
@@ -133,6 +168,19 @@ impl Provider for Mutant {
         let request = self.request(request.clone());
         let answer = match self.mutation {
             M::GoesOnWithoutReader => detached(self.inner.clone(), request).await,
+            M::ConnectsAnew => self.at(&self.url).complete(request).await,
+            M::FollowsRedirects => match self.inner.complete(request.clone()).await {
+                Err(error) if error.to_string().contains("redirected to ") => {
+                    let text = error.to_string();
+                    let (_, location) = text.split_once("redirected to ").unwrap();
+                    self.at(location.split(',').next().unwrap()).complete(request).await
+                }
+                answer => answer,
+            },
+            M::NeedsRuntime => {
+                tokio::runtime::Handle::current();
+                self.inner.complete(request).await
+            }
             _ => self.inner.complete(request).await,
         };
         match answer {
@@ -148,12 +196,29 @@ impl Provider for Mutant {
         let request = self.request(request.clone());
         let handle = self.inner.complete_stream(request).await;
         let handle = handle.map_err(|error| self.error(error))?;
-        if self.mutation == M::None {
-            return Ok(handle);
+        match self.mutation {
+            M::None => return Ok(handle),
+            M::ReadsAhead => return Ok(read_ahead(handle)),
+            M::LimitsStreams => {
+                let limited = handle.receiver.take_until(tokio::time::sleep(self.whole));
+                return Ok(StreamReceiver::new(limited).into());
+            }
+            _ => {}
         }
         let events = self.events(handle.receiver.collect().await);
         Ok(StreamReceiver::new(stream::iter(events)).into())
     }
+}
+
+/// Reads a stream in a task of its own, which waits for no reader.
+fn read_ahead(mut handle: StreamHandle) -> StreamHandle {
+    let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(event) = handle.receiver.recv().await {
+            let _ = sender.send(event);
+        }
+    });
+    StreamReceiver::new(stream::poll_fn(move |cx| events.poll_recv(cx))).into()
 }
 
 /// Asks in a task that nobody stops.
@@ -173,6 +238,11 @@ async fn detached(
 }
 
 impl Mutant {
+    /// A client of another server, with the same key.
+    fn at(&self, url: &str) -> Anthropic {
+        Anthropic::new(self.key.clone()).base_url(url)
+    }
+
     fn request(&self, mut request: CompletionRequest) -> CompletionRequest {
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
         match self.mutation {
@@ -254,6 +324,9 @@ impl Mutant {
             }
             (M::DropsErrorTexts, E::ServiceUnavailable(_)) => E::ServiceUnavailable("no".into()),
             (M::EveryErrorIsOther, error) => E::Other(error.into()),
+            (M::HidesServer, E::Network(_)) => E::Network("it broke".into()),
+            (M::BreaksAreFinal, E::Network(error)) => E::Other(error),
+            (M::ShowsPages, E::ServiceUnavailable(text)) => E::ServiceUnavailable(text.repeat(10)),
             (M::ShowsKeyInErrors, E::InvalidRequest(text)) => {
                 E::InvalidRequest(format!("{text} with {}", self.key))
             }

@@ -1,0 +1,67 @@
+//! The process around a provider: its runtime and its environment variables.
+
+use futures_util::FutureExt;
+use neuron_types::Provider;
+
+use super::ProviderHarness;
+use super::connection_errors::check_network;
+use super::context::{TestContext, ask, key};
+use crate::child_process::run_with_environment;
+
+/// A host name that is longer than a name may be: no resolver has to be asked.
+const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
+
+/// Checks that a call outside of a tokio runtime is an error, that servers on this machine are reached without the
+/// proxy of the environment, and that a host without an address is a network error.
+///
+/// `test` is the path of the test that calls this part: `concat!(module_path!(), "::environment")`. The test runs once
+/// more, in a process with other environment variables. [`provider_tests`](crate::provider_tests) does this for you.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
+    let ctx = TestContext::start(harness, "environment").await;
+    let host = UNKNOWN_HOST.concat();
+    // Nothing listens on this port.
+    let proxy = "http://127.0.0.1:9";
+    let mut variables = Vec::new();
+    for (name, value) in [
+        ("http_proxy", proxy),
+        ("https_proxy", proxy),
+        ("all_proxy", proxy),
+        ("no_proxy", host.as_str()),
+    ] {
+        variables.extend([(name.to_owned(), value), (name.to_uppercase(), value)]);
+    }
+    no_runtime(&ctx);
+    if run_with_environment(test, variables) {
+        proxies(&ctx).await;
+        unknown_host(&ctx, harness, &host).await;
+    }
+}
+
+async fn proxies<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("a proxy that does not run");
+    case.ok(ctx.whole(&case, &ask(), "hello").await);
+}
+
+async fn unknown_host<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H, host: &str) {
+    let case = ctx.case("a host without an address");
+    let url = format!("http://{host}");
+    let provider = harness.provider(&url, key(&ctx.can));
+    let error = case.err(case.soon(provider.complete_ref(&ask())).await);
+    check_network(&case, &error, "Network", &url);
+    let is_proxy = error.to_string().contains("refused");
+    case.holds(!is_proxy, format_args!("the name was not looked up: {error}"));
+}
+
+fn no_runtime<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("outside of a tokio runtime");
+    let provider = &ctx.provider;
+    let call = || provider.complete_ref(&ask()).now_or_never();
+    let result = std::thread::scope(|scope| scope.spawn(call).join());
+    let Ok(result) = result else { case.fail("it panics") };
+    let text = case.err(case.some("it waits", result)).to_string();
+    case.holds(text.contains("runtime"), format_args!("the text `{text}` lacks the cause"));
+}

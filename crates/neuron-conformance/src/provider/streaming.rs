@@ -1,0 +1,132 @@
+//! When events arrive, how many, and at whose pace.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join;
+use neuron_types::{Provider, StreamEvent};
+use tokio::sync::oneshot;
+
+use super::ProviderHarness;
+use super::context::{TestContext, ask, text_answer};
+use super::events::check_events;
+use neuron_testing::{Reply, ServerReply};
+
+/// Checks that a stream gives each event when it arrives, gives all of them, reads no faster than its reader, and
+/// survives a reader that stops waiting. Content types may have parameters and any case.
+///
+/// It needs a current-thread runtime with a clock that is not paused, as `#[tokio::test]` has it.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn streaming<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "streaming").await;
+    first_text(&ctx, harness).await;
+    many_events(&ctx).await;
+    content_types(&ctx).await;
+    abandoned_waits(&ctx).await;
+    slow_reader(&ctx, harness).await;
+}
+
+/// The server sends the rest only after the first text was received.
+async fn first_text<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+    const FIRST: &str = "the first text, ";
+    let case = ctx.case("the first text");
+    let answer = text_answer(format!("{FIRST}and the others.."));
+    let frames = ctx.frames(&case, &ask(), &answer).await;
+    let is_first = |frame: &Vec<u8>| String::from_utf8_lossy(frame).contains(FIRST);
+    let at = case.some("the stream has no text", frames.iter().position(is_first));
+    let (first, rest) = frames.split_at(at + 1);
+    let (server, provider) = ctx.raw(harness).await;
+    let (seen, was_seen) = oneshot::channel();
+    let serve = async {
+        let (length, first) = (frames.concat().len(), first.concat());
+        let mut connection = server.respond(200, ctx.stream_type(), length, first).await;
+        case.ok(was_seen.await);
+        connection.write(rest.concat()).await;
+    };
+    let read = async {
+        let mut handle = case.ok(provider.complete_stream(ask()).await);
+        let event = handle.receiver.recv().await;
+        case.holds(matches!(event, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+        case.holds(seen.send(()).is_ok(), "the server is gone");
+        case.ok(handle.into_response().await)
+    };
+    let (response, ()) = case.soon(join(read, serve)).await;
+    case.equal("the text", response.message.text(), answer.message.text());
+}
+
+async fn many_events<H: ProviderHarness>(ctx: &TestContext<H>) {
+    const EVENTS: usize = 10_000;
+    let case = ctx.case(format_args!("{EVENTS} events"));
+    let text = "0123456789".repeat(EVENTS / 10);
+    let reply = Reply::text(text.clone()).chunk_chars(1);
+    let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+    let deltas = events.iter().filter(|event| matches!(event, StreamEvent::TextDelta(_)));
+    case.equal("the number of pieces of text", deltas.count(), EVENTS);
+    case.equal("the text", check_events(&case, events).message.text(), text);
+}
+
+async fn content_types<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let bytes = ctx.stream_bytes(&ctx.case("the stream"), &text_answer("hello")).await;
+    let plain = ctx.stream_type().split(';').next().unwrap_or_default();
+    for content_type in [
+        plain.to_owned(),
+        format!("{plain}; charset=utf-8"),
+        plain.to_uppercase() + ";charset=UTF-8",
+    ] {
+        let case = ctx.case(&content_type);
+        let reply = ServerReply::raw(200, [("content-type", content_type)], bytes.clone());
+        let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+        case.equal("the text", check_events(&case, events).message.text(), "hello");
+    }
+}
+
+/// A reader in a `select!` drops its wait whenever another branch is ready.
+async fn abandoned_waits<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let case = ctx.case("waits that are dropped");
+    let text = "0123456789".repeat(10);
+    ctx.server.push(Reply::text(text).chunk_chars(1));
+    let mut handle = case.ok(case.soon(ctx.provider.complete_stream(ask())).await);
+    let read = async {
+        let mut events = Vec::new();
+        loop {
+            match handle.receiver.recv().now_or_never() {
+                Some(Some(event)) => events.push(event),
+                Some(None) => return events,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    check_events(&case, case.soon(read).await);
+}
+
+async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+    let case = ctx.case("a slow reader");
+    // More than the buffers of both sides and of the kernel hold.
+    let answer = text_answer("x".repeat(48 * 1024 * 1024));
+    ctx.stream_bytes(&case, &text_answer("hello")).await;
+    let frames = ctx.answering(&case, &answer, |vendor, mut answer| {
+        answer.chunk_chars = 256 * 1024;
+        neuron_testing::vendor::Vendor::frames(vendor, &answer)
+    });
+    let bytes = frames.concat();
+    let (server, provider) = ctx.raw(harness).await;
+    let stream_type = ctx.stream_type();
+    let mut writing =
+        tokio::spawn(async move { server.respond(200, stream_type, bytes.len(), &bytes).await });
+    let mut handle = case.ok(case.soon(provider.complete_stream(ask())).await);
+    let first = case.soon(handle.receiver.recv()).await;
+    case.holds(matches!(first, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+
+    // Time passes when every task waits.
+    tokio::time::pause();
+    let written = tokio::time::timeout(Duration::from_secs(1), &mut writing).await;
+    case.holds(written.is_err(), "everything was read, and the reader took one event");
+    tokio::time::resume();
+
+    let response = case.ok(case.soon(handle.into_response()).await);
+    case.holds(response.message.text() == answer.message.text(), "the text is another");
+    case.ok(case.soon(writing).await);
+}

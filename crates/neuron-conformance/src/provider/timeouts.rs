@@ -1,0 +1,206 @@
+//! Time limits: for a whole answer, and between two pieces of a stream.
+//!
+//! The limits are minutes, and the clock is paused once the server has sent its part: a slow machine fails nothing.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::join;
+use neuron_types::{Provider, ProviderError, StreamEvent};
+use tokio::time::{Instant, sleep};
+
+use super::context::{TestContext, ask, key};
+use super::{ProviderHarness, Timeouts};
+use crate::case::Case;
+use neuron_testing::{RawServer, Reply};
+
+const TIMEOUTS: Timeouts = Timeouts { connect: HOUR, whole: WHOLE, idle: IDLE };
+const WHOLE: Duration = Duration::from_secs(600);
+const IDLE: Duration = Duration::from_secs(300);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Maximum wait for the body of an error.
+const EXPLANATION: Duration = Duration::from_secs(10);
+
+/// Time limit of a call with a paused clock.
+const HANGING: Duration = Duration::from_secs(24 * 3600);
+
+/// Checks the limits of [`ProviderHarness::provider_with_timeouts`]: one for a whole answer and for the beginning of a
+/// stream, and one between two pieces of a stream.
+///
+/// It needs a current-thread runtime with a clock that is not paused, as `#[tokio::test]` has it.
+///
+/// # Panics
+///
+/// At the first thing that does not hold.
+pub async fn timeouts<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "timeouts").await;
+    let provider =
+        |url: String, timeouts| harness.provider_with_timeouts(&url, key(&ctx.can), timeouts);
+    let Some(limited) = provider(ctx.server.url(), TIMEOUTS) else { return };
+    no_answer(&ctx, &limited).await;
+    no_stream(&ctx, &limited).await;
+    idle_stream(&ctx, &limited).await;
+    long_stream(&ctx, &limited).await;
+
+    let server = RawServer::bind().await;
+    let Some(limited) = provider(server.url(), TIMEOUTS) else { return };
+    half_answers(&ctx, &server, &limited).await;
+    half_errors(&ctx, &server, &limited).await;
+    silent_server(&ctx, &limited).await;
+
+    let longest = Timeouts { whole: Duration::MAX, idle: Duration::MAX, ..TIMEOUTS };
+    let Some(unlimited) = provider(ctx.server.url(), longest) else { return };
+    no_limits(&ctx, &unlimited).await;
+}
+
+/// While it exists, time passes when every task waits.
+struct PausedClock {
+    since: Instant,
+}
+
+impl PausedClock {
+    /// Pauses the clock once the tasks have received what was sent.
+    async fn start() -> Self {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        tokio::time::pause();
+        Self { since: Instant::now() }
+    }
+}
+
+impl Drop for PausedClock {
+    fn drop(&mut self) {
+        tokio::time::resume();
+    }
+}
+
+fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
+    let is_timeout = matches!(error, ProviderError::Timeout(after) if *after == limit);
+    case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
+}
+
+/// Waits for a call. The clock is paused once `ready` is over, and what that returns is kept until the call ends.
+async fn limited<T, R>(
+    case: &Case,
+    call: impl Future<Output = T>,
+    ready: impl Future<Output = R>,
+) -> T {
+    let ready = async {
+        let kept = case.soon(ready).await;
+        (PausedClock::start().await, kept)
+    };
+    let (result, _kept) = case.within(HANGING, join(call, ready)).await;
+    result
+}
+
+async fn no_answer<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("no answer");
+    ctx.server.push(Reply::hang());
+    let result = limited(&case, provider.complete(ask()), ctx.server.wait_for_requests(1));
+    check_timeout(&case, &case.err(result.await), WHOLE);
+}
+
+async fn no_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("a stream that does not begin");
+    ctx.server.push(Reply::hang());
+    let result = limited(&case, provider.complete_stream(ask()), ctx.server.wait_for_requests(2));
+    check_timeout(&case, &case.err(result.await), WHOLE);
+}
+
+/// The server does not even accept the connection.
+async fn silent_server<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("a server that only listens");
+    let result = limited(&case, provider.complete(ask()), async {}).await;
+    check_timeout(&case, &case.err(result), WHOLE);
+}
+
+async fn idle_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("a stream that stops");
+    ctx.server.push(Reply::text("0123456789".repeat(10)).chunk_chars(1).hang_after(12));
+    let mut handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
+    let first = case.soon(handle.receiver.recv()).await;
+    case.holds(matches!(first, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+    let clock = PausedClock::start().await;
+    let events = case.within(HANGING, handle.receiver.collect()).await;
+    check_timeout(&case, &super::events::check_broken(&case, events).error, IDLE);
+    drop(clock);
+}
+
+/// Each wait is shorter than the idle limit, and all of them are longer than the limit of a whole answer.
+async fn long_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("a stream that takes longer than a whole answer may");
+    ctx.server.push(Reply::text("hello").chunk_chars(1).event_delay(WHOLE / 3));
+    let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
+    let clock = PausedClock::start().await;
+    let response = case.ok(case.within(HANGING, handle.into_response()).await);
+    case.equal("the text", response.message.text(), "hello");
+    drop(clock);
+}
+
+async fn half_answers<H: ProviderHarness>(
+    ctx: &TestContext<H>,
+    server: &RawServer,
+    provider: &H::Provider,
+) {
+    let case = ctx.case("half an answer");
+    let half = server.respond(200, "application/json", 100, "{");
+    let result = limited(&case, provider.complete(ask()), half).await;
+    check_timeout(&case, &case.err(result), WHOLE);
+
+    let case = ctx.case("an answer whose head and body are late");
+    let late = async {
+        let mut connection = server.request().await;
+        let clock = PausedClock::start().await;
+        sleep(WHOLE * 2 / 3).await;
+        connection.head(200, "application/json", 2).await;
+        sleep(WHOLE * 2 / 3).await;
+        // The client has closed the connection by now, as it should.
+        connection.write_until_closed("{}").await;
+        clock
+    };
+    let (result, clock) = case.within(HANGING, join(provider.complete(ask()), late)).await;
+    drop(clock);
+    check_timeout(&case, &case.err(result), WHOLE);
+
+    let case = ctx.case("half a page in place of a stream");
+    let half = server.respond(200, "text/html", 100, "<title>half");
+    let result = limited(&case, provider.complete_stream(ask()), half).await;
+    let text = case.err(result).to_string();
+    case.holds(text.contains("<title>half"), format_args!("the text `{text}` lacks the page"));
+}
+
+/// The status says the most: the rest of the body is not waited for as long as an answer.
+async fn half_errors<H: ProviderHarness>(
+    ctx: &TestContext<H>,
+    server: &RawServer,
+    provider: &H::Provider,
+) {
+    let case = ctx.case("an error whose body stops");
+    let half = server.respond(401, "text/plain", 100, "who are");
+    let error = case.err(limited(&case, provider.complete(ask()), half).await);
+    case.equal("the error's kind", error.kind(), "Authentication");
+    let text = error.to_string();
+    case.holds(text.contains("who are"), format_args!("the text `{text}` lacks the body"));
+
+    let case = ctx.case("an error without the body that it promises");
+    let half = async {
+        let connection = server.respond(429, "text/plain", 100, "").await;
+        (PausedClock::start().await, connection)
+    };
+    let (result, (clock, _open)) = case.within(HANGING, join(provider.complete(ask()), half)).await;
+    let waited = clock.since.elapsed();
+    case.equal("the error's kind", case.err(result).kind(), "RateLimit");
+    case.holds(waited <= EXPLANATION, format_args!("its body was waited for: {waited:?}"));
+}
+
+async fn no_limits<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    let case = ctx.case("the longest limits");
+    ctx.server.push("hello");
+    case.ok(case.soon(provider.complete_ref(&ask())).await);
+    ctx.server.push("hello");
+    let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
+    case.ok(case.soon(handle.into_response()).await);
+}
