@@ -1,6 +1,6 @@
 //! The suite that every provider passes.
 
-use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
+use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::anthropic::AnthropicApi;
 use neuron_types::StopReason;
@@ -19,6 +19,17 @@ impl ProviderHarness for Harness {
         Anthropic::new(api_key).base_url(url)
     }
 
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<Anthropic> {
+        let Timeouts { connect, whole, idle } = timeouts;
+        let provider = self.provider(url, api_key).connect_timeout(connect);
+        Some(provider.timeout(whole).idle_timeout(idle))
+    }
+
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
@@ -30,72 +41,4 @@ impl ProviderHarness for Harness {
     }
 }
 
-#[tokio::test]
-async fn text() {
-    provider::text(&Harness).await;
-}
-
-#[tokio::test]
-async fn tools() {
-    provider::tools(&Harness).await;
-}
-
-#[tokio::test]
-async fn thinking() {
-    provider::thinking(&Harness).await;
-}
-
-#[tokio::test]
-async fn requests() {
-    provider::requests(&Harness).await;
-}
-
-#[tokio::test]
-async fn prefixes() {
-    provider::prefixes(&Harness).await;
-}
-
-#[tokio::test]
-async fn usage() {
-    provider::usage(&Harness).await;
-}
-
-#[tokio::test]
-async fn stop_reasons() {
-    provider::stop_reasons(&Harness).await;
-}
-
-#[tokio::test]
-async fn errors() {
-    provider::errors(&Harness).await;
-}
-
-#[tokio::test]
-async fn stream_errors() {
-    provider::stream_errors(&Harness).await;
-}
-
-#[tokio::test]
-async fn keys() {
-    provider::keys(&Harness).await;
-}
-
-#[tokio::test]
-async fn splits() {
-    provider::splits(&Harness).await;
-}
-
-#[tokio::test]
-async fn cuts() {
-    provider::cuts(&Harness).await;
-}
-
-#[tokio::test]
-async fn dropping() {
-    provider::dropping(&Harness).await;
-}
-
-#[tokio::test]
-async fn concurrency() {
-    provider::concurrency(&Harness).await;
-}
+neuron_conformance::provider_tests!(Harness);

@@ -1,6 +1,6 @@
 //! The suite that every provider passes.
 
-use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
+use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_ollama::Ollama;
 use neuron_testing::ollama::OllamaApi;
 use neuron_types::StopReason;
@@ -17,6 +17,17 @@ impl ProviderHarness for Harness {
 
     fn provider(&self, url: &str, api_key: &str) -> Ollama {
         Ollama::new().api_key(api_key).base_url(url)
+    }
+
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<Ollama> {
+        let Timeouts { connect, whole, idle } = timeouts;
+        let provider = self.provider(url, api_key).connect_timeout(connect);
+        Some(provider.timeout(whole).idle_timeout(idle))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -48,72 +59,4 @@ impl ProviderHarness for Harness {
     }
 }
 
-#[tokio::test]
-async fn text() {
-    provider::text(&Harness).await;
-}
-
-#[tokio::test]
-async fn tools() {
-    provider::tools(&Harness).await;
-}
-
-#[tokio::test]
-async fn thinking() {
-    provider::thinking(&Harness).await;
-}
-
-#[tokio::test]
-async fn requests() {
-    provider::requests(&Harness).await;
-}
-
-#[tokio::test]
-async fn prefixes() {
-    provider::prefixes(&Harness).await;
-}
-
-#[tokio::test]
-async fn usage() {
-    provider::usage(&Harness).await;
-}
-
-#[tokio::test]
-async fn stop_reasons() {
-    provider::stop_reasons(&Harness).await;
-}
-
-#[tokio::test]
-async fn errors() {
-    provider::errors(&Harness).await;
-}
-
-#[tokio::test]
-async fn stream_errors() {
-    provider::stream_errors(&Harness).await;
-}
-
-#[tokio::test]
-async fn keys() {
-    provider::keys(&Harness).await;
-}
-
-#[tokio::test]
-async fn splits() {
-    provider::splits(&Harness).await;
-}
-
-#[tokio::test]
-async fn cuts() {
-    provider::cuts(&Harness).await;
-}
-
-#[tokio::test]
-async fn dropping() {
-    provider::dropping(&Harness).await;
-}
-
-#[tokio::test]
-async fn concurrency() {
-    provider::concurrency(&Harness).await;
-}
+neuron_conformance::provider_tests!(Harness);

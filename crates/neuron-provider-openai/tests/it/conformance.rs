@@ -1,6 +1,7 @@
 //! The suite that every provider passes: both APIs, and servers that are compatible but not quite.
 
-use neuron_conformance::provider::{self, Capabilities, ProviderHarness};
+use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
+use neuron_conformance::provider_tests;
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::openai::{Dialect, OpenAiApi};
 use neuron_types::StopReason;
@@ -25,6 +26,11 @@ fn chat_capabilities() -> Capabilities {
     }
 }
 
+fn with_timeouts(provider: OpenAi, timeouts: Timeouts) -> OpenAi {
+    let Timeouts { connect, whole, idle } = timeouts;
+    provider.connect_timeout(connect).timeout(whole).idle_timeout(idle)
+}
+
 struct Chat;
 
 impl ProviderHarness for Chat {
@@ -37,6 +43,15 @@ impl ProviderHarness for Chat {
 
     fn provider(&self, url: &str, api_key: &str) -> OpenAi {
         OpenAi::new(api_key).base_url(url)
+    }
+
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<OpenAi> {
+        Some(with_timeouts(self.provider(url, api_key), timeouts))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -56,6 +71,15 @@ impl ProviderHarness for Responses {
 
     fn provider(&self, url: &str, api_key: &str) -> OpenAi {
         OpenAi::new(api_key).base_url(url).responses_api()
+    }
+
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<OpenAi> {
+        Some(with_timeouts(self.provider(url, api_key), timeouts))
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -143,37 +167,34 @@ impl ProviderHarness for Compatible {
     }
 }
 
-/// A test for each part.
-macro_rules! suite {
-    ($name:ident, $harness:expr, $($part:ident)*) => {
-        mod $name {
-            use super::*;
-
-            $(#[tokio::test]
-            async fn $part() {
-                provider::$part(&$harness).await;
-            })*
-        }
-    };
+mod chat {
+    super::provider_tests!(super::Chat);
 }
 
-#[rustfmt::skip]
-suite!(chat, Chat,
-    text tools thinking requests prefixes usage stop_reasons errors stream_errors keys splits cuts
-    dropping concurrency);
-#[rustfmt::skip]
-suite!(responses, Responses,
-    text tools thinking requests prefixes usage stop_reasons errors stream_errors keys splits cuts
-    dropping concurrency);
-suite!(responses_with_flat_errors, ResponsesWithFlatErrors, errors stream_errors);
+mod responses {
+    super::provider_tests!(super::Responses);
+}
+
+mod responses_with_flat_errors {
+    super::provider_tests!(super::ResponsesWithFlatErrors, errors stream_errors);
+}
 
 // Cuts take long, and what they find seldom depends on a server's quirks.
-#[rustfmt::skip]
-suite!(plain, PLAIN,
-    text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
-#[rustfmt::skip]
-suite!(proxy, PROXY,
-    text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
-suite!(whole_calls, WHOLE_CALLS, text tools requests stop_reasons splits);
+mod plain {
+    super::provider_tests!(super::PLAIN,
+        text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
+}
+
+mod proxy {
+    super::provider_tests!(super::PROXY,
+        text tools thinking requests prefixes usage stop_reasons errors stream_errors splits);
+}
+
+mod whole_calls {
+    super::provider_tests!(super::WHOLE_CALLS, text tools requests stop_reasons splits);
+}
+
 // Without `[DONE]`, and with calls that nothing but their order tells apart.
-suite!(calls_without_place, CALLS_WITHOUT_PLACE, text tools splits cuts);
+mod calls_without_place {
+    super::provider_tests!(super::CALLS_WITHOUT_PLACE, text tools splits cuts);
+}
