@@ -1,103 +1,22 @@
-//! Answers, whole and streamed, and conversations of several turns.
+//! Answers as blocks, and a conversation of several turns.
 
-use neuron_testing::{AnthropicServer, Reply, ServerReply, Wire};
+use neuron_testing::Reply;
 use neuron_types::{
-    BoxedProvider, CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role,
-    StopReason, StreamEvent, ToolDefinition,
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, StopReason,
+    ToolDefinition,
 };
 use serde_json::json;
 
 use crate::support::*;
 
+/// Thoughts, texts and calls are neuron's own blocks.
 #[tokio::test]
-async fn an_answer_in_one_piece() {
-    let server = start([answer()]).await;
-    let response = provider(server.url()).complete(ask("hi")).await.unwrap();
-    assert_eq!(response, answer());
-    server.assert_complete();
-}
-
-#[tokio::test]
-async fn an_answer_as_a_stream() {
-    let server = start([Reply::from(answer()).chunk_chars(2)]).await;
-    let handle = provider(server.url()).complete_stream(ask("hi")).await;
-    let events = events(handle.unwrap()).await;
-    let texts: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            StreamEvent::TextDelta(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(texts, ["añ", "🦀"]);
-    let Some(StreamEvent::ResponseComplete(response)) = events.last() else {
-        panic!("{events:?}");
-    };
-    assert_eq!(**response, answer());
-}
-
-#[tokio::test]
-async fn a_request_and_an_answer_of_several_megabytes() {
-    let long = "日本 🦀\n".repeat(200_000);
-    let server =
-        start([Reply::text(long.clone()), Reply::text(long.clone()).chunk_chars(5000)]).await;
-    let provider = provider(server.url());
-    let response = soon(provider.complete(ask(&long))).await.unwrap();
-    assert_eq!(response.message.text(), long);
-    let handle = soon(provider.complete_stream(ask(&long))).await.unwrap();
-    let response = soon(handle.into_response()).await.unwrap();
-    assert_eq!(response.message.text(), long);
-    let sent = &server.bodies()[1]["messages"][0]["content"][0]["text"];
-    assert_eq!(sent, &long);
-}
-
-#[tokio::test]
-async fn however_the_bytes_are_written() {
-    let wires = [
-        Wire::default().split_every(1),
-        Wire::default().split_every(7).crlf(),
-        Wire::default().no_space().comments().padded(),
-    ];
-    for wire in wires {
-        let reply = || ServerReply::from(answer());
-        let builder = AnthropicServer::builder().wire(wire);
-        let server = builder.start([reply(), reply()]).await.unwrap();
-        let provider = provider(server.url());
-        assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
-        let handle = provider.complete_stream(ask("hi")).await.unwrap();
-        assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
-    }
-}
-
-#[tokio::test]
-async fn a_content_type_may_have_parameters_and_any_case() {
-    let sse = neuron_testing::anthropic::sse_bytes(&answer(), 16, &Wire::default());
-    for content_type in
-        ["text/event-stream", "text/event-stream; charset=utf-8", "Text/Event-Stream;charset=UTF-8"]
-    {
-        let reply = ServerReply::raw(200, [("content-type", content_type)], sse.clone());
-        let server = start([reply]).await;
-        let handle = provider(server.url()).complete_stream(ask("hi")).await;
-        let response = handle.unwrap().into_response().await.unwrap();
-        assert_eq!(response, answer());
-    }
-}
-
-#[tokio::test]
-async fn behind_a_pointer_and_in_a_task() {
+async fn an_answer_has_plain_blocks() {
     let server = start([answer(), answer()]).await;
-    let provider = BoxedProvider::new(provider(server.url()));
-    assert_eq!(provider.info().name, "anthropic");
-    let whole = tokio::spawn({
-        let provider = provider.clone();
-        async move { provider.complete(ask("hi")).await }
-    });
-    assert_eq!(soon(whole).await.unwrap().unwrap(), answer());
-    let streamed = tokio::spawn(async move {
-        let handle = provider.complete_stream_ref(&ask("hi")).await?;
-        handle.into_response().await
-    });
-    assert_eq!(soon(streamed).await.unwrap().unwrap(), answer());
+    let provider = provider(server.url());
+    assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
+    let handle = provider.complete_stream(ask("hi")).await.unwrap();
+    assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
 }
 
 fn message(role: Role, content: Vec<ContentBlock>) -> Message {

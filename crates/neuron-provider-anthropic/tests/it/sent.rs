@@ -1,4 +1,4 @@
-//! What goes over the wire to the API.
+//! The requests: address, headers, body and connection.
 
 use neuron_testing::AnthropicServer;
 use neuron_types::{ContextEdit, ContextManagement, Provider};
@@ -69,4 +69,14 @@ async fn a_base_url_in_every_form_leads_to_the_same_place() {
     }
     assert!(server.requests().iter().all(|sent| sent.path == "/v1/messages"));
     assert_eq!(server.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn clones_share_a_connection() {
+    let server = start(["a", "b", "c"]).await;
+    let provider = provider(server.url());
+    for provider in [provider.clone(), provider.clone().model("another"), provider] {
+        provider.complete(ask("hi")).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
 }

@@ -1,0 +1,17 @@
+//! The environment variable with the key.
+
+use neuron_conformance::child_process::run_with_environment;
+use neuron_provider_anthropic::Anthropic;
+use neuron_types::Provider;
+
+use crate::support::*;
+
+#[tokio::test]
+async fn the_key_of_the_environment_is_sent() {
+    let test = concat!(module_path!(), "::the_key_of_the_environment_is_sent");
+    if run_with_environment(test, [("ANTHROPIC_API_KEY", "test-key\n")]) {
+        let server = start(["hello"]).await;
+        let provider = Anthropic::from_env().unwrap().base_url(server.url());
+        assert_eq!(provider.complete(ask("hi")).await.unwrap().message.text(), "hello");
+    }
+}
