@@ -1,11 +1,11 @@
 //! What users write who have read the book.
 
 use neuron_provider_openai::OpenAi;
-use neuron_testing::ServerReply;
+use neuron_testing::{RawServer, ServerReply};
 use neuron_types::*;
 use serde_json::json;
 
-use crate::support::{RawServer, soon, start};
+use crate::support::{soon, start};
 
 /// A server of one answer, as a mock of HTTP plays it: no fields but those that count.
 #[tokio::test]
@@ -28,12 +28,8 @@ async fn a_mocked_endpoint() {
         messages: vec![Message::user("Hi")],
         ..Default::default()
     });
-    let serve = async {
-        let mut connection = server.request().await;
-        connection.head(200, "application/json", body.len()).await;
-        connection.write(&body).await;
-    };
-    let (response, ()) = soon(async { tokio::join!(asked, serve) }).await;
+    let serve = server.respond(200, "application/json", body.len(), &body);
+    let (response, _open) = soon(async { tokio::join!(asked, serve) }).await;
     let response = response.unwrap();
     assert_eq!(response.stop_reason, StopReason::EndTurn);
     assert_eq!(response.id, "chatcmpl-123");

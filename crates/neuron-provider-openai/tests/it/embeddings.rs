@@ -1,6 +1,7 @@
 //! Embeddings over HTTP: both forms, any order, and what is no answer.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::openai::Dialect;
@@ -153,4 +154,24 @@ async fn a_success_that_is_no_answer() {
     let server = start([raw(loose)]).await;
     let response = provider(&server).embed(texts()).await.unwrap();
     assert_eq!(response.embeddings, vec![vec![1.0, 2.5]; 3]);
+}
+
+#[tokio::test]
+async fn an_error_does_not_show_the_key() {
+    let key = OpenAiServer::API_KEY;
+    for status in [200, 307, 400, 401, 404, 429, 500] {
+        for body in [json!({"error": {"message": key, "code": key}}).to_string(), key.to_owned()] {
+            let headers = [("x-request-id", key), ("location", key), ("content-type", key)];
+            let error = fails(ServerReply::raw(status, headers, body), texts()).await;
+            assert!(!format!("{error} {error:?}").contains(key), "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_a_timeout() {
+    let server = start([Reply::hang()]).await;
+    let provider = provider(&server).timeout(Duration::from_millis(100));
+    let error = soon(provider.embed(texts())).await.unwrap_err();
+    assert!(matches!(error, EmbeddingError::Timeout(_)), "{error:?}");
 }

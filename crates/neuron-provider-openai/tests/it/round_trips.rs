@@ -1,90 +1,26 @@
-//! Answers, whole and streamed, and conversations of several turns.
+//! Answers as blocks, and conversations of several turns.
 
 use neuron_testing::openai::Dialect;
-use neuron_testing::{OpenAiServer, Reply, ServerReply, Wire};
+use neuron_testing::{OpenAiServer, Reply, ServerReply};
 use neuron_types::{
-    BoxedProvider, CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message,
-    Provider, Role, StopReason, StreamEvent, ToolCall,
+    CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message, Provider, Role,
+    StopReason, ToolCall,
 };
 use serde_json::{Value, json};
 
 use crate::support::*;
 
+/// A message of the one API, items of the other.
 #[tokio::test]
-async fn an_answer_in_one_piece_and_as_a_stream() {
+async fn an_answer_has_the_blocks_of_its_api() {
     for api in APIS {
-        let server = start([Reply::from(answer()), Reply::from(answer()).chunk_chars(2)]).await;
+        let server = start([answer(), answer()]).await;
         let provider = api.provider(server.url());
         let expected = api.read(&answer());
         assert_eq!(provider.complete(ask("hi")).await.unwrap(), expected);
-        let handle = provider.complete_stream(ask("hi")).await;
-        let events = events(handle.unwrap()).await;
-        let texts: Vec<_> = events
-            .iter()
-            .filter_map(|event| match event {
-                StreamEvent::TextDelta(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(texts, ["añ", "🦀"]);
-        let Some(StreamEvent::ResponseComplete(response)) = events.last() else {
-            panic!("{events:?}");
-        };
-        assert_eq!(**response, expected);
-        server.assert_complete();
+        let handle = provider.complete_stream(ask("hi")).await.unwrap();
+        assert_eq!(soon(handle.into_response()).await.unwrap(), expected);
     }
-}
-
-#[tokio::test]
-async fn however_the_bytes_are_written() {
-    for api in APIS {
-        for wire in [
-            Wire::default().split_every(1),
-            Wire::default().split_every(7).crlf(),
-            Wire::default().no_space().comments().padded(),
-        ] {
-            let replies = [ServerReply::from(answer()), ServerReply::from(answer())];
-            let server = OpenAiServer::builder().wire(wire).start(replies).await.unwrap();
-            let provider = api.provider(server.url());
-            let expected = api.read(&answer());
-            assert_eq!(provider.complete(ask("hi")).await.unwrap(), expected);
-            let handle = provider.complete_stream(ask("hi")).await.unwrap();
-            assert_eq!(soon(handle.into_response()).await.unwrap(), expected);
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_content_type_may_have_parameters_any_case_or_be_missing() {
-    for api in APIS {
-        for headers in [
-            vec![("content-type", "Text/Event-Stream;charset=UTF-8")],
-            vec![("content-type", "text/event-stream")],
-            vec![],
-        ] {
-            let server = start([ServerReply::raw(200, headers, api.bytes(&answer()))]).await;
-            let handle = api.provider(server.url()).complete_stream(ask("hi")).await;
-            let response = soon(handle.unwrap().into_response()).await.unwrap();
-            assert_eq!(response, api.read(&answer()));
-        }
-    }
-}
-
-#[tokio::test]
-async fn behind_a_pointer_and_in_a_task() {
-    let server = start([answer(), answer()]).await;
-    let provider = BoxedProvider::new(Api::Chat.provider(server.url()));
-    assert_eq!(provider.info().name, "openai");
-    let whole = tokio::spawn({
-        let provider = provider.clone();
-        async move { provider.complete(ask("hi")).await }
-    });
-    assert_eq!(soon(whole).await.unwrap().unwrap(), answer());
-    let streamed = tokio::spawn(async move {
-        let handle = provider.complete_stream_ref(&ask("hi")).await?;
-        handle.into_response().await
-    });
-    assert_eq!(soon(streamed).await.unwrap().unwrap(), answer());
 }
 
 /// Answers the calls of the last message, as an agent does.

@@ -1,4 +1,4 @@
-//! What goes over the wire to the API.
+//! The requests: address, headers, body and connection.
 
 use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::OpenAiServer;
@@ -101,4 +101,14 @@ async fn reasoning_goes_back_to_servers_that_want_it() {
         server.bodies()[0]["messages"][1],
         json!({"role": "assistant", "content": "so", "reasoning_content": "hm"})
     );
+}
+
+#[tokio::test]
+async fn clones_share_a_connection() {
+    let server = start(["a", "b", "c"]).await;
+    let provider = Api::Chat.provider(server.url());
+    for provider in [provider.clone(), provider.clone().model("another"), provider] {
+        provider.complete(ask("hi")).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
 }

@@ -1,20 +1,18 @@
-//! What the tests share: a provider for a server, an answer, and a server that can misbehave.
+//! A server, a provider for it, a request and an answer.
 
 use std::future::Future;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use neuron_provider_openai::OpenAi;
-pub(crate) use neuron_testing::RawServer;
-use neuron_testing::openai::{Dialect, chat_body, chat_bytes, responses_body, responses_bytes};
-use neuron_testing::{OpenAiServer, ServerReply, Wire};
+use neuron_testing::openai::{Dialect, chat_body, responses_body};
+use neuron_testing::{OpenAiServer, ServerReply};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
-    StreamEvent, StreamHandle, TokenUsage, ToolDefinition,
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage,
+    ToolDefinition,
 };
 use serde_json::json;
 
-/// A limit for what must not take for ever.
+/// Ends a test that hangs.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -61,14 +59,6 @@ impl Api {
             Self::Responses => responses_body(response),
         };
         body.to_string()
-    }
-
-    /// The stream as the API sends it.
-    pub(crate) fn bytes(self, response: &CompletionResponse) -> Vec<u8> {
-        match self {
-            Self::Chat => chat_bytes(response, 16, &Wire::default(), &Dialect::default()),
-            Self::Responses => responses_bytes(response, 16, &Wire::default()),
-        }
     }
 
     /// The answer as the provider reads it: the one API has items where the other has a message.
@@ -121,28 +111,4 @@ pub(crate) fn answer() -> CompletionResponse {
         },
         stop_reason: StopReason::ToolUse,
     }
-}
-
-/// Reads a stream to its end.
-pub(crate) async fn events(handle: StreamHandle) -> Vec<StreamEvent> {
-    soon(handle.receiver.collect()).await
-}
-
-/// Checks that a stream ends with one error and no answer, and returns it.
-#[track_caller]
-pub(crate) fn broken(events: Vec<StreamEvent>) -> ProviderError {
-    let mut events = events.into_iter().rev();
-    let Some(StreamEvent::Error(error)) = events.next() else {
-        panic!("no error at the end");
-    };
-    for event in events {
-        let ends = matches!(
-            event,
-            StreamEvent::Error(_)
-                | StreamEvent::MessageComplete(_)
-                | StreamEvent::ResponseComplete(_)
-        );
-        assert!(!ends, "{event:?} before the error");
-    }
-    error.into()
 }
