@@ -1,7 +1,7 @@
 //! Embeddings over HTTP.
 
 use neuron_provider_ollama::DEFAULT_EMBEDDING_MODEL;
-use neuron_testing::{OllamaServer, Reply, ServerReply};
+use neuron_testing::{OllamaServer, RawServer, Reply, ServerReply};
 use neuron_types::{
     BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse,
     EmbeddingUsage, ProviderError,

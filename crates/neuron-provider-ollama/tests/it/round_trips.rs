@@ -1,98 +1,39 @@
-//! Answers, whole and streamed, and conversations of several turns.
+//! Answers as blocks, and conversations of several turns.
 
-use neuron_testing::ollama::{Dialect, chat_body};
+use neuron_testing::ollama::{Dialect, chat_body, chat_bytes};
 use neuron_testing::{OllamaServer, Reply, ServerReply, Wire};
 use neuron_types::{
-    BoxedProvider, CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource,
-    Message, Provider, Role, StopReason, StreamEvent, ThinkingConfig, ToolDefinition,
+    CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Provider,
+    Role, StopReason, ThinkingConfig, ToolDefinition,
 };
 use serde_json::json;
 
 use crate::support::*;
 
+/// Thoughts, texts and calls are neuron's own blocks.
 #[tokio::test]
-async fn an_answer_in_one_piece() {
-    let server = start([answer()]).await;
-    let response = provider(server.url()).complete(ask("hi")).await.unwrap();
-    assert_eq!(response, answer());
-    server.assert_complete();
-}
-
-#[tokio::test]
-async fn an_answer_as_a_stream() {
-    let server = start([Reply::from(answer()).chunk_chars(2)]).await;
-    let handle = provider(server.url()).complete_stream(ask("hi")).await;
-    let events = events(handle.unwrap()).await;
-    let texts: Vec<_> = events
-        .iter()
-        .filter_map(|event| match event {
-            StreamEvent::TextDelta(text) => Some(text.as_str()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(texts, ["añ", "🦀"]);
-    let Some(StreamEvent::ResponseComplete(response)) = events.last() else {
-        panic!("{events:?}");
-    };
-    assert_eq!(**response, answer());
-}
-
-#[tokio::test]
-async fn a_request_and_an_answer_of_several_megabytes() {
-    let long = "日本 🦀\n".repeat(200_000);
-    let server =
-        start([Reply::text(long.clone()), Reply::text(long.clone()).chunk_chars(5000)]).await;
+async fn an_answer_has_plain_blocks() {
+    let server = start([answer(), answer()]).await;
     let provider = provider(server.url());
-    let response = soon(provider.complete(ask(&long))).await.unwrap();
-    assert_eq!(response.message.text(), long);
-    let handle = soon(provider.complete_stream(ask(&long))).await.unwrap();
-    let response = soon(handle.into_response()).await.unwrap();
-    assert_eq!(response.message.text(), long);
-    let sent = &server.bodies()[1]["messages"][0]["content"];
-    assert_eq!(sent, &long);
-}
-
-#[tokio::test]
-async fn however_the_bytes_are_written() {
-    let wires = [
-        Wire::default().split_every(1),
-        Wire::default().split_every(7).crlf(),
-        Wire::default().no_space().comments().padded(),
-    ];
-    for wire in wires {
-        let reply = || ServerReply::from(answer());
-        let builder = OllamaServer::builder().wire(wire);
-        let server = builder.start([reply(), reply()]).await.unwrap();
-        let provider = provider(server.url());
-        assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
-        let handle = provider.complete_stream(ask("hi")).await.unwrap();
-        assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
-    }
-}
-
-#[tokio::test]
-async fn a_content_type_may_have_parameters_and_any_case() {
-    for content_type in [
-        "application/x-ndjson",
-        "Application/X-NDJSON; charset=utf-8",
-        "application/ndjson",
-        "application/json",
-    ] {
-        let bytes = lines(&answer(), 16);
-        let reply = ServerReply::raw(200, [("content-type", content_type)], bytes);
-        let server = start([reply]).await;
-        let handle = provider(server.url()).complete_stream(ask("hi")).await;
-        let response = handle.unwrap().into_response().await.unwrap();
-        assert_eq!(response, answer());
-    }
-}
-
-#[tokio::test]
-async fn a_server_that_does_not_stream() {
-    let body = chat_body(&answer(), &Dialect::default()).to_string();
-    let server = start([ServerReply::raw(200, [("content-type", "application/json")], body)]).await;
-    let handle = provider(server.url()).complete_stream(ask("hi")).await.unwrap();
+    assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
+    let handle = provider.complete_stream(ask("hi")).await.unwrap();
     assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
+}
+
+/// A server that does not stream sends the whole answer as JSON.
+#[tokio::test]
+async fn a_stream_may_have_a_content_type_of_json() {
+    let body = chat_body(&answer(), &Dialect::default()).to_string().into_bytes();
+    let lines = chat_bytes(&answer(), 16, &Wire::default(), &Dialect::default());
+    for (content_type, bytes) in [
+        ("application/json", body),
+        ("application/json", lines.clone()),
+        ("application/ndjson", lines),
+    ] {
+        let server = start([ServerReply::raw(200, [("content-type", content_type)], bytes)]).await;
+        let handle = provider(server.url()).complete_stream(ask("hi")).await;
+        assert_eq!(soon(handle.unwrap().into_response()).await.unwrap(), answer());
+    }
 }
 
 #[tokio::test]
@@ -120,23 +61,6 @@ async fn servers_of_other_versions() {
             assert!(calls.iter().all(|call| !call.id.is_empty()), "{dialect:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn behind_a_pointer_and_in_a_task() {
-    let server = start([answer(), answer()]).await;
-    let provider = BoxedProvider::new(provider(server.url()));
-    assert_eq!(provider.info().name, "ollama");
-    let whole = tokio::spawn({
-        let provider = provider.clone();
-        async move { provider.complete(ask("hi")).await }
-    });
-    assert_eq!(soon(whole).await.unwrap().unwrap(), answer());
-    let streamed = tokio::spawn(async move {
-        let handle = provider.complete_stream_ref(&ask("hi")).await?;
-        handle.into_response().await
-    });
-    assert_eq!(soon(streamed).await.unwrap().unwrap(), answer());
 }
 
 fn message(role: Role, content: Vec<ContentBlock>) -> Message {

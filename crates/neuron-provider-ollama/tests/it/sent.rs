@@ -1,4 +1,4 @@
-//! What goes over the wire to the API.
+//! The requests: address, headers, body and connection.
 
 use neuron_provider_ollama::Ollama;
 use neuron_testing::OllamaServer;
@@ -80,4 +80,14 @@ async fn what_cannot_be_sent_is_not() {
     let error = provider.complete_stream_ref(&request).await.unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
     assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn clones_share_a_connection() {
+    let server = start(["a", "b", "c"]).await;
+    let provider = provider(server.url());
+    for provider in [provider.clone(), provider.clone().model("another"), provider] {
+        provider.complete(ask("hi")).await.unwrap();
+    }
+    assert_eq!(server.connections(), 1);
 }

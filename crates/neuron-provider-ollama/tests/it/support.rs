@@ -1,20 +1,16 @@
-//! What the tests share: a provider for a server, an answer, and a server that can misbehave.
+//! A server, a provider for it, a request and an answer.
 
 use std::future::Future;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use neuron_provider_ollama::Ollama;
-pub(crate) use neuron_testing::RawServer;
-use neuron_testing::ollama::{Dialect, chat_bytes};
-use neuron_testing::{OllamaServer, ServerReply, Wire};
+use neuron_testing::{OllamaServer, ServerReply};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
-    StreamEvent, StreamHandle, TokenUsage,
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage,
 };
 use serde_json::json;
 
-/// A limit for what must not take for ever.
+/// Ends a test that hangs.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -52,33 +48,4 @@ pub(crate) fn answer() -> CompletionResponse {
         usage: TokenUsage { input_tokens: 50, output_tokens: 9, ..Default::default() },
         stop_reason: StopReason::ToolUse,
     }
-}
-
-/// An answer's lines, with so many characters in each.
-pub(crate) fn lines(response: &CompletionResponse, chunk_chars: usize) -> Vec<u8> {
-    chat_bytes(response, chunk_chars, &Wire::default(), &Dialect::default())
-}
-
-/// Reads a stream to its end.
-pub(crate) async fn events(handle: StreamHandle) -> Vec<StreamEvent> {
-    soon(handle.receiver.collect()).await
-}
-
-/// Checks that a stream ends with one error and no answer, and returns it.
-#[track_caller]
-pub(crate) fn broken(events: Vec<StreamEvent>) -> ProviderError {
-    let mut events = events.into_iter().rev();
-    let Some(StreamEvent::Error(error)) = events.next() else {
-        panic!("no error at the end");
-    };
-    for event in events {
-        let ends = matches!(
-            event,
-            StreamEvent::Error(_)
-                | StreamEvent::MessageComplete(_)
-                | StreamEvent::ResponseComplete(_)
-        );
-        assert!(!ends, "{event:?} before the error");
-    }
-    error.into()
 }
