@@ -45,6 +45,13 @@ impl Case {
         }
     }
 
+    /// Panics if the text of a value does not contain `part`.
+    #[track_caller]
+    pub fn mentions(&self, value: impl Display, part: impl Display) {
+        let (text, part) = (value.to_string(), part.to_string());
+        self.holds(text.contains(&part), format_args!("the text `{text}` lacks {part}"));
+    }
+
     /// Panics if the values differ.
     #[track_caller]
     pub fn equal<A: Debug + PartialEq<B>, B: Debug>(&self, what: &str, actual: A, expected: B) {

@@ -2,11 +2,11 @@
 
 use futures_util::StreamExt;
 use futures_util::future::join;
-use neuron_types::{Provider, ProviderError, StreamEvent};
+use neuron_types::{Provider, ProviderError};
 
 use super::ProviderHarness;
-use super::context::{TestContext, ask, key, text_answer};
-use super::events::check_broken;
+use super::context::{TestContext, ask, both_errors, key, text_answer};
+use super::events::{check_broken, first_text};
 use crate::case::Case;
 use neuron_testing::RawServer;
 
@@ -27,8 +27,7 @@ pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
 /// Checks the kind of an error, and that its text names the server.
 pub(super) fn check_network(case: &Case, error: &ProviderError, kind: &str, url: &str) {
     case.equal("the error's kind", error.kind(), kind);
-    let text = error.to_string();
-    case.holds(text.contains(url), format_args!("the text `{text}` lacks the server: {url}"));
+    case.mentions(error, url);
 }
 
 async fn refused<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
@@ -38,12 +37,9 @@ async fn refused<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     drop(server);
     let key = key(&ctx.can);
     let provider = harness.provider(&format!("{url}/{key}"), key);
-    let whole = case.err(case.soon(provider.complete_ref(&ask())).await);
-    let streamed = case.err(case.soon(provider.complete_stream_ref(&ask())).await);
-    for error in [whole, streamed] {
+    for error in both_errors(&case, &provider).await {
         check_network(&case, &error, "Network", &url);
-        let text = error.to_string();
-        case.holds(text.contains("refused"), format_args!("the text `{text}` lacks the cause"));
+        case.mentions(&error, "refused");
         super::keys::check(&case, &error);
     }
 }
@@ -75,8 +71,7 @@ async fn reset_in_stream<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) 
     let serve = server.respond(200, ctx.stream_type(), bytes.len(), half);
     let (handle, connection) = case.soon(join(provider.complete_stream(ask()), serve)).await;
     let mut handle = case.ok(handle);
-    let first = case.soon(handle.receiver.recv()).await;
-    case.holds(matches!(first, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+    first_text(&case, &mut handle).await;
     connection.reset();
     let events = case.soon(handle.receiver.collect()).await;
     check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());

@@ -191,6 +191,13 @@ pub(super) fn key(can: &Capabilities) -> &'static str {
     if can.api_key { API_KEY } else { "" }
 }
 
+/// The errors of both calls of a provider that cannot succeed.
+pub(super) async fn both_errors(case: &Case, provider: &impl Provider) -> [ProviderError; 2] {
+    let whole = case.soon(provider.complete(ask())).await;
+    let streamed = case.soon(provider.complete_stream(ask())).await;
+    [case.err(whole), case.err(streamed)]
+}
+
 /// An answer with this text.
 pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
     CompletionResponse {

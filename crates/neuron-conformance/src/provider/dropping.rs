@@ -3,10 +3,11 @@
 use std::pin::pin;
 
 use futures_util::future::{Either, select};
-use neuron_types::{Provider, StreamEvent};
+use neuron_types::Provider;
 
 use super::ProviderHarness;
 use super::context::{TestContext, ask};
+use super::events::first_text;
 use neuron_testing::Reply;
 
 /// Checks that dropping a call or a stream cancels the request: the server sees the connection
@@ -61,10 +62,7 @@ async fn stream<H: ProviderHarness>(harness: &H) {
     let text = "0123456789".repeat(10);
     ctx.server.push(Reply::text(text).chunk_chars(1).hang_after(12));
     let mut handle = case.ok(case.soon(ctx.provider.complete_stream_ref(&ask())).await);
-    match case.soon(handle.receiver.recv()).await {
-        Some(StreamEvent::TextDelta(_)) => {}
-        other => case.fail(format_args!("begins with {other:?} and not with a piece of text")),
-    }
+    first_text(&case, &mut handle).await;
     case.equal("the number of connections that were closed", ctx.server.disconnects(), 0);
     drop(handle);
     case.soon(ctx.server.wait_for_disconnect()).await;

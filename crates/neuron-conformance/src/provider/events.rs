@@ -1,7 +1,8 @@
 //! The order of a stream's events, and that they tell of the same answer as its end.
 
 use neuron_types::{
-    CompletionResponse, ProviderError, Role, StreamError, StreamEvent, ToolCall, ToolUseRef,
+    CompletionResponse, ProviderError, Role, StreamError, StreamEvent, StreamHandle, ToolCall,
+    ToolUseRef,
 };
 use serde_json::Value;
 
@@ -48,6 +49,14 @@ pub(super) fn check_events(case: &Case, mut events: Vec<StreamEvent>) -> Complet
     }
     grown.check(case, &response);
     response
+}
+
+/// Waits for the first event, which must be text.
+pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
+    match case.soon(handle.receiver.recv()).await {
+        Some(StreamEvent::TextDelta(_)) => {}
+        other => case.fail(format_args!("begins with {other:?} and not with a piece of text")),
+    }
 }
 
 /// How a stream broke.

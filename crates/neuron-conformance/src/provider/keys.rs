@@ -2,11 +2,11 @@
 
 use std::error::Error;
 
-use neuron_types::{Provider, ProviderError};
+use neuron_types::ProviderError;
 use serde_json::json;
 
 use super::ProviderHarness;
-use super::context::{API_KEY, TestContext, ask};
+use super::context::{API_KEY, TestContext, ask, both_errors};
 use super::errors::sample;
 use super::stream_errors::EVENTS;
 use crate::case::Case;
@@ -49,9 +49,7 @@ async fn wrong_key<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     let case = ctx.case("a wrong key");
     let wrong = "sk-conformance-wrong";
     let provider = harness.provider(&ctx.server.url(), wrong);
-    let whole = case.err(case.soon(provider.complete_ref(&ask())).await);
-    let streamed = case.err(case.soon(provider.complete_stream_ref(&ask())).await);
-    for error in [whole, streamed] {
+    for error in both_errors(&case, &provider).await {
         case.equal("the error's kind", error.kind(), "Authentication");
         case.holds(!all_texts(&error).contains(wrong), "the error shows it");
     }
@@ -63,12 +61,9 @@ async fn unsendable<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
         let case = ctx.case(format_args!("the key {key:?}"));
         let provider = harness.provider(&ctx.server.url(), key);
-        let whole = case.err(case.soon(provider.complete_ref(&ask())).await);
-        let streamed = case.err(case.soon(provider.complete_stream_ref(&ask())).await);
-        for error in [whole, streamed] {
+        for error in both_errors(&case, &provider).await {
             case.equal("the error's kind", error.kind(), "Authentication");
-            let text = error.to_string();
-            case.holds(text.contains("header"), format_args!("the text `{text}` lacks the cause"));
+            case.mentions(&error, "header");
             check(&case, &error);
         }
     }
@@ -101,7 +96,7 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
     let vendor = ctx.server.vendor();
     for kind in ctx.can.errors.iter().filter(|kind| **kind != "Network") {
         let case = ctx.case(format_args!("the vendor's {kind}"));
-        let echo = case.some("the suite has no such error", sample(kind, API_KEY));
+        let echo = sample(&case, kind, API_KEY);
         let reply = vendor.error_reply(&vendor.error(&echo), API_KEY);
         let body = reply.body.to_string();
         for body in [body.replace('/', "\\/"), body] {
@@ -111,7 +106,7 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
     }
     for kind in &ctx.can.stream_errors {
         let case = ctx.case(format_args!("the vendor's {kind} in a stream"));
-        let echo = case.some("the suite has no such error", sample(kind, API_KEY));
+        let echo = sample(&case, kind, API_KEY);
         check(&case, &ctx.broken_after(&case, EVENTS, echo).await.error);
     }
 }

@@ -21,10 +21,8 @@ pub async fn redirects<H: ProviderHarness>(harness: &H) {
         case.equal("the number of connections to the location", elsewhere.connections(), 0);
         for error in errors {
             case.equal("the error's kind", error.kind(), "InvalidRequest");
-            let text = error.to_string();
-            for part in [&status.to_string(), &location] {
-                case.holds(text.contains(part), format_args!("the text `{text}` lacks {part}"));
-            }
+            case.mentions(&error, status);
+            case.mentions(&error, &location);
         }
     }
 }

@@ -18,13 +18,13 @@ pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "stream errors").await;
     for kind in &ctx.can.stream_errors {
         let case = ctx.case(kind);
-        let error = case.some("the suite has no such error", sample(kind, MESSAGE));
+        let error = sample(&case, kind, MESSAGE);
         let broken = ctx.broken_after(&case, EVENTS, error).await;
         case.holds(broken.was_shown, "the text before the error was not shown");
         check(&case, kind, &broken.error);
     }
     let case = ctx.case("a broken connection");
-    let error = case.some("the suite has no such error", sample("Network", MESSAGE));
+    let error = sample(&case, "Network", MESSAGE);
     let broken = ctx.broken_after(&case, EVENTS, error).await;
     case.equal("the error's kind", broken.error.kind(), "StreamError");
 }

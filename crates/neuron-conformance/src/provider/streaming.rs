@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use super::ProviderHarness;
 use super::context::{TestContext, ask, text_answer};
 use super::events::check_events;
+use neuron_testing::vendor::Vendor;
 use neuron_testing::{Reply, ServerReply};
 
 /// Checks that a stream gives each event when it arrives, gives all of them, reads no faster than its reader, and
@@ -48,8 +49,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     };
     let read = async {
         let mut handle = case.ok(provider.complete_stream(ask()).await);
-        let event = handle.receiver.recv().await;
-        case.holds(matches!(event, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+        super::events::first_text(&case, &mut handle).await;
         case.holds(seen.send(()).is_ok(), "the server is gone");
         case.ok(handle.into_response().await)
     };
@@ -71,13 +71,11 @@ async fn many_events<H: ProviderHarness>(ctx: &TestContext<H>) {
 async fn content_types<H: ProviderHarness>(ctx: &TestContext<H>) {
     let bytes = ctx.stream_bytes(&ctx.case("the stream"), &text_answer("hello")).await;
     let plain = ctx.stream_type().split(';').next().unwrap_or_default();
-    for content_type in [
-        plain.to_owned(),
-        format!("{plain}; charset=utf-8"),
-        plain.to_uppercase() + ";charset=UTF-8",
-    ] {
-        let case = ctx.case(&content_type);
-        let reply = ServerReply::raw(200, [("content-type", content_type)], bytes.clone());
+    let forms = [plain.to_owned(), format!("{plain}; charset=utf-8"), plain.to_uppercase()];
+    for content_type in forms.into_iter().map(Some).chain([None]) {
+        let case = ctx.case(format_args!("the content type {content_type:?}"));
+        let headers = content_type.map(|content_type| ("content-type", content_type));
+        let reply = ServerReply::raw(200, headers, bytes.clone());
         let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
         case.equal("the text", check_events(&case, events).message.text(), "hello");
     }
@@ -109,7 +107,7 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     ctx.stream_bytes(&case, &text_answer("hello")).await;
     let frames = ctx.answering(&case, &answer, |vendor, mut answer| {
         answer.chunk_chars = 256 * 1024;
-        neuron_testing::vendor::Vendor::frames(vendor, &answer)
+        vendor.frames(&answer)
     });
     let bytes = frames.concat();
     let (server, provider) = ctx.raw(harness).await;
@@ -117,8 +115,7 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     let mut writing =
         tokio::spawn(async move { server.respond(200, stream_type, bytes.len(), &bytes).await });
     let mut handle = case.ok(case.soon(provider.complete_stream(ask())).await);
-    let first = case.soon(handle.receiver.recv()).await;
-    case.holds(matches!(first, Some(StreamEvent::TextDelta(_))), "it does not begin with text");
+    super::events::first_text(&case, &mut handle).await;
 
     // Time passes when every task waits.
     tokio::time::pause();

@@ -62,7 +62,7 @@ caught! { ()
     a_cut_answer_looks_whole: HidesMaxTokens by stop_reasons: "MaxTokens";
     delays_are_dropped: DropsRetryAfter by errors: "the delay";
     a_quota_is_a_rate_limit: QuotaIsRateLimit by errors: "InsufficientResources";
-    errors_have_no_text: DropsErrorTexts by errors: "lacks the vendor's";
+    errors_have_no_text: DropsErrorTexts by errors: "lacks because-of";
     every_error_is_one: EveryErrorIsOther by errors: "the error's kind";
     errors_in_streams_are_one: StreamErrorsAreOne by stream_errors: "the error's kind";
     errors_in_streams_end_them: EndsAtErrors by stream_errors: "a broken stream ends with an error";
@@ -75,14 +75,14 @@ caught! { ()
     answers_are_mixed_up: MixesAnswers by concurrency: "the texts";
     streams_are_read_ahead: ReadsAhead by streaming: "a slow reader: everything was read";
     each_call_opens_a_connection: ConnectsAnew by connections: "the number of connections";
-    errors_do_not_name_the_server: HidesServer by connection_errors: "lacks the server";
+    errors_do_not_name_the_server: HidesServer by connection_errors: "lacks http://";
     broken_answers_cannot_be_repeated: BreaksAreFinal by connection_errors: "the error's kind";
     cut_answers_cannot_be_repeated: BreaksAreFinal by cuts: "the error's kind";
     redirects_are_followed: FollowsRedirects by redirects: "connections to the location";
     errors_show_everything: ShowsPages by body_limits: "is enough";
     nothing_has_a_limit: NeverTimesOut by timeouts: "no answer: hangs";
     streams_have_the_limit_of_an_answer: LimitsStreams by timeouts: "longer than a whole answer";
-    keys_are_corrected: CorrectsKeys by keys: "lacks the cause";
+    keys_are_corrected: CorrectsKeys by keys: "lacks header";
 }
 
 // A clock that is paused does not wait for what hangs.
