@@ -1,4 +1,4 @@
-//! Bodies that do not end, and must not fill the memory.
+//! Bodies without an end, which must not fill the memory.
 
 use futures_util::future::join;
 use neuron_types::{Provider, ProviderError};
@@ -10,11 +10,11 @@ use crate::case::Case;
 /// Maximum length of an error's text, in bytes.
 const SHOWN: usize = 1000;
 
-/// Checks that a body without an end is read only in part, whether it is an error or an answer.
+/// Checks that the endless body of an error and of an answer is read only in part.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn body_limits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "body limits").await;
     let case = ctx.case("an error");

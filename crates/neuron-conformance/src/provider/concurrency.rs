@@ -14,7 +14,7 @@ const CALLS: usize = 12;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn concurrency<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "concurrency").await;
     let case = ctx.case(format_args!("{CALLS} calls at once"));

@@ -1,4 +1,4 @@
-//! Servers that cannot be reached, and connections that break.
+//! Errors of connections: unreachable servers, and resets.
 
 use futures_util::StreamExt;
 use futures_util::future::join;
@@ -10,12 +10,14 @@ use super::events::{check_broken, first_text};
 use crate::case::Case;
 use neuron_testing::RawServer;
 
-/// Checks that an unreachable server and a reset connection are network errors, which can be retried, and within a
-/// stream an error that cannot. The text names the server, and never the key in its address.
+/// Checks that an unreachable server and a reset connection are network errors, which can be retried.
+///
+/// Within a stream a reset connection is an error that cannot be retried. The text names the server, and never shows
+/// the key in its address.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "connection errors").await;
     refused(&ctx, harness).await;

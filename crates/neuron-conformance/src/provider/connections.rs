@@ -1,4 +1,4 @@
-//! How many connections a provider opens.
+//! The number of connections that a provider opens.
 
 use std::sync::Arc;
 
@@ -11,12 +11,13 @@ use super::context::{TestContext, ask, text_answer};
 /// Number of tasks that call at the same time.
 const TASKS: usize = 100;
 
-/// Checks that whole answers, streams and errors leave their connection to the next call, that a closed connection is
-/// replaced, and that a stream is complete after its last event although the server does not end the body.
+/// Checks that calls reuse the connection of an earlier whole answer, stream or error, and replace a closed connection.
+///
+/// A stream is complete after its last event, even if the server does not end the body.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn connections<H: ProviderHarness>(harness: &H) {
     reused(harness).await;
     for is_streamed in [false, true] {

@@ -15,7 +15,7 @@ use neuron_testing::{Reply, Wire};
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn cuts<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "cuts").await;
     let answer = small_answer(&ctx.can);
@@ -74,7 +74,7 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<H>, answer: &CompletionRe
                 let meaning = ctx.meaning(&response);
                 case.equal("the message", meaning.message, expected.message.clone());
             } else {
-                // The call must not look as if it could be repeated: text may have been shown.
+                // Not retryable: text may have been shown.
                 let error = check_broken(&case, events).error;
                 case.equal("the error's kind", error.kind(), "StreamError");
             }

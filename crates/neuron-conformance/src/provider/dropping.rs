@@ -15,7 +15,7 @@ use neuron_testing::Reply;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn dropping<H: ProviderHarness>(harness: &H) {
     whole(harness).await;
     beginning(harness).await;

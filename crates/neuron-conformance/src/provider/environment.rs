@@ -8,18 +8,18 @@ use super::connection_errors::check_network;
 use super::context::{TestContext, ask, key};
 use crate::child_process::run_with_environment;
 
-/// A host name that is longer than a name may be: no resolver has to be asked.
+/// Labels of a host name that is too long: the resolver rejects it without a query.
 const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 
-/// Checks that a call outside of a tokio runtime is an error, that servers on this machine are reached without the
-/// proxy of the environment, and that a host without an address is a network error.
+/// Checks that a call outside of a tokio runtime is an error, that no proxy of the environment is used for this machine,
+/// and that a host without an address is a network error.
 ///
-/// `test` is the path of the test that calls this part: `concat!(module_path!(), "::environment")`. The test runs once
-/// more, in a process with other environment variables. [`provider_tests`](crate::provider_tests) does this for you.
+/// `test` is the path of the calling test: `concat!(module_path!(), "::environment")`. That test runs once more, in a
+/// process with other environment variables. [`provider_tests`](crate::provider_tests) passes the path for you.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
     let ctx = TestContext::start(harness, "environment").await;
     let host = UNKNOWN_HOST.concat();

@@ -37,7 +37,7 @@ pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "errors").await;
     for kind in &ctx.can.errors {

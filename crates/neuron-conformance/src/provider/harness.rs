@@ -31,7 +31,7 @@ pub trait ProviderHarness: Sync {
     /// model: set one if the provider has no default.
     fn provider(&self, url: &str, api_key: &str) -> Self::Provider;
 
-    /// Makes a provider with these time limits. Provided: `None`, and [`timeouts`](super::timeouts) checks nothing.
+    /// Makes a provider with these time limits. Default: `None`, and [`timeouts`](super::timeouts) checks nothing.
     fn provider_with_timeouts(
         &self,
         url: &str,

@@ -21,7 +21,7 @@ const KEY_PART: &str = "4c1f";
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn keys<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "keys").await;
     if !ctx.can.api_key {

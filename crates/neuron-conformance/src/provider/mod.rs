@@ -1,41 +1,43 @@
-//! Whether a provider over HTTP holds the contract of [`Provider`](neuron_types::Provider).
+//! Conformance suite for a [`Provider`](neuron_types::Provider) over HTTP.
 //!
 //! Describe your provider with a [`ProviderHarness`]. [`provider_tests`](crate::provider_tests) writes one test per
-//! part: the test runner then shows which part fails, and the panic message names the case. A part can also be called
-//! alone, and [`check_provider`] calls all parts but [`environment`]. The suite starts the loopback servers, asks through your provider, and compares what it
-//! gives with what the server was told to say, and what the server received with what was asked.
+//! part: the test runner shows which part fails, and the panic message names the case. A part can also be called
+//! alone, and [`check_provider`] calls all parts except [`environment`].
 //!
-//! | part | what has to hold |
+//! The suite starts loopback servers and calls your provider. It compares the responses with the script of the server,
+//! and the received requests with the calls.
+//!
+//! | part | checks that |
 //! |---|---|
 //! | [`text`] | texts of every kind and length arrive, and the events of a stream are in order |
 //! | [`tools`] | calls, their arguments and their results survive both ways |
-//! | [`thinking`] | reasoning arrives, and goes back as it came |
-//! | [`requests`] | whatever a request has is in the body, and equal requests have equal bytes |
+//! | [`thinking`] | reasoning arrives, and returns unchanged with the next request |
+//! | [`requests`] | every field of a request is in the body, and equal requests have equal bytes |
 //! | [`prefixes`] | the conversation of a turn begins with the bytes of the turn before |
 //! | [`usage`] | tokens are counted in neuron's terms |
-//! | [`stop_reasons`] | each reason is told from the others |
+//! | [`stop_reasons`] | each stop reason is distinguished from the others |
 //! | [`errors`] | each error before the answer has its class, its text and its delay |
-//! | [`stream_errors`] | each error within a stream too |
-//! | [`keys`] | a wrong key is refused, and no key shows in an error or in `Debug` |
+//! | [`stream_errors`] | each error within a stream has its class and its text |
+//! | [`keys`] | a wrong key is refused, and no error and no `Debug` shows a key |
 //! | [`splits`] | bytes may be split anywhere |
 //! | [`cuts`] | an answer that is cut anywhere is an error, and never a shorter answer |
-//! | [`dropping`] | what is dropped is cancelled |
+//! | [`dropping`] | a dropped call is cancelled |
 //! | [`concurrency`] | calls do not disturb each other |
 //! | [`streaming`] | events arrive one by one, at the pace of the reader |
-//! | [`connections`] | connections are reused, and replaced when the server closed them |
-//! | [`connection_errors`] | a server that cannot be reached, or goes away, is an error that names it |
+//! | [`connections`] | connections are reused, and replaced if the server closed them |
+//! | [`connection_errors`] | errors of a connection have a class, and name the server |
 //! | [`redirects`] | redirects are not followed |
-//! | [`body_limits`] | bodies without an end are not read for ever |
+//! | [`body_limits`] | a body without an end is read only in part |
 //! | [`timeouts`] | every wait has a limit |
-//! | [`environment`] | proxies and runtimes of the process do no harm |
+//! | [`environment`] | a call outside of a runtime fails, and no proxy is used for this machine |
 //!
-//! Answers are compared by their meaning ([`Message::text`](neuron_types::Message::text), the tool
-//! calls, the portable form of raw blocks), so that a provider may keep what it likes in
+//! Answers are compared by their meaning: [`Message::text`](neuron_types::Message::text), the tool calls, and the
+//! portable form of raw blocks. A provider may keep anything in
 //! [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
 //!
-//! What the vendor cannot express is said in [`Capabilities`]. The default demands everything. A part
-//! needs a tokio runtime with a clock that is not paused, and [`timeouts`] and [`streaming`] need one of the
-//! current-thread flavour, because they pause the clock.
+//! Turn off in [`Capabilities`] what the vendor cannot express. The default demands everything. A part needs a tokio
+//! runtime with a running clock. [`timeouts`] and [`streaming`] pause the clock and need a current-thread runtime,
+//! which is the default of `#[tokio::test]`.
 //!
 //! # Example: a provider of your own
 //!
@@ -162,20 +164,9 @@ pub use usage::usage;
 
 /// Writes one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
-/// The first argument is a [`ProviderHarness`]. All parts are tested, or those that follow it. Put several harnesses in
-/// modules of their own.
-///
-/// # Example
-///
-/// ```
-/// # /*
-/// neuron_conformance::provider_tests!(Harness);
-///
-/// mod other_server {
-///     neuron_conformance::provider_tests!(super::OtherServer, text tools errors);
-/// }
-/// # */
-/// ```
+/// The argument is a [`ProviderHarness`](provider::ProviderHarness). `provider_tests!(Harness, text tools)` writes the
+/// tests of two parts. Call the macro in modules of their own for several harnesses.
+/// The page of [`provider`] has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {
@@ -197,13 +188,13 @@ macro_rules! provider_tests {
     )+};
 }
 
-/// Checks every part but [`environment`], which needs a test of its own.
+/// Checks every part except [`environment`], which needs a test of its own.
 ///
-/// It takes some seconds: bytes are split and cut at every position.
+/// It takes some seconds, because bytes are split and cut at every position.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; the text names the part and the case.
+/// At the first violation. The message names the part and the case.
 pub async fn check_provider(harness: &impl ProviderHarness) {
     text(harness).await;
     tools(harness).await;

@@ -15,7 +15,7 @@ use neuron_testing::Reply;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "prefixes").await;
     let signature = if ctx.can.signatures { "c2lnbmVk" } else { "" };

@@ -4,12 +4,11 @@ use super::ProviderHarness;
 use super::context::TestContext;
 use neuron_testing::ServerReply;
 
-/// Checks that a redirect is an invalid request whose text has the status and the location, and that it is not
-/// followed.
+/// Checks that a redirect is not followed, and is an invalid request whose text has the status and the location.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn redirects<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "redirects").await;
     let elsewhere = TestContext::start(harness, "redirects").await.server;

@@ -23,7 +23,7 @@ const PDF: &str = "JVBERi0xLjcKJcOkw7zDtsOfCg==";
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn requests<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "requests").await;
     texts(&ctx).await;

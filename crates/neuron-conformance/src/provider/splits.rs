@@ -14,7 +14,7 @@ use neuron_testing::{Reply, Wire};
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn splits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "splits").await;
     let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));

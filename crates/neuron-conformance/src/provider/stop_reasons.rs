@@ -12,7 +12,7 @@ use neuron_testing::Reply;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn stop_reasons<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "stop reasons").await;
     for reason in &ctx.can.stop_reasons {

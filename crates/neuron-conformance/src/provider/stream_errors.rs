@@ -13,7 +13,7 @@ pub(super) const EVENTS: usize = 12;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "stream errors").await;
     for kind in &ctx.can.stream_errors {

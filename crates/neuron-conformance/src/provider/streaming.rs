@@ -1,4 +1,4 @@
-//! When events arrive, how many, and at whose pace.
+//! The arrival of events: when, how many, and at which pace.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use super::events::check_events;
 use neuron_testing::vendor::Vendor;
 use neuron_testing::{Reply, ServerReply};
 
-/// Checks that a stream gives each event when it arrives, gives all of them, reads no faster than its reader, and
-/// survives a reader that stops waiting. Content types may have parameters and any case.
+/// Checks that a stream returns each event when it arrives, returns all of them, and reads no faster than its reader.
 ///
-/// It needs a current-thread runtime with a clock that is not paused, as `#[tokio::test]` has it.
+/// A dropped wait loses no event. The content type may have parameters and any case, and may be missing.
+///
+/// It needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn streaming<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "streaming").await;
     first_text(&ctx, harness).await;
@@ -105,11 +106,10 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     // More than the buffers of both sides and of the kernel hold.
     let answer = text_answer("x".repeat(48 * 1024 * 1024));
     ctx.stream_bytes(&case, &text_answer("hello")).await;
-    let frames = ctx.answering(&case, &answer, |vendor, mut answer| {
+    let bytes = ctx.answering(&case, &answer, |vendor, mut answer| {
         answer.chunk_chars = 256 * 1024;
-        vendor.frames(&answer)
+        vendor.frames(&answer).concat()
     });
-    let bytes = frames.concat();
     let (server, provider) = ctx.raw(harness).await;
     let stream_type = ctx.stream_type();
     let mut writing =

@@ -25,7 +25,7 @@ pub(super) const TEXTS: [(&str, &str); 8] = [
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn text<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "text").await;
     for (name, text) in TEXTS {

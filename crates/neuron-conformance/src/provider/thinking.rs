@@ -18,7 +18,7 @@ const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn thinking<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "thinking").await;
     if !ctx.can.thinking {

@@ -1,6 +1,7 @@
 //! Time limits: for a whole answer, and between two pieces of a stream.
 //!
-//! The limits are minutes, and the clock is paused once the server has sent its part: a slow machine fails nothing.
+//! The limits are minutes, and the clock is paused once the server has sent its part. No test fails because the machine
+//! is slow.
 
 use std::future::Future;
 use std::time::Duration;
@@ -27,14 +28,16 @@ const EXPLANATION: Duration = Duration::from_secs(10);
 /// Time limit of a call with a paused clock.
 const HANGING: Duration = Duration::from_secs(24 * 3600);
 
-/// Checks the limits of [`ProviderHarness::provider_with_timeouts`]: one for a whole answer and for the beginning of a
-/// stream, and one between two pieces of a stream.
+/// Checks the limits of [`ProviderHarness::provider_with_timeouts`].
 ///
-/// It needs a current-thread runtime with a clock that is not paused, as `#[tokio::test]` has it.
+/// One limits a whole answer, and the wait for the beginning of a stream. The other limits the wait between two pieces
+/// of a stream. It checks nothing if the harness returns `None`.
+///
+/// It needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "timeouts").await;
     let provider =
@@ -58,7 +61,7 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     no_limits(&ctx, &unlimited).await;
 }
 
-/// While it exists, time passes when every task waits.
+/// Pauses the clock while it exists: time passes only when every task waits.
 struct PausedClock {
     since: Instant,
 }
@@ -85,7 +88,7 @@ fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
     case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
 }
 
-/// Waits for a call. The clock is paused once `ready` is over, and what that returns is kept until the call ends.
+/// Waits for a call with a clock that is paused once `ready` is over. The value of `ready` is kept until the call ends.
 async fn paused<T, R>(
     case: &Case,
     call: impl Future<Output = T>,
@@ -163,7 +166,7 @@ async fn half_answers<H: ProviderHarness>(
     case.mentions(case.err(result), "<title>half");
 }
 
-/// The status says the most: the rest of the body is not waited for as long as an answer.
+/// The wait for the body of an error is shorter: a retry must not wait for a server that has stopped.
 async fn half_errors<H: ProviderHarness>(
     ctx: &TestContext<H>,
     server: &RawServer,

@@ -16,7 +16,7 @@ use neuron_testing::Reply;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn tools<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "tools").await;
     for (name, input) in arguments() {

@@ -11,7 +11,7 @@ use neuron_testing::Reply;
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn usage<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "usage").await;
     let plain = TokenUsage { input_tokens: 21, output_tokens: 9, ..TokenUsage::default() };
