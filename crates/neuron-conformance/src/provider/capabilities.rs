@@ -1,11 +1,10 @@
-//! What a provider and its vendor can express.
+//! The capabilities of a provider and its vendor.
 
 use neuron_types::StopReason;
 
-/// What a provider and its vendor can express.
+/// The capabilities of a provider and its vendor.
 ///
-/// The default demands everything; turn off what the wire has no form for. What is off is not
-/// checked.
+/// The default demands everything. Turn off the capabilities that the wire format does not have: they are not checked.
 ///
 /// # Example
 ///

@@ -7,7 +7,7 @@ use super::ProviderHarness;
 use super::context::{TestContext, ask, steady};
 use neuron_testing::Reply;
 
-/// How many calls run at once.
+/// Number of calls at the same time.
 const CALLS: usize = 12;
 
 /// Checks that calls at the same time, whole and streamed, get an answer each.

@@ -9,7 +9,7 @@ use super::context::{TestContext, ask};
 use crate::case::Case;
 use neuron_testing::{Reply, ServerReply};
 
-/// What a vendor says in an error of these tests.
+/// The vendor's text in the errors of the suite.
 pub(super) const MESSAGE: &str = "because-of-the-conformance-suite";
 
 /// Makes an error of every kind that a vendor can send, with this text.

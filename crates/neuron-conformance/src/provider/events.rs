@@ -59,7 +59,7 @@ pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
     }
 }
 
-/// How a stream broke.
+/// The end of a broken stream.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) error: ProviderError,

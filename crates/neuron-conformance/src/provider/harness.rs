@@ -1,4 +1,4 @@
-//! What the suite must know of a provider.
+//! The description of a provider, and its time limits.
 
 use std::fmt;
 use std::time::Duration;

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Whether a text is in a body: the whole of a string, or a part of one.
+/// Returns `true` if a string of a body contains a text.
 pub(super) fn has_text(body: &Value, text: &str) -> bool {
     any(body, &mut |value| value.as_str().is_some_and(|found| found.contains(text)))
 }
 
-/// Whether a number is in a body.
+/// Returns `true` if a body contains a number.
 pub(super) fn has_number(body: &Value, number: f64) -> bool {
     any(body, &mut |value| value.as_f64() == Some(number))
 }
 
-/// Whether a value is in a body, in this order: as it is, or as text in a string.
+/// Returns `true` if a body contains a value with this order of fields, as JSON or as the text of a string.
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
     // Values are equal whatever the order of their fields; their texts are not.
     let wanted = wanted.to_string();

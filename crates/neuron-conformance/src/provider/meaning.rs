@@ -1,10 +1,10 @@
-//! What an answer means, whatever the form in which a provider keeps it.
+//! The meaning of an answer, in whichever form a provider keeps it.
 
 use neuron_types::{CompletionResponse, ContentBlock, Message, StopReason, TokenUsage};
 
 use super::Capabilities;
 
-/// What an answer means. Two answers that mean the same are equal.
+/// The meaning of an answer. Two answers that mean the same are equal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meaning {
     pub(super) message: MessageMeaning,

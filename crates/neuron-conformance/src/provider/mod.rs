@@ -164,9 +164,9 @@ pub use usage::usage;
 
 /// Writes one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
-/// The argument is a [`ProviderHarness`](provider::ProviderHarness). `provider_tests!(Harness, text tools)` writes the
+/// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)` writes the
 /// tests of two parts. Call the macro in modules of their own for several harnesses.
-/// The page of [`provider`] has an example.
+/// The page of [`provider`](crate::provider) has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {

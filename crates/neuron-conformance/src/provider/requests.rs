@@ -1,4 +1,4 @@
-//! What a request has is in the body, wherever the vendor wants it.
+//! The fields of a request in its body, wherever the vendor expects them.
 
 use neuron_types::{
     CompletionRequest, ContentBlock, DocumentSource, ImageSource, Message, ResponseFormat, Role,

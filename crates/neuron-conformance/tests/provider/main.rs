@@ -21,7 +21,8 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// One test a mutation: the part that must catch it, and what it says. The first argument is the runtime's.
+/// Writes one test per mutation, with the part that must catch it and a part of the message. The first argument is passed
+/// to `tokio::test`.
 macro_rules! caught {
     ($runtime:tt $($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test $runtime]
@@ -107,7 +108,7 @@ async fn a_call_panics_outside_of_a_runtime() {
     caught(part, "it panics").await;
 }
 
-/// What all of these are made from holds.
+/// The provider without a mutation conforms.
 #[tokio::test]
 async fn environment() {
     let test = concat!(module_path!(), "::environment");
@@ -130,7 +131,7 @@ async fn pieces_that_are_decoded_by_themselves() {
     caught(async { provider::splits(&Plain(Decoding::ByPiece)).await }, "a stream split").await;
 }
 
-/// What follows the last event that is needed may be missing.
+/// Events after the last required event may be missing.
 #[tokio::test]
 async fn a_stream_may_lack_what_nobody_needs() {
     provider::cuts(&Plain(Decoding::Whole)).await;

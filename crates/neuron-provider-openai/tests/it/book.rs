@@ -1,4 +1,4 @@
-//! What users write who have read the book.
+//! The examples of the book, against a server.
 
 use neuron_provider_openai::OpenAi;
 use neuron_testing::{RawServer, ServerReply};

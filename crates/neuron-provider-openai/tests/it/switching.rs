@@ -34,7 +34,7 @@ fn talk(messages: Vec<Message>) -> CompletionRequest {
     CompletionRequest { messages, tools: vec![look()], max_tokens: Some(64), ..Default::default() }
 }
 
-/// What Anthropic's models leave in a conversation.
+/// A conversation with Anthropic's models.
 fn anthropics() -> Vec<Message> {
     let thinking = ContentBlock::Thinking { thinking: "hm".into(), signature: "sig".into() };
     let search =
