@@ -1,11 +1,16 @@
 //! Fetches and starts the programs of others that the workspace is tested with: PostgreSQL, Restate, Temporal, and
 //! the MCP programs that run on Node.js and Python. Unix only.
+//!
+//! [`fetch`] finds a program on this machine, or fetches it into the target folder. [`server`] starts a program
+//! that serves, and ends it with the test process. The other modules are about one product each.
 
 #![cfg(unix)]
 
+pub mod command;
 pub mod engines;
+pub mod fetch;
 pub mod mcp;
 pub mod postgres;
+pub mod server;
 
-mod fetched;
-mod server_process;
+mod http;

@@ -1,5 +1,5 @@
-//! What the Model Context Protocol is tested with: its conformance suite, its reference servers, and a Python that
-//! has its SDK.
+//! Programs that the Model Context Protocol is tested with: its conformance suite, its reference servers, and a
+//! Python with its SDK.
 //!
 //! ```no_run
 //! use neuron_testkit::mcp::{EverythingServer, Suite};
@@ -14,10 +14,9 @@
 //! # }
 //! ```
 //!
-//! Node.js is the program that the environment variable `NEURON_MCP_NODE` names, with the packages in
-//! `node_modules` beside it; Python the one of `NEURON_MCP_PYTHON`. Where a variable is not set, and the tests are
-//! those of neuron itself, `cargo xtask mcp` provides them under `target/`, once. The value `none` says that there
-//! is none.
+//! The environment variable `NEURON_MCP_NODE` names a Node.js of your own, with the packages in `node_modules`
+//! beside it, and `NEURON_MCP_PYTHON` a Python of your own. The value `none` says that there is none. Otherwise the
+//! programs are [fetched](crate::fetch).
 //!
 //! The suite and the servers would listen on all interfaces. Started from here they listen on the loopback
 //! interface alone.
@@ -25,23 +24,20 @@
 mod everything;
 mod suite;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-pub use everything::EverythingServer;
+pub use everything::{Everything, EverythingServer};
 pub use suite::{NodeProgram, Suite};
 
-use crate::fetched::program::MCP_PYTHON;
-use crate::fetched::{find, or_skip};
+use crate::fetch::MCP_PYTHON;
 
-/// Returns where a Python is that can `import mcp`.
-///
-/// Where it cannot be had the answer is `None`, and one line on standard error says that something was not
-/// tested.
+/// Returns the path of a Python that can `import mcp`. Returns `None` if it cannot be had, and reports that once on
+/// standard error.
 ///
 /// # Panics
 ///
-/// With the environment variable `CI=true` where it cannot be had.
+/// Panics with the environment variable `CI=true` if it cannot be had.
 #[must_use]
 pub fn python_or_skip() -> Option<PathBuf> {
-    or_skip(&MCP_PYTHON, find::program(&MCP_PYTHON))
+    MCP_PYTHON.or_skip(|python| Ok(Path::to_owned(python)))
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::process::Ending;
 use crate::workspace::{self, Package};
-use crate::{compiler, engines, process};
+use crate::{compiler, process};
 
 /// Time limit of an example, which only ends one that hangs.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -18,7 +18,6 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
     let programs = build()?;
-    let variables = engines::variables()?;
     let output = metadata.target_directory.join("example-output.txt");
     for package in metadata.packages.iter().filter(|package| package.runs_examples()) {
         if !compiler::builds(package)? {
@@ -29,7 +28,7 @@ pub(crate) fn run() -> Result<(), String> {
             let program = programs
                 .get(&target.src_path)
                 .ok_or_else(|| format!("the build made no program for example {label}"))?;
-            run_one(package, program, &variables, &output).map_err(|reason| {
+            run_one(package, program, &output).map_err(|reason| {
                 let (package, example) = (&package.name, &target.name);
                 format!("`cargo run -p {package} --example {example} --all-features` {reason}")
             })?;
@@ -67,17 +66,11 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 }
 
 /// Runs one example, and shows its output if it fails.
-fn run_one(
-    package: &Package,
-    program: &Path,
-    variables: &[(&str, PathBuf)],
-    output: &Path,
-) -> Result<(), String> {
+fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
     let mut command = process::program(program);
     // As `cargo run` sets it.
     command.env("CARGO_MANIFEST_DIR", package.folder());
     hide_keys(&mut command);
-    command.envs(variables.iter().map(|(variable, path)| (variable, path)));
     match process::run_within(command, output, LIMIT)? {
         Ending::Success => Ok(()),
         Ending::Failure(status, text) => {

@@ -4,7 +4,6 @@
 //! cargo-mutants makes mutants of every function and cannot take given ones. These faults are mistakes that a person
 //! would make, so they measure the model and not the coverage of lines.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -105,24 +104,25 @@ fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     faults.collect()
 }
 
-fn select<'a>(faults: Vec<Fault<'a>>, selection: Selection<'_>) -> Result<Vec<Fault<'a>>, String> {
-    let is_selected: Box<dyn Fn(usize, &Fault<'_>) -> bool> = match selection {
-        Selection::All => Box::new(|_, _| true),
-        Selection::Named(text) => Box::new(move |_, fault| fault.name.contains(text)),
+fn select<'a>(
+    mut faults: Vec<Fault<'a>>,
+    selection: Selection<'_>,
+) -> Result<Vec<Fault<'a>>, String> {
+    match selection {
+        Selection::All => {}
+        Selection::Named(text) => faults.retain(|fault| fault.name.contains(text)),
         Selection::Sample => {
-            let changed: BTreeSet<String> = changes::since(&changes::base()?)?;
-            let changed: BTreeSet<usize> = faults
-                .iter()
-                .enumerate()
-                .filter(|(_, fault)| changed.contains(&format!("{LOOP}{}", fault.file)))
-                .map(|(index, _)| index)
-                .take(SAMPLE)
-                .collect();
-            Box::new(move |index, _| index % SAMPLE == 0 || changed.contains(&index))
+            let changed = changes::since(&changes::base()?)?;
+            let (mut index, mut left) = (0, SAMPLE);
+            faults.retain(|fault| {
+                let is_changed = changed.contains(&format!("{LOOP}{}", fault.file)) && left > 0;
+                left -= usize::from(is_changed);
+                index += 1;
+                is_changed || index % SAMPLE == 1
+            });
         }
-    };
-    let faults = faults.into_iter().enumerate();
-    Ok(faults.filter(|(index, fault)| is_selected(*index, fault)).map(|(_, fault)| fault).collect())
+    }
+    Ok(faults)
 }
 
 impl Fault<'_> {
@@ -222,6 +222,8 @@ fn cannot(what: &str, path: &Path, error: &std::io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]

@@ -5,20 +5,14 @@
 mod api;
 mod changes;
 mod compiler;
-mod debian;
-mod engines;
 mod examples;
 mod faults;
-mod fetched;
+mod fetch;
 #[cfg(test)]
 mod lints;
-mod mcp;
 mod means;
 mod nextest;
-mod npm;
-mod postgres;
 mod process;
-mod python;
 mod sdks;
 mod suite;
 mod tools;
@@ -42,11 +36,8 @@ tiers:
 commands:
   api           rewrites crates/*/api.txt, the listings of the public surface
   e2e           the vendors' official clients check our servers and requests
-  engines [restate|temporal]
-                fetches the servers of the durable engines, and prints where they are
   faults [TEXT] deliberate faults in the loop, or those with TEXT in their names
-  mcp [node|python]
-                fetches the programs that MCP is tested with, and prints where they are
+  fetch [NAME]  fetches the programs of others that tests need, or one, and prints where they are
   help          prints this text";
 
 fn main() -> ExitCode {
@@ -61,10 +52,8 @@ fn main() -> ExitCode {
         ["e2e"] => exit_code(sdks::check()),
         ["faults"] => exit_code(faults::check(Selection::All)),
         ["faults", text] => exit_code(faults::check(Selection::Named(text))),
-        ["engines"] => exit_code(fetched::print(&engines::ENGINES, None)),
-        ["engines", name] => exit_code(fetched::print(&engines::ENGINES, Some(name))),
-        ["mcp"] => exit_code(fetched::print(&mcp::PEERS, None)),
-        ["mcp", name] => exit_code(fetched::print(&mcp::PEERS, Some(name))),
+        ["fetch"] => exit_code(fetch::print(None)),
+        ["fetch", program] => exit_code(fetch::print(Some(program))),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
@@ -73,7 +62,7 @@ fn main() -> ExitCode {
         [command @ ("test" | "nightly" | "api" | "e2e" | "help"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
-        [command @ ("quick" | "faults" | "engines" | "mcp"), ..] => {
+        [command @ ("quick" | "faults" | "fetch"), ..] => {
             usage_error(&format!("`{command}` takes one argument at most"))
         }
         [command, ..] => usage_error(&format!("unknown command `{command}`")),

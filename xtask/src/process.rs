@@ -1,10 +1,11 @@
-//! Starting other programs from the workspace's root, and naming them in messages the way one
-//! would type them.
+//! Starting other programs from the workspace's root.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+pub(crate) use neuron_testkit::command::{cannot_start, display, quietly};
 
 /// The folder with the workspace's manifest.
 pub(crate) fn root() -> &'static Path {
@@ -58,18 +59,6 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
 }
 
-/// Runs a command that shows nothing; an error has the last line of what it said.
-pub(crate) fn quietly(mut command: Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| cannot_start(&command, &error))?;
-    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-    if output.status.success() {
-        return Ok(said(&output.stdout));
-    }
-    let complaints = said(&[output.stdout, output.stderr].concat());
-    let last = complaints.lines().last().unwrap_or("it does not say why");
-    Err(format!("`{}` failed: {last}", display(&command)))
-}
-
 /// How a program ended that [`run_within`] ran.
 pub(crate) enum Ending {
     Success,
@@ -106,55 +95,5 @@ pub(crate) fn run_within(
                 return Ok(Ending::TimedOut);
             }
         }
-    }
-}
-
-/// The message for a program that is not there or may not run.
-pub(crate) fn cannot_start(command: &Command, error: &std::io::Error) -> String {
-    format!("cannot start `{}`: {error}", display(command))
-}
-
-/// The command as one would type it into a shell, with the variables that we set.
-pub(crate) fn display(command: &Command) -> String {
-    let mut words = Vec::new();
-    for (key, value) in command.get_envs() {
-        if let Some(value) = value {
-            words.push(format!("{}={}", key.to_string_lossy(), quoted(&value.to_string_lossy())));
-        }
-    }
-    let path = Path::new(command.get_program());
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    words.push(name.to_string_lossy().into_owned());
-    words.extend(command.get_args().map(|arg| quoted(&arg.to_string_lossy())));
-    words.join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    if word.is_empty() || word.contains(char::is_whitespace) {
-        format!("\"{word}\"")
-    } else {
-        word.to_owned()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_command_is_shown_as_one_would_type_it() {
-        let mut command = Command::new("/somewhere/bin/cargo");
-        command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").env_remove("HOME");
-        assert_eq!(display(&command), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
-    }
-
-    #[test]
-    fn a_command_that_fails_is_an_error_with_its_last_words() {
-        let mut missing = Command::new("cargo");
-        missing.arg("no-such-command");
-        let error = quietly(missing).unwrap_err();
-        assert!(error.starts_with("`cargo no-such-command` failed: "), "{error}");
-        let error = quietly(Command::new("no-such-program")).unwrap_err();
-        assert!(error.starts_with("cannot start `no-such-program`: "), "{error}");
     }
 }

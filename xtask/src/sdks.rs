@@ -6,9 +6,10 @@ mod seclusion;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use neuron_testkit::fetch::{Packages, Program};
 use serde_json::Value;
 
-use crate::{compiler, means, process, python, workspace};
+use crate::{compiler, means, process, workspace};
 
 /// Each vendor, with the script that drives its server.
 const VENDORS: [(&str, &str); 3] = [
@@ -19,16 +20,26 @@ const VENDORS: [(&str, &str); 3] = [
 
 const PACKAGE: &str = "neuron-e2e";
 
-const ANNOUNCEMENT: &str = "installing the vendors' clients for Python";
+/// A Python with the vendors' clients.
+const CLIENTS: Program = Program {
+    id: "sdks",
+    name: "the vendors' clients for Python",
+    variable: None,
+    installed: || None,
+    packages: Packages::Python(include_str!("../../e2e/requirements.txt")),
+    size: "some 20 MB",
+    file: "bin/python",
+    // A new Python of the system does not see the packages of the old one.
+    trial: &["-c", "import anthropic, ollama, openai"],
+};
 
 /// Runs every check of every vendor.
 ///
 /// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
-    let folder = workspace::members()?.target_directory.join("sdks");
-    let python = match python::interpreter(&folder, &scripts.join("requirements.txt"), ANNOUNCEMENT)
-    {
+    let folder = workspace::members()?.target_directory;
+    let python = match CLIENTS.provide() {
         Ok(python) => python,
         Err(reason) => {
             return means::not_checked(
@@ -40,7 +51,7 @@ pub(crate) fn check() -> Result<(), String> {
     let program = build()?;
     let mut failed = Vec::new();
     for (vendor, driver) in VENDORS {
-        let requests = folder.join(format!("{vendor}.jsonl"));
+        let requests = folder.join(format!("{vendor}-requests.jsonl"));
         let mut write = process::program(&program);
         write.args(["requests", vendor]).arg(&requests);
         let written = process::run(write);

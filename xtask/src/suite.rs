@@ -7,7 +7,7 @@ use crate::changes::{self, Changed};
 use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
-use crate::{compiler, examples, process, sdks, wasm, workspace};
+use crate::{compiler, examples, fetch, process, sdks, wasm, workspace};
 
 /// A step of a tier.
 struct Step {
@@ -23,6 +23,7 @@ const TEST: &[Step] = &[
     Step { name: "docs", run: docs },
     Step { name: "deny", run: deny },
     Step { name: "wasm", run: wasm::check },
+    Step { name: "fetch", run: fetch::for_tests },
     Step { name: "examples", run: examples::run },
     Step { name: "sdks", run: sdks::check },
     Step { name: "faults", run: || faults::check(Selection::Sample) },
@@ -33,6 +34,7 @@ const TEST: &[Step] = &[
 
 /// The long runs.
 const NIGHTLY: &[Step] = &[
+    Step { name: "fetch", run: fetch::for_tests },
     Step { name: "features", run: features },
     Step { name: "faults", run: || faults::check(Selection::All) },
     Step { name: "model", run: model },

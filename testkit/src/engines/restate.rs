@@ -1,212 +1,117 @@
-//! A Restate server.
+//! A Restate server: a single node.
 
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::http;
-use crate::fetched::program::RESTATE;
-use crate::fetched::{find, or_skip};
-use crate::server_process::{ATTEMPTS, Launch, Recipe, Server, answers, free_ports};
+use crate::fetch::{Program, RESTATE};
+use crate::http::{Response, post, request};
+use crate::server::{Recipe, Server, Service, free_ports};
 
-/// A Restate server of this process's own: a single node, with fresh data.
-///
-/// Dropping it kills the server and removes its data.
+/// A Restate server with fresh data.
+pub type RestateServer = Server<Restate>;
+
+/// The ports of a Restate server.
 #[derive(Debug)]
-pub struct RestateServer {
-    ports: Ports,
-    recipe: Recipe,
-    server: Mutex<Server>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Ports {
+pub struct Restate {
     ingress: u16,
     admin: u16,
-    node: u16,
 }
 
-impl RestateServer {
-    /// Returns the server that all tests of this process share, and starts it with the first call.
-    ///
-    /// Where Restate cannot be had it returns `None`, and one line on standard error says that something
-    /// was not tested.
+impl Server<Restate> {
+    /// Returns the server that all tests of this process share, and starts it with the first call. Otherwise as
+    /// [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
-    /// If the server cannot be started; with the environment variable `CI=true` also where Restate cannot
-    /// be had.
+    /// As [`or_skip`](Self::or_skip).
     pub fn shared() -> Option<&'static Self> {
         static SHARED: LazyLock<Option<RestateServer>> = LazyLock::new(RestateServer::or_skip);
         SHARED.as_ref()
     }
 
-    /// Starts a server of its own, for tests that stop or kill it. Where Restate cannot be had it does as
-    /// [`shared`](Self::shared).
-    ///
-    /// # Panics
-    ///
-    /// As [`shared`](Self::shared).
-    #[must_use]
-    pub fn or_skip() -> Option<Self> {
-        or_skip(&RESTATE, Self::start())
-    }
-
-    /// Starts a server with fresh data. It blocks until the server takes requests.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] where Restate cannot be had; else what the system or the server says.
-    pub fn start() -> io::Result<Self> {
-        Self::start_with(None)
-    }
-
-    /// Starts a server whose data are in this folder, which is made if it is not there, and stays. It
-    /// blocks until the server takes requests.
+    /// Starts a server with its data in a folder that outlives it. The folder is made if it does not exist.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
     pub fn start_in(data: &Path) -> io::Result<Self> {
-        Self::start_with(Some(std::path::absolute(data)?))
+        Self::launch(&RESTATE.find()?, Some(&std::path::absolute(data)?))
     }
 
-    fn start_with(data: Option<PathBuf>) -> io::Result<Self> {
-        let program = find::program(&RESTATE)?;
-        for _ in 0..ATTEMPTS {
-            let mut server = Server::new()?;
-            let [ingress, admin, node] = free_ports()?;
-            let ports = Ports { ingress, admin, node };
-            let data = data.clone().unwrap_or_else(|| server.folder().join("data"));
-            let recipe = ports.recipe(program.clone(), &data);
-            // Another may take a port meanwhile.
-            if let Launch::Ready = server.launch(&recipe, || ports.are_ready())? {
-                return Ok(Self { ports, recipe, server: Mutex::new(server) });
-            }
-        }
-        Err(io::Error::other("no port is free"))
-    }
-
-    /// Starts the server again, with the data and the ports that it had, after [`kill`](Self::kill) or
-    /// [`stop`](Self::stop). It blocks until the server takes requests. A server that runs is killed first.
-    ///
-    /// # Errors
-    ///
-    /// What the system or the server says.
-    pub fn restart(&self) -> io::Result<()> {
-        super::restart(&mut self.server(), &self.recipe, || self.ports.are_ready())
-    }
-
-    /// Kills the server (SIGKILL), as a failing machine would. It blocks until the server is gone.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn kill(&self) -> io::Result<()> {
-        self.server().kill()
-    }
-
-    /// Stops the server (SIGTERM), and kills it if it takes more than 30 seconds. It blocks until the
-    /// server is gone.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn stop(&self) -> io::Result<()> {
-        self.server().stop()
-    }
-
-    /// Returns where handlers are called, such as `http://127.0.0.1:8080`, without a slash at the end.
-    #[must_use]
-    pub fn ingress_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports.ingress)
-    }
-
-    /// Returns where the server is administered, such as `http://127.0.0.1:9070`, without a slash at the
+    /// Returns the address at which handlers are called, such as `http://127.0.0.1:8080`, without a slash at the
     /// end.
     #[must_use]
-    pub fn admin_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports.admin)
+    pub fn ingress_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.service.ingress)
     }
 
-    /// Registers a deployment: the address at which services listen, such as `http://127.0.0.1:9080`. The
-    /// server asks it for its services, so it must be served meanwhile. An earlier deployment at this
-    /// address is replaced.
+    /// Returns the address of the administration, such as `http://127.0.0.1:9070`, without a slash at the end.
+    #[must_use]
+    pub fn admin_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.service.admin)
+    }
+
+    /// Registers a deployment: the address at which services listen, such as `http://127.0.0.1:9080`. The server
+    /// asks the deployment for its services, so the deployment must be served meanwhile. An earlier deployment at
+    /// this address is replaced.
     ///
     /// # Errors
     ///
-    /// What the server says if it cannot reach the deployment, and what the system says.
+    /// Returns the server's reason if it cannot reach the deployment, or the error of the system.
     ///
     /// # Cancel safety
     ///
     /// The server may register the deployment or not.
     pub async fn register(&self, deployment_url: &str) -> io::Result<()> {
         let body = json!({"uri": deployment_url, "force": true});
-        let (status, answer) = http::post(self.ports.admin, "/deployments", &body).await?;
-        match status.is_success() {
-            true => Ok(()),
-            false => Err(refused(status, &answer)),
-        }
+        self.administer("/deployments", &body).await.map(drop)
     }
 
-    /// Asks the server's own tables, such as `sys_invocation` and `sys_journal`, in SQL. Each row is an
-    /// object with the columns as its keys.
+    /// Queries the server's own tables, such as `sys_invocation` and `sys_journal`, in SQL. Each row is an object
+    /// with the columns as its keys.
     ///
     /// # Errors
     ///
-    /// What the server says of the query, and what the system says.
+    /// Returns the server's reason if it refuses the query, or the error of the system.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is changed.
+    /// A query changes nothing.
     pub async fn query(&self, sql: &str) -> io::Result<Vec<Value>> {
-        let (status, answer) =
-            http::post(self.ports.admin, "/query", &json!({"query": sql})).await?;
-        if !status.is_success() {
-            return Err(refused(status, &answer));
-        }
-        let mut answer: Value = serde_json::from_slice(&answer)?;
-        match answer.get_mut("rows").map(Value::take) {
+        let body = self.administer("/query", &json!({"query": sql})).await?;
+        let mut body: Value = serde_json::from_str(&body)?;
+        match body.get_mut("rows").map(Value::take) {
             Some(Value::Array(rows)) => Ok(rows),
-            _ => Err(io::Error::other(format!("the answer has no rows: {answer}"))),
+            _ => Err(io::Error::other(format!("the response has no rows: {body}"))),
         }
     }
 
-    /// Returns the number of the server's process; none after [`kill`](Self::kill) and
-    /// [`stop`](Self::stop).
-    #[must_use]
-    pub fn process_id(&self) -> Option<u32> {
-        self.server().process_id()
-    }
-
-    /// Returns what the server has logged.
-    #[must_use]
-    pub fn log(&self) -> String {
-        self.server().log()
-    }
-
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn administer(&self, path: &str, body: &Value) -> io::Result<String> {
+        match post(self.service.admin, path, body.to_string()).await? {
+            (200..=299, body) => Ok(body),
+            (status, body) => Err(io::Error::other(format!("status {status}: {body}"))),
+        }
     }
 }
 
-impl Ports {
-    fn are_ready(self) -> bool {
-        answers(self.admin, "/health") && answers(self.ingress, "/restate/health")
-    }
+impl Service for Restate {
+    const PROGRAM: &'static Program = &RESTATE;
 
-    fn recipe(self, program: PathBuf, data: &Path) -> Recipe {
+    fn prepare(program: &Path, _folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {
+        let [ingress, admin, node] = free_ports()?;
         let local = |port: u16| format!("127.0.0.1:{port}");
         let variables = vec![
-            // Else it listens on sockets in its folder too.
+            // Otherwise it listens on sockets in its folder too.
             ("RESTATE_LISTEN_MODE", "tcp".to_owned()),
             ("RESTATE_BASE_DIR", data.display().to_string()),
-            ("RESTATE_INGRESS__BIND_ADDRESS", local(self.ingress)),
-            ("RESTATE_ADMIN__BIND_ADDRESS", local(self.admin)),
-            ("RESTATE_BIND_ADDRESS", local(self.node)),
-            ("RESTATE_ADVERTISED_ADDRESS", format!("http://{}", local(self.node))),
+            ("RESTATE_INGRESS__BIND_ADDRESS", local(ingress)),
+            ("RESTATE_ADMIN__BIND_ADDRESS", local(admin)),
+            ("RESTATE_BIND_ADDRESS", local(node)),
+            ("RESTATE_ADVERTISED_ADDRESS", format!("http://{}", local(node))),
             ("RESTATE_NODE_NAME", "neuron".to_owned()),
             ("RESTATE_LOG_FORMAT", "compact".to_owned()),
             ("RESTATE_LOG_DISABLE_ANSI_CODES", "true".to_owned()),
@@ -215,10 +120,16 @@ impl Ports {
             ("RESTATE_DEFAULT_NUM_PARTITIONS", "1".to_owned()),
             ("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "64MB".to_owned()),
         ];
-        Recipe { program, args: Vec::new(), variables }
+        let recipe = Recipe { program: program.to_owned(), variables, ..Recipe::default() };
+        Ok((Self { ingress, admin }, recipe))
     }
-}
 
-fn refused(status: ::http::StatusCode, answer: &[u8]) -> io::Error {
-    io::Error::other(format!("status {status}: {}", String::from_utf8_lossy(answer)))
+    fn is_ready(&self, _log: &str) -> bool {
+        let is_healthy = |port, path| -> io::Result<Response> {
+            // A process that does not answer in time may be another one, on a port that is taken.
+            request(port, "GET", path, "", Duration::from_secs(2))
+        };
+        let is_healthy = |port, path| is_healthy(port, path).is_ok_and(|(status, _)| status == 200);
+        is_healthy(self.admin, "/health") && is_healthy(self.ingress, "/restate/health")
+    }
 }

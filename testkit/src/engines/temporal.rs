@@ -3,163 +3,78 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use crate::fetched::program::TEMPORAL;
-use crate::fetched::{find, or_skip};
-use crate::server_process::{
-    ANSWER, ATTEMPTS, Launch, Recipe, Server, free_ports, isolate, listens,
-};
+use crate::fetch::{Program, TEMPORAL};
+use crate::http::connect;
+use crate::server::{Recipe, Server, Service, free_ports, isolate};
 
-/// A Temporal server of this process's own, with fresh data and the namespace `default`.
-///
-/// Dropping it kills the server and removes its data.
+/// A Temporal server with fresh data and the namespace `default`.
+pub type TemporalServer = Server<Temporal>;
+
+/// The port of a Temporal server, and how its health is asked for.
 #[derive(Debug)]
-pub struct TemporalServer {
+pub struct Temporal {
     port: u16,
-    recipe: Recipe,
-    server: Mutex<Server>,
+    program: PathBuf,
+    folder: PathBuf,
 }
 
-impl TemporalServer {
-    /// Returns the server that all tests of this process share, and starts it with the first call.
-    ///
-    /// Where Temporal cannot be had it returns `None`, and one line on standard error says that something
-    /// was not tested.
+impl Server<Temporal> {
+    /// Returns the server that all tests of this process share, and starts it with the first call. Otherwise as
+    /// [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
-    /// If the server cannot be started; with the environment variable `CI=true` also where Temporal cannot
-    /// be had.
+    /// As [`or_skip`](Self::or_skip).
     pub fn shared() -> Option<&'static Self> {
         static SHARED: LazyLock<Option<TemporalServer>> = LazyLock::new(TemporalServer::or_skip);
         SHARED.as_ref()
     }
 
-    /// Starts a server of its own, for tests that stop or kill it. Where Temporal cannot be had it does as
-    /// [`shared`](Self::shared).
-    ///
-    /// # Panics
-    ///
-    /// As [`shared`](Self::shared).
-    #[must_use]
-    pub fn or_skip() -> Option<Self> {
-        or_skip(&TEMPORAL, Self::start())
-    }
-
-    /// Starts a server with fresh data. It blocks until the server takes requests.
-    ///
-    /// # Errors
-    ///
-    /// [`io::ErrorKind::NotFound`] where Temporal cannot be had; else what the system or the server says.
-    pub fn start() -> io::Result<Self> {
-        Self::start_with(None)
-    }
-
-    /// Starts a server whose data are in this file, which is made if it is not there, and stays. It blocks
-    /// until the server takes requests.
+    /// Starts a server with its data in a file that outlives it. The file is made if it does not exist.
     ///
     /// # Errors
     ///
     /// As [`start`](Self::start).
     pub fn start_in(data: &Path) -> io::Result<Self> {
-        Self::start_with(Some(std::path::absolute(data)?))
+        Self::launch(&TEMPORAL.find()?, Some(&std::path::absolute(data)?))
     }
 
-    fn start_with(data: Option<PathBuf>) -> io::Result<Self> {
-        let program = find::program(&TEMPORAL)?;
-        for _ in 0..ATTEMPTS {
-            let mut server = Server::new()?;
-            let [port] = free_ports()?;
-            let data = data.clone().unwrap_or_else(|| server.folder().join("data.db"));
-            let recipe = recipe(program.clone(), port, &data);
-            let folder = server.folder().to_owned();
-            // Another may take the port meanwhile.
-            if let Launch::Ready = server.launch(&recipe, || is_ready(&program, port, &folder))? {
-                return Ok(Self { port, recipe, server: Mutex::new(server) });
-            }
-        }
-        Err(io::Error::other("no port is free"))
-    }
-
-    /// Starts the server again, with the data and the port that it had, after [`kill`](Self::kill) or
-    /// [`stop`](Self::stop). It blocks until the server takes requests. A server that runs is killed first.
-    ///
-    /// # Errors
-    ///
-    /// What the system or the server says.
-    pub fn restart(&self) -> io::Result<()> {
-        let mut server = self.server();
-        let folder = server.folder().to_owned();
-        let program = &self.recipe.program;
-        super::restart(&mut server, &self.recipe, || is_ready(program, self.port, &folder))
-    }
-
-    /// Kills the server (SIGKILL), as a failing machine would. It blocks until the server is gone.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn kill(&self) -> io::Result<()> {
-        self.server().kill()
-    }
-
-    /// Stops the server (SIGTERM), and kills it if it takes more than 30 seconds. It blocks until the
-    /// server is gone.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn stop(&self) -> io::Result<()> {
-        self.server().stop()
-    }
-
-    /// Returns where the server takes gRPC, such as `127.0.0.1:7233`.
+    /// Returns the address at which the server takes gRPC, such as `127.0.0.1:7233`.
     #[must_use]
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    /// Returns the number of the server's process; none after [`kill`](Self::kill) and
-    /// [`stop`](Self::stop).
-    #[must_use]
-    pub fn process_id(&self) -> Option<u32> {
-        self.server().process_id()
-    }
-
-    /// Returns what the server has logged.
-    #[must_use]
-    pub fn log(&self) -> String {
-        self.server().log()
-    }
-
-    fn server(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+        format!("127.0.0.1:{}", self.service.port)
     }
 }
 
-fn recipe(program: PathBuf, port: u16, data: &Path) -> Recipe {
-    let port = port.to_string();
-    let data = data.display().to_string();
-    // Without the web interface. Its other ports it chooses itself, at the same address.
-    let args = ["server", "start-dev", "--headless", "--log-level", "error", "--ip", "127.0.0.1"];
-    let chosen = ["--port", &port, "--db-filename", &data];
-    let args = args.into_iter().chain(chosen).map(str::to_owned).collect();
-    Recipe { program, args, variables: Vec::new() }
-}
+impl Service for Temporal {
+    const PROGRAM: &'static Program = &TEMPORAL;
 
-/// Whether the server says of itself that it serves.
-fn is_ready(program: &Path, port: u16, folder: &Path) -> bool {
-    if !listens(port) {
-        return false;
+    fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {
+        let [port] = free_ports()?;
+        // Without the web interface. The server chooses its other ports itself, at the same address.
+        let args = "server start-dev --headless --log-level error --ip 127.0.0.1 --port";
+        let mut args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        args.extend([port.to_string(), "--db-filename".to_owned(), data.display().to_string()]);
+        let program = program.to_owned();
+        let recipe = Recipe { program: program.clone(), args, ..Recipe::default() };
+        Ok((Self { port, program, folder: folder.to_owned() }, recipe))
     }
-    let mut ask = Command::new(program);
-    ask.args(["operator", "cluster", "health", "--address", &format!("127.0.0.1:{port}")]);
-    ask.args(["--command-timeout", &format!("{}s", ANSWER.as_secs())]);
-    isolate(&mut ask, folder);
-    ask.current_dir(folder).stdin(Stdio::null());
-    // A line of its own: `NOT_SERVING` is another answer.
-    let serves =
-        |answer: &[u8]| String::from_utf8_lossy(answer).lines().any(|line| line == "SERVING");
-    ask.output().is_ok_and(|answer| serves(&answer.stdout))
+
+    /// Asks for the health of the server.
+    fn is_ready(&self, _log: &str) -> bool {
+        let port = self.port;
+        if connect(port, Duration::from_secs(2)).is_err() {
+            return false;
+        }
+        let mut health = Command::new(&self.program);
+        health.args(["operator", "cluster", "health", "--command-timeout", "2s", "--address"]);
+        health.arg(format!("127.0.0.1:{port}")).stdin(Stdio::null());
+        isolate(&mut health, &self.folder);
+        // A line of its own: `NOT_SERVING` is another answer.
+        let serves = |text: &[u8]| text.split(|&byte| byte == b'\n').any(|line| line == b"SERVING");
+        health.output().is_ok_and(|output| serves(&output.stdout))
+    }
 }

@@ -1,13 +1,11 @@
 //! The packages that Node.js runs.
 
-use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fetched::program::MCP_NODE;
-use crate::fetched::{find, or_skip};
+use crate::fetch::MCP_NODE;
 
-/// Runs first in each program.
+/// A script that runs first in each program.
 const LOOPBACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mcp/listen-on-loopback.cjs");
 
 /// The conformance suite and the reference servers of MCP, with the Node.js that runs them.
@@ -17,19 +15,18 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Returns the suite. Where it cannot be had the answer is `None`, and one line on standard error says that
-    /// something was not tested.
+    /// Returns the suite. Returns `None` if it cannot be had, and reports that once on standard error.
     ///
     /// # Panics
     ///
-    /// With the environment variable `CI=true` where it cannot be had.
+    /// Panics with the environment variable `CI=true` if it cannot be had.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
-        or_skip(&MCP_NODE, Self::find())
+        MCP_NODE.or_skip(|node| Ok(Self::new(node)))
     }
 
-    pub(super) fn find() -> io::Result<Self> {
-        Ok(Self { node: find::program(&MCP_NODE)? })
+    pub(super) fn new(node: &Path) -> Self {
+        Self { node: node.to_owned() }
     }
 
     /// Returns the official conformance suite, `@modelcontextprotocol/conformance`.
@@ -53,17 +50,19 @@ impl Suite {
     }
 
     fn program(&self, package: &str) -> NodeProgram {
-        let packages = self.node.with_file_name("node_modules/@modelcontextprotocol");
-        let script = packages.join(package).join("dist/index.js");
+        // Beside Node.js, or above it if Node.js is in a package too.
+        let script = format!("node_modules/@modelcontextprotocol/{package}/dist/index.js");
+        let mut scripts = self.node.ancestors().skip(1).map(|folder| folder.join(&script));
+        let script = scripts.find(|script| script.is_file()).unwrap_or_else(|| script.into());
         let args = ["--require".to_owned(), LOOPBACK.to_owned(), script.display().to_string()];
         NodeProgram { program: self.node.display().to_string(), args: args.into() }
     }
 }
 
-/// How a program is started that Node.js runs: its own arguments come after these.
+/// The beginning of a command that runs a program of Node.js. The program's own arguments follow.
 #[derive(Debug, Clone)]
 pub struct NodeProgram {
-    /// Where Node.js is.
+    /// Path of Node.js.
     pub program: String,
     /// The first arguments.
     pub args: Vec<String>,

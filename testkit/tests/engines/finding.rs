@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use neuron_testkit::engines::{RestateServer, TemporalServer};
 use neuron_testkit::mcp::{self, EverythingServer, Suite};
+use neuron_testkit::postgres::PostgresServer;
 
 use super::CHILD;
 
@@ -28,6 +29,7 @@ fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
             assert!(EverythingServer::or_skip().is_none());
             assert!(Suite::or_skip().is_none());
             assert!(mcp::python_or_skip().is_none());
+            assert!(PostgresServer::or_skip().is_none());
         }
         assert!(RestateServer::shared().is_none());
         assert!(TemporalServer::shared().is_none());
@@ -38,6 +40,7 @@ fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
         ("NEURON_TEMPORAL_SERVER", "/no/such/file"),
         ("NEURON_MCP_NODE", "none"),
         ("NEURON_MCP_PYTHON", "none"),
+        ("NEURON_POSTGRES_BIN", "none"),
     ];
     let output = run(TEST, &none);
     assert!(output.status.success(), "{output:?}");
@@ -46,7 +49,8 @@ fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
         "not tested: whatever needs Restate (NEURON_RESTATE_SERVER says that there is none)\n\
          not tested: whatever needs Temporal (NEURON_TEMPORAL_SERVER is /no/such/file, which is no file)\n\
          not tested: whatever needs the conformance suite and the reference servers of MCP (NEURON_MCP_NODE says that there is none)\n\
-         not tested: whatever needs MCP's SDK for Python (NEURON_MCP_PYTHON says that there is none)\n"
+         not tested: whatever needs MCP's SDK for Python (NEURON_MCP_PYTHON says that there is none)\n\
+         not tested: whatever needs PostgreSQL (NEURON_POSTGRES_BIN says that there is none)\n"
     );
     let output = run(TEST, &[none.as_slice(), &[("CI", "true")]].concat());
     assert!(!output.status.success());

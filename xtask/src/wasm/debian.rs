@@ -1,9 +1,12 @@
-//! A compiler with the sources of its standard library, out of Debian's packages: for machines on
-//! which rustup cannot add a target.
+//! A compiler with the sources of its standard library, out of Debian's packages: for machines on which rustup
+//! cannot add a target. Nothing is installed, and the system's own package lists are left alone.
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use crate::debian::{Apt, Programs};
+use neuron_testkit::fetch::fill_once;
+
 use crate::process;
 
 /// The compiler; libraries with a version in their name are found through its dependencies.
@@ -11,17 +14,33 @@ const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
 
+/// Runs the unpacked compiler with the unpacked libraries, from wherever the folder is.
+const WRAPPER: &str = r#"#!/bin/sh
+root=$(dirname "$0")/root
+libraries=
+for folder in "$root"/usr/lib/*-linux-gnu* "$root"/lib/*-linux-gnu* "$root"/usr/lib/llvm-*/lib; do
+    libraries=$libraries:$folder
+done
+export LD_LIBRARY_PATH="${libraries#:}"
+exec "$root/usr/bin/rustc" "$@"
+"#;
+
+/// Arguments that make `apt-cache` list what a package needs, and what that needs.
+const DEPENDS: [&str; 8] = [
+    "depends",
+    "--recurse",
+    "--no-recommends",
+    "--no-suggests",
+    "--no-conflicts",
+    "--no-breaks",
+    "--no-replaces",
+    "--no-enhances",
+];
+
 /// The compiler's path; fetches it if this target folder has none yet that works.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let folder = target_directory.join("wasm-toolchain");
-    let compiler = Programs {
-        folder: &folder,
-        announcement: "fetching a compiler with sources for wasm32 (some 150 MB, once per target folder)",
-        verify: &|folder| verify(&folder.join("rustc")),
-        packages: &|apt: &Apt<'_>| packages(&apt.all_dependencies(COMPILER)?),
-        programs: &|_| Ok(vec!["usr/bin/rustc".to_owned()]),
-    };
-    compiler.provide().map_err(|reason| {
+    fill_once(&folder, |folder| verify(&folder.join("rustc")), fetch).map_err(|reason| {
         format!("`rustup target add wasm32-unknown-unknown` was not run, and {reason}")
     })?;
     Ok(folder.join("rustc"))
@@ -37,6 +56,68 @@ fn verify(rustc: &Path) -> Result<(), String> {
         (Some(have), Some(need)) if have >= need => Ok(()),
         _ => Err(format!("Debian's {COMPILER} is too old: {}", answer.trim())),
     }
+}
+
+fn fetch(folder: &Path) -> Result<(), String> {
+    if !has_apt() {
+        return Err("apt cannot fetch it here".to_owned());
+    }
+    println!("fetching a compiler with sources for wasm32 (some 150 MB, once per target folder)");
+    let in_folder = |error| format!("cannot write in {}: {error}", folder.display());
+    let (root, lists, cache) = (folder.join("root"), folder.join("lists"), folder.join("cache"));
+    let settings = folder.join("apt.conf");
+    fs::create_dir(&root).map_err(in_folder)?;
+    fs::create_dir_all(lists.join("partial")).map_err(in_folder)?;
+    fs::write(&settings, apt_settings(&lists, &cache)).map_err(in_folder)?;
+    let apt = |program: &str| {
+        let mut command = process::program(program);
+        command.current_dir(folder).env("APT_CONFIG", &settings);
+        command
+    };
+    let run = |mut command: Command, args: &[&str]| {
+        command.args(args);
+        process::run(command)
+    };
+    run(apt("apt-get"), &["-qq", "update"])?;
+    let mut depends = apt("apt-cache");
+    depends.args(DEPENDS).arg(COMPILER);
+    let packages = packages(&process::capture(depends)?)?;
+    let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
+    run(apt("apt-get"), &[&["-qq", "download"], packages.as_slice()].concat())?;
+
+    for entry in folder.read_dir().map_err(in_folder)?.flatten() {
+        let archive = entry.path();
+        if archive.extension().is_some_and(|ending| ending == "deb") {
+            let mut unpack = process::program("dpkg");
+            unpack.arg("-x").arg(&archive).arg(&root);
+            process::run(unpack)?;
+            fs::remove_file(&archive).map_err(in_folder)?;
+        }
+    }
+    fs::remove_dir_all(&lists).map_err(in_folder)?;
+    fs::remove_dir_all(&cache).map_err(in_folder)?;
+    let wrapper = folder.join("rustc");
+    fs::write(&wrapper, WRAPPER).map_err(in_folder)?;
+    let mut executable = process::program("chmod");
+    executable.arg("+x").arg(&wrapper);
+    process::run(executable)
+}
+
+/// Whether this is a Debian-like system.
+fn has_apt() -> bool {
+    ["apt-get", "apt-cache", "dpkg"].iter().all(|name| {
+        process::program(name).arg("--version").output().is_ok_and(|out| out.status.success())
+    })
+}
+
+/// Lists of our own: the machine's may be missing or old, and only root may renew those.
+fn apt_settings(lists: &Path, cache: &Path) -> String {
+    let (lists, cache) = (lists.display(), cache.display());
+    // Apt's unprivileged user cannot write into our folder.
+    format!(
+        "Dir::State::lists \"{lists}\";\nDir::Cache \"{cache}\";\n\
+         APT::Sandbox::User \"root\";\nAPT::Update::Error-Mode \"any\";\n"
+    )
 }
 
 /// The packages to fetch, out of the compiler's dependencies. The C library and the linker are

@@ -1,11 +1,7 @@
-//! Where the programs of PostgreSQL are on this machine.
+//! The folders in which systems install the programs of PostgreSQL.
 
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
-
-/// Names the folder with the programs.
-pub(super) const VARIABLE: &str = "NEURON_POSTGRES_BIN";
 
 /// Folders that hold one folder per version, with the programs in its `bin`: Debian's, Red Hat's.
 const VERSIONED: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
@@ -18,31 +14,11 @@ const PLAIN: [&str; 4] = [
     "/usr/libexec/postgresql",
 ];
 
-/// The folder of the programs.
-pub(super) fn find() -> io::Result<PathBuf> {
-    if let Some(folder) = std::env::var_os(VARIABLE).filter(|folder| !folder.is_empty()) {
-        let folder = PathBuf::from(folder);
-        return match has_programs(&folder) {
-            true => Ok(folder),
-            false => Err(missing(format!(
-                "{VARIABLE} is {}, and there are no initdb and postgres",
-                folder.display()
-            ))),
-        };
-    }
+/// Returns the path of the installed server, if `initdb` is beside it.
+pub(crate) fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).chain(installed()).find(|folder| has_programs(folder)).ok_or_else(
-        || {
-            missing(format!(
-                "no initdb and postgres in PATH or where systems put them; install PostgreSQL, or \
-                 set {VARIABLE} to the folder that has them"
-            ))
-        },
-    )
-}
-
-fn missing(reason: String) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, reason)
+    let mut folders = std::env::split_paths(&path).chain(folders());
+    folders.find(|folder| has_programs(folder)).map(|folder| folder.join("postgres"))
 }
 
 fn has_programs(folder: &Path) -> bool {
@@ -50,8 +26,8 @@ fn has_programs(folder: &Path) -> bool {
     folder.is_absolute() && ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file())
 }
 
-/// The folders of installed versions, the newest first.
-fn installed() -> Vec<PathBuf> {
+/// The usual folders, the newest version first.
+fn folders() -> Vec<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = VERSIONED
         .iter()
         .filter_map(|parent| std::fs::read_dir(parent).ok())

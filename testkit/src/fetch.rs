@@ -1,0 +1,195 @@
+//! Programs of others: found on this machine, or fetched into the target folder.
+//!
+//! Everything fetched is pinned by version and hash in `testkit/pins`, and no installation script runs. A program
+//! is fetched once per target folder, by the first process that needs it. Other processes wait meanwhile. It needs
+//! no network afterwards.
+
+mod folder;
+mod npm;
+mod programs;
+mod python;
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+pub use folder::{fill_once, target};
+pub use programs::{MCP_NODE, MCP_PYTHON, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
+
+use crate::command::quietly;
+
+/// A program that tests run and that a machine cannot be expected to have.
+#[derive(Debug)]
+pub struct Program {
+    /// Name for `cargo xtask fetch`.
+    pub id: &'static str,
+    /// Name in messages.
+    pub name: &'static str,
+    /// Environment variable with the path of the program or of its folder. The value `none` says that there is no
+    /// such program.
+    pub variable: Option<&'static str>,
+    /// Looks for the program where systems install it.
+    pub installed: fn() -> Option<PathBuf>,
+    /// Packages that contain the program.
+    pub packages: Packages,
+    /// Approximate size of the download.
+    pub size: &'static str,
+    /// Path of the program in the folder of the packages. `PLATFORM` stands for npm's name of the platform.
+    pub file: &'static str,
+    /// Arguments with which the program exits successfully at once.
+    pub trial: &'static [&'static str],
+}
+
+/// Pinned packages.
+#[derive(Debug, Hash)]
+pub enum Packages {
+    /// Packages of npm.
+    Npm {
+        /// Contents of `package.json`.
+        manifest: &'static str,
+        /// Contents of `package-lock.json`, which has the hashes.
+        lock: &'static str,
+    },
+    /// A virtual environment of Python, with the contents of a file of requirements, which has the hashes.
+    Python(&'static str),
+}
+
+impl Program {
+    /// Returns the path of the program, and fetches the program if it is missing.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`io::ErrorKind::NotFound`] if the program cannot be had. A process that failed to fetch a program
+    /// does not try again.
+    pub fn find(&self) -> io::Result<PathBuf> {
+        /// Without a network an attempt takes long, and each test would make one.
+        static FAILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
+        if let Some(path) = self.local()? {
+            return Ok(path);
+        }
+        let path = self.folder().join(self.path_in_folder());
+        if path.is_file() {
+            return Ok(path);
+        }
+        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reason) = failed.get(self.id) {
+            return Err(missing(reason.clone()));
+        }
+        self.fetch().map_err(|reason| {
+            failed.insert(self.id, reason.clone());
+            missing(reason)
+        })
+    }
+
+    /// Returns the path of the program, and fetches the program if it is missing or does not work.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the program cannot be had.
+    pub fn provide(&self) -> Result<PathBuf, String> {
+        match self.local().map_err(|error| error.to_string())? {
+            Some(path) => Ok(path),
+            None => self.fetch(),
+        }
+    }
+
+    /// Calls `start` with the path of the program. Returns `None` if the program cannot be had, and reports that
+    /// once on standard error.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `start` fails, and with the environment variable `CI=true` also if the program cannot be had.
+    #[expect(clippy::panic, reason = "tests end where what they need fails")]
+    pub fn or_skip<T>(&self, start: impl FnOnce(&Path) -> io::Result<T>) -> Option<T> {
+        static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+        let error = match self.find() {
+            Ok(path) => match start(&path) {
+                Ok(started) => return Some(started),
+                Err(error) => panic!("{} does not start: {error}", self.name),
+            },
+            Err(error) => error,
+        };
+        if std::env::var_os("CI").is_some_and(|ci| ci == "true") {
+            panic!("with CI=true everything must be tested: {error}");
+        }
+        let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if !reported.contains(&self.id) {
+            reported.push(self.id);
+            say(&format!("not tested: whatever needs {} ({error})", self.name));
+        }
+        None
+    }
+
+    /// The user's program, or the system's.
+    fn local(&self) -> io::Result<Option<PathBuf>> {
+        let value = self.variable.and_then(|name| Some((name, std::env::var_os(name)?)));
+        let Some((name, value)) = value.filter(|(_, value)| !value.is_empty()) else {
+            return Ok((self.installed)());
+        };
+        if value == "none" {
+            return Err(missing(format!("{name} says that there is none")));
+        }
+        // A server runs in a folder of its own, so a relative path would be another one there.
+        let path = std::path::absolute(&value)?;
+        let in_folder = path.join(Path::new(self.file).file_name().unwrap_or_default());
+        match [path, in_folder].into_iter().find(|path| path.is_file()) {
+            Some(path) => Ok(Some(path)),
+            None => {
+                let value = Path::new(&value).display();
+                Err(missing(format!("{name} is {value}, which is no file")))
+            }
+        }
+    }
+
+    fn fetch(&self) -> Result<PathBuf, String> {
+        let folder = self.folder();
+        let file = self.path_in_folder();
+        let works = |folder: &Path| {
+            let mut trial = Command::new(folder.join(&file));
+            trial.args(self.trial);
+            quietly(trial).map(drop)
+        };
+        fill_once(&folder, works, |folder| {
+            say(&format!("fetching {} ({}, once per target folder)", self.name, self.size));
+            match self.packages {
+                Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
+                Packages::Python(requirements) => python::install(requirements, folder)?,
+            }
+            // Optional for npm: a package for another platform or with another hash is left out.
+            match folder.join(&file).is_file() {
+                true => Ok(()),
+                false => Err(format!("the packages have no {file}")),
+            }
+        })?;
+        Ok(folder.join(file))
+    }
+
+    /// The folder of the packages. Other pins have another folder.
+    fn folder(&self) -> PathBuf {
+        target().join("testkit").join(format!("{}-{}", self.id, fingerprint(&self.packages)))
+    }
+
+    fn path_in_folder(&self) -> String {
+        self.file.replace("PLATFORM", &npm::platform())
+    }
+}
+
+/// Sixteen digits that differ for different values.
+pub(crate) fn fingerprint(value: impl Hash) -> String {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}
+
+/// Prints a line on standard error, also in tests that pass, whose `eprintln!` is not shown.
+fn say(line: &str) {
+    // If the line cannot be read, it is not missed.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn missing(reason: String) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, reason)
+}

