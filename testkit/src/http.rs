@@ -9,35 +9,43 @@ use tokio::sync::oneshot;
 /// Maximum time for a response that may take long.
 const LONG: Duration = Duration::from_secs(300);
 
+/// Maximum time for a response of a server that is ready.
+const SHORT: Duration = Duration::from_secs(2);
+
 /// The status and the body of a response.
 pub(crate) type Response = (u16, String);
 
 /// Sends JSON to a port. A thread of its own waits for the response, so a runtime is not blocked.
 pub(crate) async fn post(port: u16, path: &str, json: String) -> io::Result<Response> {
-    let path = path.to_owned();
+    let method_and_path = format!("POST {path}");
     let (sender, response) = oneshot::channel();
     let exchange = move || {
         // If nobody waits any more, the response is dropped.
-        let _ = sender.send(request(port, "POST", &path, &json, LONG));
+        let _ = sender.send(request(port, &method_and_path, &json, LONG));
     };
     std::thread::Builder::new().spawn(exchange)?;
     response.await.map_err(io::Error::other)?
 }
 
+/// Returns `true` if a GET is answered in time with status 200. A process that does not answer in time may be
+/// another one, on a port that is taken.
+pub(crate) fn is_healthy(port: u16, path: &str) -> bool {
+    request(port, &format!("GET {path}"), "", SHORT).is_ok_and(|(status, _)| status == 200)
+}
+
+/// Returns `true` if a process listens on the port.
+pub(crate) fn listens(port: u16) -> bool {
+    connect(port, SHORT).is_ok()
+}
+
 /// Sends a request to a port. The limit holds for connecting, and for each read.
-pub(crate) fn request(
-    port: u16,
-    method: &str,
-    path: &str,
-    body: &str,
-    limit: Duration,
-) -> io::Result<Response> {
+fn request(port: u16, method_and_path: &str, body: &str, limit: Duration) -> io::Result<Response> {
     let mut stream = connect(port, limit)?;
     stream.set_read_timeout(Some(limit))?;
     // Version 1.0: the body ends with the connection, and is not in chunks.
     write!(
         stream,
-        "{method} {path} HTTP/1.0\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\
+        "{method_and_path} HTTP/1.0\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\
          content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )?;
@@ -49,7 +57,6 @@ pub(crate) fn request(
     parsed.ok_or_else(|| io::Error::other(format!("not a response of HTTP: {response}")))
 }
 
-/// Connects to a port.
-pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
+fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), limit)
 }

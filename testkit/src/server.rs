@@ -54,7 +54,7 @@ pub struct Recipe {
     pub args: Vec<String>,
     /// The environment variables, beside those of [`isolate`].
     pub variables: Vec<(&'static str, String)>,
-    /// The user and group, if not those of this process.
+    /// The user and the group, if they are not those of this process.
     pub user: Option<u32>,
 }
 

@@ -3,12 +3,11 @@
 use std::io;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::fetch::{Program, RESTATE};
-use crate::http::{Response, post, request};
+use crate::http::{is_healthy, post};
 use crate::server::{Recipe, Server, Service, free_ports};
 
 /// A Restate server with fresh data.
@@ -125,11 +124,6 @@ impl Service for Restate {
     }
 
     fn is_ready(&self, _log: &str) -> bool {
-        let is_healthy = |port, path| -> io::Result<Response> {
-            // A process that does not answer in time may be another one, on a port that is taken.
-            request(port, "GET", path, "", Duration::from_secs(2))
-        };
-        let is_healthy = |port, path| is_healthy(port, path).is_ok_and(|(status, _)| status == 200);
         is_healthy(self.admin, "/health") && is_healthy(self.ingress, "/restate/health")
     }
 }

@@ -4,10 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use crate::fetch::{Program, TEMPORAL};
-use crate::http::connect;
+use crate::http::listens;
 use crate::server::{Recipe, Server, Service, free_ports, isolate};
 
 /// A Temporal server with fresh data and the namespace `default`.
@@ -65,16 +64,12 @@ impl Service for Temporal {
 
     /// Asks for the health of the server.
     fn is_ready(&self, _log: &str) -> bool {
-        let port = self.port;
-        if connect(port, Duration::from_secs(2)).is_err() {
-            return false;
-        }
         let mut health = Command::new(&self.program);
         health.args(["operator", "cluster", "health", "--command-timeout", "2s", "--address"]);
-        health.arg(format!("127.0.0.1:{port}")).stdin(Stdio::null());
+        health.arg(format!("127.0.0.1:{}", self.port)).stdin(Stdio::null());
         isolate(&mut health, &self.folder);
         // A line of its own: `NOT_SERVING` is another answer.
         let serves = |text: &[u8]| text.split(|&byte| byte == b'\n').any(|line| line == b"SERVING");
-        health.output().is_ok_and(|output| serves(&output.stdout))
+        listens(self.port) && health.output().is_ok_and(|output| serves(&output.stdout))
     }
 }

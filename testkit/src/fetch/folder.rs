@@ -1,6 +1,7 @@
 //! The target folder, and folders in it that are filled once.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Returns the target folder of this build.
@@ -31,33 +32,93 @@ pub fn fill_once(
 ) -> Result<(), String> {
     // Not by `with_extension`, which would replace the end of a version.
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", folder.display()));
-    create(folder.parent().unwrap_or(folder))?;
-    let (lock, partial) = (beside("lock"), beside("partial"));
-    let in_lock = |error| format!("cannot lock {}: {error}", lock.display());
-    let lock = File::create(&lock).map_err(in_lock)?;
-    lock.lock().map_err(in_lock)?;
+    let failed = |error| format!("cannot make {}: {error}", folder.display());
+    fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(failed)?;
+    // Held until it is dropped.
+    let lock = File::create(beside("lock")).map_err(failed)?;
+    lock.lock().map_err(failed)?;
     if works(folder).is_ok() {
         return Ok(());
     }
-    remove(&partial)?;
-    create(&partial)?;
+    let partial = beside("partial");
+    remove(&partial).map_err(failed)?;
+    fs::create_dir(&partial).map_err(failed)?;
     fill(&partial)?;
     works(&partial)?;
-    remove(folder)?;
-    fs::rename(&partial, folder)
-        .map_err(|error| format!("cannot rename {}: {error}", partial.display()))
+    remove(folder).map_err(failed)?;
+    fs::rename(&partial, folder).map_err(failed)
 }
 
-fn create(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder)
-        .map_err(|error| format!("cannot create {}: {error}", folder.display()))
-}
-
-fn remove(folder: &Path) -> Result<(), String> {
+fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(format!("cannot remove {}: {error}", folder.display()))
-        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    fn works(folder: &Path) -> Result<(), String> {
+        match folder.join("program").is_file() {
+            true => Ok(()),
+            false => Err("no program".to_owned()),
+        }
+    }
+
+    fn fill(folder: &Path) -> Result<(), String> {
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
+        fs::write(folder.join("program"), "").map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_folder_is_filled_once_for_all_who_want_it() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = target.path().join("testkit/program-1.2.3");
+        let fills = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let filled = fill_once(&folder, works, |folder| {
+                        fills.fetch_add(1, Ordering::Relaxed);
+                        fill(folder)
+                    });
+                    assert_eq!(filled, Ok(()));
+                    assert_eq!(works(&folder), Ok(()));
+                });
+            }
+        });
+        assert_eq!(fills.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_failed_attempt_leaves_no_folder_and_harms_no_later_one() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = target.path().join("program");
+        let interrupted = |folder: &Path| {
+            fill(folder)?;
+            Err("no network".to_owned())
+        };
+        assert_eq!(fill_once(&folder, works, interrupted), Err("no network".to_owned()));
+        assert!(!folder.exists());
+        // Without an error, but incomplete.
+        assert_eq!(fill_once(&folder, works, |_| Ok(())), Err("no program".to_owned()));
+        assert!(!folder.exists());
+        assert_eq!(fill_once(&folder, works, fill), Ok(()));
+        assert_eq!(works(&folder), Ok(()));
+    }
+
+    #[test]
+    fn a_folder_that_does_not_work_is_replaced() {
+        let target = tempfile::tempdir().unwrap();
+        let folder = target.path().join("program");
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("other"), "").unwrap();
+        assert_eq!(fill_once(&folder, works, fill), Ok(()));
+        assert!(!folder.join("other").exists());
     }
 }

@@ -1,7 +1,8 @@
 //! A compiler with the sources of its standard library, out of Debian's packages: for machines on which rustup
 //! cannot add a target. Nothing is installed, and the system's own package lists are left alone.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,16 +27,7 @@ exec "$root/usr/bin/rustc" "$@"
 "#;
 
 /// Arguments that make `apt-cache` list what a package needs, and what that needs.
-const DEPENDS: [&str; 8] = [
-    "depends",
-    "--recurse",
-    "--no-recommends",
-    "--no-suggests",
-    "--no-conflicts",
-    "--no-breaks",
-    "--no-replaces",
-    "--no-enhances",
-];
+const DEPENDS: &str = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances";
 
 /// The compiler's path; fetches it if this target folder has none yet that works.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
@@ -59,9 +51,6 @@ fn verify(rustc: &Path) -> Result<(), String> {
 }
 
 fn fetch(folder: &Path) -> Result<(), String> {
-    if !has_apt() {
-        return Err("apt cannot fetch it here".to_owned());
-    }
     println!("fetching a compiler with sources for wasm32 (some 150 MB, once per target folder)");
     let in_folder = |error| format!("cannot write in {}: {error}", folder.display());
     let (root, lists, cache) = (folder.join("root"), folder.join("lists"), folder.join("cache"));
@@ -80,7 +69,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
     };
     run(apt("apt-get"), &["-qq", "update"])?;
     let mut depends = apt("apt-cache");
-    depends.args(DEPENDS).arg(COMPILER);
+    depends.args(DEPENDS.split(' ')).arg(COMPILER);
     let packages = packages(&process::capture(depends)?)?;
     let packages: Vec<&str> = packages.iter().map(String::as_str).collect();
     run(apt("apt-get"), &[&["-qq", "download"], packages.as_slice()].concat())?;
@@ -94,20 +83,13 @@ fn fetch(folder: &Path) -> Result<(), String> {
             fs::remove_file(&archive).map_err(in_folder)?;
         }
     }
-    fs::remove_dir_all(&lists).map_err(in_folder)?;
-    fs::remove_dir_all(&cache).map_err(in_folder)?;
+    // Apt may not have made both.
+    for leftover in [lists, cache].iter().filter(|leftover| leftover.exists()) {
+        fs::remove_dir_all(leftover).map_err(in_folder)?;
+    }
     let wrapper = folder.join("rustc");
     fs::write(&wrapper, WRAPPER).map_err(in_folder)?;
-    let mut executable = process::program("chmod");
-    executable.arg("+x").arg(&wrapper);
-    process::run(executable)
-}
-
-/// Whether this is a Debian-like system.
-fn has_apt() -> bool {
-    ["apt-get", "apt-cache", "dpkg"].iter().all(|name| {
-        process::program(name).arg("--version").output().is_ok_and(|out| out.status.success())
-    })
+    fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
 }
 
 /// Lists of our own: the machine's may be missing or old, and only root may renew those.
