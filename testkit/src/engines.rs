@@ -1,4 +1,4 @@
-//! Real servers of the durable engines for tests: started by the test process, and gone with it.
+//! Real servers of the durable engines, which end with the test process.
 //!
 //! ```no_run
 //! use neuron_testkit::engines::RestateServer;

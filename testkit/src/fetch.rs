@@ -1,4 +1,4 @@
-//! Programs of others: found on this machine, or fetched into the target folder.
+//! Finds the programs of others on this machine, or fetches them into the target folder.
 //!
 //! Everything fetched is pinned by version and hash in `testkit/pins`, and no installation script runs. A program
 //! is fetched once per target folder, by the first process that needs it. Other processes wait meanwhile. It needs
@@ -118,7 +118,7 @@ impl Program {
         let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
         if !reported.contains(&self.id) {
             reported.push(self.id);
-            say(&format!("not tested: whatever needs {} ({error})", self.name));
+            report(&format!("not tested: whatever needs {} ({error})", self.name));
         }
         None
     }
@@ -153,7 +153,7 @@ impl Program {
             quietly(trial).map(drop)
         };
         fill_once(&folder, works, |folder| {
-            say(&format!("fetching {} ({}, once per target folder)", self.name, self.size));
+            report(&format!("fetching {} ({}, once per target folder)", self.name, self.size));
             match self.packages {
                 Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
                 Packages::Python(requirements) => python::install(requirements, folder)?,
@@ -185,7 +185,7 @@ pub(crate) fn fingerprint(value: impl Hash) -> String {
 }
 
 /// Prints a line on standard error, also in tests that pass, whose `eprintln!` is not shown.
-fn say(line: &str) {
+fn report(line: &str) {
     // If the line cannot be read, it is not missed.
     let _ = writeln!(io::stderr(), "{line}");
 }

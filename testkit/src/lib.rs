@@ -1,5 +1,6 @@
-//! Fetches and starts the programs of others that the workspace is tested with: PostgreSQL, Restate, Temporal, and
-//! the MCP programs that run on Node.js and Python. Unix only.
+//! Fetches and starts the programs of others that the workspace is tested with.
+//!
+//! They are PostgreSQL, Restate, Temporal, and MCP's programs for Node.js and Python. Unix only.
 //!
 //! [`fetch`] finds a program on this machine, or fetches it into the target folder. [`server`] starts a program
 //! that serves, and ends it with the test process. The other modules are about one product each.

@@ -1,5 +1,4 @@
-//! Programs that the Model Context Protocol is tested with: its conformance suite, its reference servers, and a
-//! Python with its SDK.
+//! The conformance suite and the reference servers of the Model Context Protocol, and a Python with its SDK.
 //!
 //! ```no_run
 //! use neuron_testkit::mcp::{EverythingServer, Suite};

@@ -1,4 +1,4 @@
-//! A real PostgreSQL server for tests: started by the test process, and gone with it.
+//! A real PostgreSQL server, which ends with the test process.
 //!
 //! ```no_run
 //! use neuron_testkit::postgres::PostgresServer;
@@ -11,12 +11,11 @@
 //! # }
 //! ```
 //!
-//! The programs `initdb` and `postgres` are those of the folder that the environment variable
-//! `NEURON_POSTGRES_BIN` names, else those of this machine, else they are [fetched](crate::fetch). The value `none`
-//! says that there are none.
+//! The environment variable `NEURON_POSTGRES_BIN` names the folder of `initdb` and `postgres`, or `none`. Otherwise
+//! the programs of this machine are used. If it has none, they are [fetched](crate::fetch).
 //!
 //! A server asks for a password, and writes every commit to the disk, as a server in production does. Root may not
-//! run PostgreSQL: for root it runs as the user `nobody`. `initdb` runs once per target folder, and each server
+//! run PostgreSQL, so for root it runs as the user `nobody`. `initdb` runs once per target folder, and each server
 //! begins with a copy of the result.
 
 mod data;

@@ -1,5 +1,4 @@
-//! A server of another's that belongs to this process: its folder, its ports, its process, and the shell that ends
-//! it together with this process.
+//! A server that belongs to this process and ends with it.
 //!
 //! A server has fresh data in a temporary folder. It listens on free ports of the loopback interface alone, and
 //! does not see a developer's settings. A shell waits for the end of the test process, so the server ends with the
@@ -21,7 +20,7 @@ use process::{Launch, Process};
 
 use crate::fetch::Program;
 
-/// How often a server is started that finds a port taken.
+/// Maximum number of starts of a server that finds a port taken.
 const ATTEMPTS: usize = 10;
 
 /// A kind of server.
@@ -45,16 +44,16 @@ pub trait Service: Debug + Send + Sync + Sized + 'static {
     fn is_ready(&self, log: &str) -> bool;
 }
 
-/// How a server is started.
+/// The command that starts a server.
 #[derive(Debug, Default)]
 pub struct Recipe {
     /// The program.
     pub program: PathBuf,
     /// The arguments.
     pub args: Vec<String>,
-    /// The environment variables, beside those of [`isolate`].
+    /// Environment variables, beside a few of every server.
     pub variables: Vec<(&'static str, String)>,
-    /// The user and the group, if they are not those of this process.
+    /// The number of another user and group.
     pub user: Option<u32>,
 }
 

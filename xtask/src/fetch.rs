@@ -1,5 +1,5 @@
-//! The command `fetch`, which is also a step of `cargo xtask test`: programs of others that tests need. Which ones,
-//! and how they are fetched, is in `neuron_testkit::fetch`.
+//! The command `fetch`, which is also a step of `cargo xtask test`. The list of programs, and how they are fetched,
+//! is in `neuron_testkit::fetch`.
 
 use neuron_testkit::fetch::PROGRAMS;
 
@@ -19,7 +19,7 @@ pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Fetches all programs, so that no test waits for a download, and reports those that cannot be had.
+/// Fetches all programs, so that no test waits for a download. Reports a program that cannot be had.
 pub(crate) fn for_tests() -> Result<(), String> {
     for program in PROGRAMS {
         if let Err(reason) = program.provide() {

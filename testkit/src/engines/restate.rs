@@ -1,4 +1,4 @@
-//! A Restate server: a single node.
+//! A Restate server with a single node.
 
 use std::io;
 use std::path::Path;
@@ -54,9 +54,10 @@ impl Server<Restate> {
         format!("http://127.0.0.1:{}", self.service.admin)
     }
 
-    /// Registers a deployment: the address at which services listen, such as `http://127.0.0.1:9080`. The server
-    /// asks the deployment for its services, so the deployment must be served meanwhile. An earlier deployment at
-    /// this address is replaced.
+    /// Registers a deployment by the address at which its services listen, such as `http://127.0.0.1:9080`.
+    ///
+    /// The server asks the deployment for its services, so the deployment must be served meanwhile. An earlier
+    /// deployment at this address is replaced.
     ///
     /// # Errors
     ///

@@ -34,7 +34,9 @@ fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
     let output = npm.output().map_err(|error| format!("npm cannot be started: {error}"))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(format!("npm says: {}", complaint(&String::from_utf8_lossy(&output.stderr)))),
+        false => {
+            Err(format!("npm says: {}", error_summary(&String::from_utf8_lossy(&output.stderr))))
+        }
     }
 }
 
@@ -59,7 +61,7 @@ fn link_libraries(folder: &Path) -> Result<(), String> {
 }
 
 /// npm's reason for a failure, in one line. Its last line is about its logs.
-fn complaint(text: &str) -> String {
+fn error_summary(text: &str) -> String {
     let lines = text.lines().filter_map(|line| line.strip_prefix("npm error "));
     let lines: Vec<&str> = lines.filter(|line| !line.starts_with("Log files")).take(2).collect();
     lines.join(", ")
@@ -81,10 +83,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn npm_complains_in_one_line() {
+    fn npm_errors_are_summed_up_in_one_line() {
         let text = "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\nnpm error errno -3\n\
                     npm error Log files were not written due to the config logs-max=0\n";
-        assert_eq!(complaint(text), "code ENOTFOUND, syscall getaddrinfo");
-        assert_eq!(complaint(""), "");
+        assert_eq!(error_summary(text), "code ENOTFOUND, syscall getaddrinfo");
+        assert_eq!(error_summary(""), "");
     }
 }

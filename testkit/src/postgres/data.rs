@@ -1,4 +1,5 @@
-//! Fresh data of a server: `initdb` makes a template in the target folder once, and each server gets a copy.
+//! Makes the fresh data of a server. `initdb` makes a template in the target folder once, and each server gets a
+//! copy.
 
 use std::fs;
 use std::io;

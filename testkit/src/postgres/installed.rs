@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold one folder per version, with the programs in its `bin`: Debian's, Red Hat's.
+/// Folders of Debian and Red Hat that hold one folder per version, with the programs in its `bin`.
 const VERSIONED: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
 
 /// Folders that hold the programs of one version.

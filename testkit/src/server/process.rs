@@ -17,7 +17,7 @@ const GUARD: &str = include_str!("guard.sh");
 /// Script of the shell that becomes the server when the guard knows its number.
 const LAUNCH: &str = r#"read -r _ && exec "$@" </dev/null"#;
 
-/// What the servers log, in lower case, if a port is taken, or PostgreSQL's memory is not released yet.
+/// Parts of the servers' logs, in lower case, if a port is taken, or PostgreSQL's memory is not released yet.
 const PORT_TAKEN: [&str; 4] =
     ["address in use", "address already in use", "is already in use", "shared memory block"];
 
@@ -43,7 +43,7 @@ pub(super) struct Process {
     folder: PathBuf,
     server: Option<Child>,
     guard: Child,
-    /// Closed on drop, or with this process: then the guard cleans up.
+    /// Closed on drop, or with this process. The guard then cleans up.
     guard_input: Option<ChildStdin>,
     /// The signal that ends the server on drop.
     end: &'static str,
@@ -205,9 +205,9 @@ impl Drop for Process {
     }
 }
 
-/// Sixteen digits that cannot be guessed: the standard library seeds its hash tables with random numbers of the
-/// system.
+/// Returns sixteen digits that cannot be guessed.
 pub(crate) fn secret() -> String {
+    // The standard library seeds its hash tables with random numbers of the system.
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 

@@ -1,4 +1,4 @@
-//! What happens where a server cannot be had.
+//! Programs that cannot be had.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,4 @@
-//! A compiler with the sources of its standard library, out of Debian's packages: for machines on which rustup
+//! A compiler with the sources of its standard library, out of Debian's packages. It serves machines on which rustup
 //! cannot add a target. Nothing is installed, and the system's own package lists are left alone.
 
 use std::fs::{self, Permissions};
@@ -10,7 +10,7 @@ use neuron_testkit::fetch::fill_once;
 
 use crate::process;
 
-/// The compiler; libraries with a version in their name are found through its dependencies.
+/// The compiler. Libraries with a version in their name are found through its dependencies.
 const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
@@ -26,10 +26,10 @@ export LD_LIBRARY_PATH="${libraries#:}"
 exec "$root/usr/bin/rustc" "$@"
 "#;
 
-/// Arguments that make `apt-cache` list what a package needs, and what that needs.
+/// Arguments that make `apt-cache` list the dependencies of a package, and their dependencies.
 const DEPENDS: &str = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances";
 
-/// The compiler's path; fetches it if this target folder has none yet that works.
+/// Returns the compiler's path, and fetches the compiler if this target folder has none that works.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let folder = target_directory.join("wasm-toolchain");
     fill_once(&folder, |folder| verify(&folder.join("rustc")), fetch).map_err(|reason| {
@@ -38,7 +38,7 @@ pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     Ok(folder.join("rustc"))
 }
 
-/// Whether the compiler starts and is new enough for the workspace.
+/// Returns an error unless the compiler starts and is new enough for the workspace.
 fn verify(rustc: &Path) -> Result<(), String> {
     let mut command = process::program(rustc);
     command.arg("--version");
@@ -92,7 +92,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
     fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
 }
 
-/// Lists of our own: the machine's may be missing or old, and only root may renew those.
+/// Makes apt use lists of our own. The machine's may be missing or old, and only root may renew them.
 fn apt_settings(lists: &Path, cache: &Path) -> String {
     let (lists, cache) = (lists.display(), cache.display());
     // Apt's unprivileged user cannot write into our folder.
