@@ -129,25 +129,30 @@ impl Process {
         let Some(mut server) = self.server.take() else {
             return Ok(());
         };
-        let id = server.id().to_string();
-        // Linux lists them. Elsewhere the processes of PostgreSQL end by themselves a moment later.
-        let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        let children = children.unwrap_or_default();
-        let children: Vec<&str> = children.split_whitespace().collect();
-        signal("KILL", std::iter::once(&*id).chain(children.iter().copied()))?;
-        server.kill()?;
-        server.wait()?;
+        let mut children = String::new();
+        // The number of a process that was waited for may be another process's.
+        if server.try_wait()?.is_none() {
+            let id = server.id().to_string();
+            // Linux lists them. Elsewhere the processes of PostgreSQL end by themselves a moment later.
+            let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+            children = list.unwrap_or_default();
+            signal("KILL", std::iter::once(&*id).chain(children.split_whitespace()))?;
+            server.kill()?;
+            server.wait()?;
+        }
         let deadline = Instant::now() + LIMIT;
-        while children.iter().any(|child| is_running(child)) && Instant::now() < deadline {
+        while children.split_whitespace().any(is_running) && Instant::now() < deadline {
             std::thread::sleep(PAUSE);
         }
-        // The number may become another process's: the guard must not kill that.
+        // The guard must not end a later process with the same number.
         self.report("")
     }
 
     /// Sends a signal that ends the server, and kills the server if it does not end.
     pub(super) fn stop(&mut self, with: &str) -> io::Result<()> {
-        if let Some(id) = self.id() {
+        if !self.has_ended()?
+            && let Some(id) = self.id()
+        {
             // The process is not waited for yet, so the number is still its own.
             signal(with, [&*id.to_string()])?;
         }
