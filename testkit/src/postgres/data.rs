@@ -36,7 +36,7 @@ pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Res
     let version = (postgres, program.len(), program.mtime(), INITDB, USER, user);
     let template = target().join("testkit").join(format!("postgres-data-{}", fingerprint(version)));
     let password = |template: &Path| {
-        fs::read_to_string(template.join("password")).map_err(|error| error.to_string())
+        fs::read_to_string(template.join("data/password")).map_err(|error| error.to_string())
     };
     fill_once(
         &template,
@@ -44,11 +44,11 @@ pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Res
         |template| {
             // In the server's folder: PostgreSQL's user may not be able to enter the target folder.
             initialise(postgres, folder, user)?;
-            copy(&[&folder.join("data"), &folder.join("password")], template)
+            copy(&folder.join("data"), template)
         },
     )
     .map_err(io::Error::other)?;
-    copy(&[&template.join("data")], folder).map_err(io::Error::other)?;
+    copy(&template.join("data"), folder).map_err(io::Error::other)?;
     password(&template).map_err(io::Error::other)
 }
 
@@ -63,12 +63,15 @@ fn initialise(postgres: &Path, folder: &Path, user: Option<u32>) -> Result<(), S
     if let Some(user) = user {
         initdb.uid(user).gid(user);
     }
-    quietly(initdb).map(drop)
+    quietly(initdb)?;
+    // The folder of the data, like the server's, is closed to other users. The target folder is not.
+    fs::rename(&password, folder.join("data/password"))
+        .map_err(|error| format!("cannot rename {}: {error}", password.display()))
 }
 
-/// Copies files and folders with their owners and rights, which PostgreSQL checks.
-fn copy(from: &[&Path], to: &Path) -> Result<(), String> {
+/// Copies a folder into another, with owners and rights, which PostgreSQL checks.
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let mut copy = Command::new("cp");
-    copy.arg("-Rp").args(from).arg(to);
+    copy.arg("-Rp").arg(from).arg(to);
     quietly(copy).map(drop)
 }
