@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, StepRecord, llm_digest};
+use neuron_runtime::{LocalDurableContext, StepRecord, execute_as_batch, llm_digest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, DeltaSink,
     DurableContext, DurableError, PendingApproval, Provider, ProviderError, ToolCall, ToolContext,
-    ToolInvocation, ToolOutput,
+    ToolInvocation, ToolOutput, parse_signal,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -133,11 +133,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
-        let effect = self.tools.get(tool_name).map(|tool| tool.effect()).unwrap_or_default();
-        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
-        let missing =
-            || Err(DurableError::ActivityFailed("the batch of one call has no result".into()));
-        self.execute_tools(vec![invocation], options).await.pop().unwrap_or_else(missing)
+        execute_as_batch(self, &self.tools, call, ctx, options).await
     }
 
     /// Waits for a signal that was sent to the run through the service's handler. One that came before
@@ -147,11 +143,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        let Some(value) = self.inbox.receive(&self.journal, signal_name, timeout).await? else {
-            return Ok(None);
-        };
-        let read = serde_json::from_value(value).map(Some);
-        read.map_err(|error| DurableError::Other(Box::new(error)))
+        parse_signal(self.inbox.receive(&self.journal, signal_name, timeout).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_runtime::{LocalDurableContext, UnknownOutcome};
+use neuron_runtime::{LocalDurableContext, UnknownOutcome, execute_as_batch};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
     Provider, RunSnapshot, RunStart, ToolCall, ToolContext, ToolInvocation, ToolOutput,
+    parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -185,7 +186,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.call_model(&request, options, None).await
     }
 
-    /// Runs it as a batch of one.
+    /// Runs the call as a batch of one.
     async fn execute_tool(
         &self,
         tool_name: &str,
@@ -194,10 +195,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
-        let effect = self.tools().get(tool_name).map(|tool| tool.effect()).unwrap_or_default();
-        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
-        let missing = || DurableError::ActivityFailed(format!("`{tool_name}` gave nothing"));
-        self.call_tools(vec![invocation], options).await.pop().ok_or_else(missing)?
+        execute_as_batch(self, self.tools(), call, ctx, options).await
     }
 
     /// Waits for a signal of [`SqliteRuns::signal`], from any process. One that came before counts. Each goes
@@ -213,7 +211,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        parsed(self.receive(signal_name, timeout, None).await?)
+        parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
     /// Whether this execution has as many steps as
@@ -285,7 +283,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
-        parsed(self.receive(signal_name, timeout, Some(pending)).await?)
+        parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
     /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not
@@ -331,11 +329,6 @@ impl<P> fmt::Debug for SqliteDurableContext<P> {
             .field("options", &self.shared.options)
             .finish_non_exhaustive()
     }
-}
-
-fn parsed<T: DeserializeOwned>(signal: Option<Value>) -> Result<Option<T>, DurableError> {
-    let parsed = signal.map(serde_json::from_value).transpose();
-    parsed.map_err(|error| DurableError::Other(Box::new(error)))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DurableContext, DurableError, LoopError, PendingApproval, ToolCall, ToolContext,
-    ToolInvocation, ToolOutput,
+    ToolInvocation, ToolOutput, parse_signal,
 };
 use send_wrapper::SendWrapper;
 use serde::de::DeserializeOwned;
@@ -148,11 +148,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        let Some(value) = self.receive(signal_name, timeout.min(LONGEST)).await? else {
-            return Ok(None);
-        };
-        let read = serde_json::from_value(value).map(Some);
-        read.map_err(|error| DurableError::Other(Box::new(error)))
+        parse_signal(self.receive(signal_name, timeout.min(LONGEST)).await?)
     }
 
     /// Waits for the signal, and meanwhile gives `pending` without its conversation to the query

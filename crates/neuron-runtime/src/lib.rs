@@ -10,7 +10,7 @@
 //! | a log and traces of what an agent does | [`TracingHook`] |
 //! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
 //! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
-//! | adapters for durable engines: what they store | [`StepRecord`], [`ToolRequest`], [`llm_digest`], [`tool_digest`] |
+//! | adapters for durable engines | [`StepRecord`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`] |
 //! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -19,6 +19,7 @@
 mod file_sessions;
 mod in_memory_sessions;
 
+mod batch_of_one;
 mod combined_policy;
 mod guardrail;
 mod guardrail_hook;
@@ -29,6 +30,7 @@ mod sandbox;
 mod steps;
 mod tracing_hook;
 
+pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
 #[cfg(not(target_family = "wasm"))]
 pub use file_sessions::FileSessionStorage;

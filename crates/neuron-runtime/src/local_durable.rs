@@ -13,7 +13,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
     DurableError, Progress, Provider, ProviderError, ResponseEnd, StreamEvent, ToolCall,
-    ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmCompatSend,
+    ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmCompatSend, parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -199,11 +199,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        let Some(signal) = self.signals.receive(signal_name, timeout).await? else {
-            return Ok(None);
-        };
-        let read = serde_json::from_value(signal).map(Some);
-        read.map_err(|error| DurableError::Other(Box::new(error)))
+        parse_signal(self.signals.receive(signal_name, timeout).await?)
     }
 
     /// Never: there is no journal that could grow.

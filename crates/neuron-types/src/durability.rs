@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, DurableContext, DurableError, LoopError, PendingApproval, ToolContext,
-    ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, parse_signal,
 };
 
 /// A durable context behind a pointer. It may borrow the engine's context for one invocation.
@@ -56,12 +56,7 @@ impl DurableContext for Durability<'_> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        let Some(signal) = self.0.signal_dyn(signal_name, timeout).await? else {
-            return Ok(None);
-        };
-        serde_json::from_value(signal)
-            .map(Some)
-            .map_err(|error| DurableError::Other(Box::new(error)))
+        parse_signal(self.0.signal_dyn(signal_name, timeout).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {

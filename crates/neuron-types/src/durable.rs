@@ -14,6 +14,16 @@ use crate::{
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
 };
 
+/// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
+///
+/// # Errors
+///
+/// [`DurableError::Other`] with the [`serde_json::Error`] in it if the value is not a `T`.
+pub fn parse_signal<T: DeserializeOwned>(signal: Option<Value>) -> Result<Option<T>, DurableError> {
+    let parsed = signal.map(serde_json::from_value).transpose();
+    parsed.map_err(|error| DurableError::Other(Box::new(error)))
+}
+
 /// How an engine treats one activity: a call of the model or of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActivityOptions {
@@ -322,8 +332,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async move {
             // Whatever it is it is taken, so that the next wait is not for the same signal.
             let signal: Option<Value> = self.wait_for_signal(signal_name, timeout).await?;
-            let decisions = signal.map(serde_json::from_value).transpose();
-            decisions.map_err(|error| DurableError::Other(Box::new(error)))
+            parse_signal(signal)
         }
     }
 

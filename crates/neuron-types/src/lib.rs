@@ -93,7 +93,9 @@ pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
 pub use durability::Durability;
-pub use durable::{ActivityOptions, DeltaSink, DurableContext, RetryPolicy, ToolInvocation};
+pub use durable::{
+    ActivityOptions, DeltaSink, DurableContext, RetryPolicy, ToolInvocation, parse_signal,
+};
 pub use durable_agent::{DurableAgent, RunStart};
 pub use durable_provider::DurableProvider;
 pub use embedding::{
