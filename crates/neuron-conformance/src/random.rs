@@ -1,4 +1,4 @@
-//! Reproducible pseudo-random numbers.
+//! Reproducible pseudo-random numbers, and their seeds.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
@@ -34,4 +34,10 @@ impl Random {
 pub fn unique() -> u64 {
     // The hasher's keys are random for every `RandomState`.
     RandomState::new().build_hasher().finish()
+}
+
+/// Returns the number in an environment variable, and `None` if there is none.
+#[must_use]
+pub fn from_env(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }

@@ -1,104 +1,68 @@
-//! Adding messages, if nobody else wrote.
+//! Appending messages.
 
-use neuron_types::{Message, Session, VersionedSessionStorage};
+use neuron_types::{Message, Session, SessionState, VersionedSessionStorage};
 
-use super::context::{TestContext, conflict, same_content};
+use super::context::TestContext;
 use super::sample;
-use crate::case::Case;
 
-/// Checks that [`append`](VersionedSessionStorage::append) adds messages behind those that are there,
-/// replaces the state if one is given, and adds nothing for who does not know the newest revision.
+/// Checks that [`append`](VersionedSessionStorage::append) adds messages behind the stored messages.
+///
+/// It replaces the state if one is given, and writes nothing with an old revision.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
-    let ctx = TestContext::new("appending", storage);
-    let id = ctx.id("session");
-    let mut session = sample::small(&id);
-    session.state = sample::state();
-    let case = ctx.case("the session");
-    let first = case.ok(case.soon(storage.create(&session)).await);
+    let mut ctx = TestContext::new("appending", storage);
+    let original = Session { state: sample::state(), ..ctx.session("session") };
+    let id = &original.id;
     let everything = sample::everything("source").messages;
+    let first = ctx.create(&original).await;
 
-    let case = ctx.case("messages of every kind");
-    let mut revision = append(&ctx, &case, &mut session, &everything, false, &first).await;
-    let case = ctx.case("one message, many times");
+    ctx.begin("messages of every kind");
+    let mut revision = ctx.append(id, &everything, None, &first).await;
+    ctx.begin("one message, many times");
     for index in 0..20 {
         let message = [Message::user(format!("message {index}"))];
-        revision = append(&ctx, &case, &mut session, &message, false, &revision).await;
+        revision = ctx.append(id, &message, None, &revision).await;
     }
-    let case = ctx.case("no message");
-    revision = append(&ctx, &case, &mut session, &[], false, &revision).await;
-    let case = ctx.case("no message, and a state");
-    session.state.event_count = 3;
-    session.state.custom.clear();
-    revision = append(&ctx, &case, &mut session, &[], true, &revision).await;
-    let case = ctx.case("messages and a state");
-    session.state = sample::state();
-    session.state.custom.insert("more".into(), sample::values());
-    revision = append(&ctx, &case, &mut session, &everything, true, &revision).await;
+    ctx.begin("no message");
+    revision = ctx.append(id, &[], None, &revision).await;
+    ctx.begin("no message, and a state");
+    let mut state = SessionState { event_count: 3, custom: Default::default(), ..sample::state() };
+    revision = ctx.append(id, &[], Some(&state), &revision).await;
+    ctx.begin("messages and a state");
+    state = sample::state();
+    state.custom.insert("more".into(), sample::values());
+    revision = ctx.append(id, &everything, Some(&state), &revision).await;
 
-    let case = ctx.case("an old revision");
     let lost = [Message::user("lost")];
-    let error = case.err(case.soon(storage.append(&id, &lost, None, &first)).await);
-    conflict(&case, &error, &id);
-    let state = Default::default();
-    let error = case.err(case.soon(storage.append(&id, &lost, Some(&state), &first)).await);
-    conflict(&case.step("with a state"), &error, &id);
-    let error = case.err(case.soon(storage.append(&id, &[], None, &first)).await);
-    conflict(&case.step("without messages"), &error, &id);
-    let loaded = case.ok(case.soon(storage.load(&id)).await);
-    same_content(&case, &loaded, &session);
-    case.equal("the revision", &case.ok(storage.revision(&id).await), &revision);
+    ctx.begin("an old revision");
+    ctx.conflict(id, storage.append(id, &lost, None, &first)).await;
+    ctx.begin("an old revision, with a state");
+    ctx.conflict(id, storage.append(id, &lost, Some(&SessionState::default()), &first)).await;
+    ctx.begin("an old revision, without messages");
+    ctx.conflict(id, storage.append(id, &[], None, &first)).await;
+    ctx.check_versioned(id, &revision).await;
 
-    let case = ctx.case("after a history was made shorter");
-    session.messages.truncate(3);
-    let shorter = case.ok(case.soon(storage.update(&session, &revision)).await);
-    revision = append(&ctx, &case, &mut session, &everything, false, &shorter).await;
-    let case = ctx.case("after a history was emptied");
-    session.messages.clear();
-    let empty = case.ok(case.soon(storage.update(&session, &revision)).await);
-    revision = append(&ctx, &case, &mut session, &everything, false, &empty).await;
-    let case = ctx.case("after a save");
+    for (name, length) in [("shorter", 3), ("empty", 0)] {
+        ctx.begin(format_args!("after a history was made {name}"));
+        let mut session = ctx.stored(id).clone();
+        session.messages.truncate(length);
+        revision = ctx.update(&session, &revision).await;
+        revision = ctx.append(id, &everything, None, &revision).await;
+    }
+    ctx.begin("after a save");
+    let mut session = ctx.stored(id).clone();
     session.messages.pop();
-    ctx.save(&case, &session).await;
-    conflict(&case, &case.err(storage.append(&id, &lost, None, &revision).await), &id);
-    let saved = case.ok(case.soon(storage.revision(&id)).await);
-    append(&ctx, &case, &mut session, &everything, false, &saved).await;
+    ctx.save(&session).await;
+    ctx.conflict(id, storage.append(id, &lost, None, &revision)).await;
+    let saved = ctx.ok(storage.revision(id)).await;
+    ctx.append(id, &everything, None, &saved).await;
 
-    let case = ctx.case("to 10000 messages");
-    session.messages = sample::written(&id, 1, 10_000, 50).messages;
-    ctx.save(&case, &session).await;
-    let saved = case.ok(case.soon(storage.revision(&id)).await);
-    let many = sample::written(&id, 2, 1000, 50).messages;
-    append(&ctx, &case, &mut session, &many, false, &saved).await;
+    ctx.begin("to 10000 messages");
+    session.messages = sample::messages(1, 10_000, 50);
+    let saved = ctx.save_versioned(&session).await;
+    ctx.append(id, &sample::messages(2, 1000, 50), None, &saved).await;
     ctx.finish().await;
-}
-
-/// Appends to the storage and to the session, and compares them.
-async fn append<S: VersionedSessionStorage>(
-    ctx: &TestContext<'_, S>,
-    case: &Case,
-    session: &mut Session,
-    messages: &[Message],
-    with_state: bool,
-    expected: &neuron_types::SessionRevision,
-) -> neuron_types::SessionRevision {
-    let begin = chrono::Utc::now();
-    let state = with_state.then_some(&session.state);
-    let appended = ctx.storage.append(&session.id, messages, state, expected);
-    let revision = case.ok(case.soon(appended).await);
-    session.messages.extend_from_slice(messages);
-    let (loaded, stored) = case.ok(case.soon(ctx.storage.load_versioned(&session.id)).await);
-    same_content(case, &loaded, session);
-    case.equal("created_at", loaded.created_at, session.created_at);
-    // A database may have a clock of its own, and cut the time.
-    let difference = (loaded.updated_at - begin).num_minutes().abs();
-    case.holds(difference <= 10, format_args!("updated_at is {}", loaded.updated_at));
-    case.equal("the revision", &stored, &revision);
-    case.holds(revision != *expected, "the revision is the one before");
-    case.equal("what is listed", ctx.listed(case).await, vec![loaded.summary()]);
-    session.updated_at = loaded.updated_at;
-    revision
 }

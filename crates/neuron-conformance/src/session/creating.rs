@@ -1,81 +1,71 @@
-//! Sessions under ids that are free, or not.
+//! Creating sessions.
 
 use neuron_types::VersionedSessionStorage;
 
-use super::context::{TestContext, conflict, not_found, same};
+use super::context::{Kind, TestContext, is_error, same};
 use super::sample;
 
-/// How many create a session at once.
+/// Number of tasks that create a session at the same time.
 const CREATORS: u64 = 12;
 
-/// Checks that [`create`](VersionedSessionStorage::create) gives an id once, also to several at the
-/// same time, and that what cannot be found is told by all methods.
+/// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, also if several tasks
+/// create at the same time, and that all methods report a missing session.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn creating<S>(storage: &S)
 where
     S: VersionedSessionStorage + Clone + 'static,
 {
-    let ctx = TestContext::new("creating", storage);
-    let case = ctx.case("an id that is free");
+    let mut ctx = TestContext::new("creating", storage);
+    ctx.begin("an id that is free");
     let session = sample::everything(ctx.id("session"));
-    let first = case.ok(case.soon(storage.create(&session)).await);
-    let (loaded, revision) = case.ok(case.soon(storage.load_versioned(&session.id)).await);
-    same(&case, &loaded, &session);
-    case.equal("the revision loaded", &revision, &first);
-    case.equal("the revision", &case.ok(storage.revision(&session.id).await), &first);
-    case.equal("what is listed", ctx.listed(&case).await, vec![session.summary()]);
+    let id = &session.id;
+    let first = ctx.create(&session).await;
 
-    let case = ctx.case("an id that is taken");
-    let other = sample::written(&session.id, 2, 5, 10);
-    conflict(&case, &case.err(case.soon(storage.create(&other)).await), &session.id);
-    // Equal content is no excuse.
-    conflict(&case, &case.err(case.soon(storage.create(&session)).await), &session.id);
-    ctx.stored(&case, &session).await;
-    case.equal("the revision", &case.ok(storage.revision(&session.id).await), &first);
+    ctx.begin("an id that is taken");
+    let other = sample::written(id, 2, 5, 10);
+    ctx.conflict(id, storage.create(&other)).await;
+    // Equal content is a conflict too.
+    ctx.conflict(id, storage.create(&session)).await;
+    ctx.check_versioned(id, &first).await;
 
-    let case = ctx.case("an id that was saved");
+    ctx.begin("an id that was saved");
     let saved = ctx.session("saved");
-    ctx.save(&case, &saved).await;
-    conflict(&case, &case.err(case.soon(storage.create(&saved)).await), &saved.id);
+    ctx.save(&saved).await;
+    ctx.conflict(&saved.id, storage.create(&saved)).await;
 
-    let case = ctx.case("an id that was deleted");
-    case.ok(case.soon(storage.delete(&session.id)).await);
-    let error = case.err(case.soon(storage.load_versioned(&session.id)).await);
-    not_found(&case.step("load_versioned"), &error, &session.id);
-    let error = case.err(case.soon(storage.revision(&session.id)).await);
-    not_found(&case.step("revision"), &error, &session.id);
-    let error = case.err(case.soon(storage.update(&session, &first)).await);
-    not_found(&case.step("update"), &error, &session.id);
-    let error = case.err(case.soon(storage.append(&session.id, &[], None, &first)).await);
-    not_found(&case.step("append"), &error, &session.id);
-    ctx.absent(&case, &session.id).await;
-    case.ok(case.soon(storage.create(&other)).await);
-    ctx.stored(&case, &other).await;
+    ctx.begin("an id that was deleted");
+    ctx.delete(id).await;
+    ctx.fails(Kind::NotFound, id, storage.load_versioned(id)).await;
+    ctx.fails(Kind::NotFound, id, storage.revision(id)).await;
+    ctx.fails(Kind::NotFound, id, storage.update(&session, &first)).await;
+    ctx.fails(Kind::NotFound, id, storage.append(id, &[], None, &first)).await;
+    ctx.fails(Kind::NotFound, id, storage.load(id)).await;
+    ctx.create(&other).await;
 
     for round in 0..5 {
-        let case = ctx.case(format_args!("{CREATORS} at once"));
+        ctx.begin(format_args!("{CREATORS} at once"));
         let id = ctx.id(format_args!("contested-{round}"));
         let version = |creator: u64| sample::written(&id, creator, creator as usize, 50);
-        let tasks: Vec<_> = (0..CREATORS)
-            .map(|creator| {
-                let (storage, session) = (storage.clone(), version(creator));
-                tokio::spawn(async move { (creator, storage.create(&session).await) })
-            })
-            .collect();
+        let create = |creator| {
+            let (storage, session) = (storage.clone(), version(creator));
+            tokio::spawn(async move { (creator, storage.create(&session).await) })
+        };
         let mut winners = Vec::new();
-        for task in tasks {
-            match case.ok(case.soon(task).await) {
+        for task in (0..CREATORS).map(create).collect::<Vec<_>>() {
+            match ctx.case.ok(ctx.case.soon(task).await) {
                 (creator, Ok(revision)) => winners.push((creator, revision)),
-                (_, Err(error)) => conflict(&case, &error, &id),
+                (_, Err(error)) => is_error(&ctx.case, Kind::Conflict, &id, error),
             }
         }
-        case.equal("the number of those who could", winners.len(), 1);
-        let (loaded, revision) = case.ok(case.soon(storage.load_versioned(&id)).await);
-        case.equal("the winner", winners, vec![(loaded.state.event_count, revision)]);
-        same(&case, &loaded, &version(loaded.state.event_count));
+        ctx.case.equal("the number of creators that succeeded", winners.len(), 1);
+        let (loaded, revision) = ctx.ok(storage.load_versioned(&id)).await;
+        let creator = loaded.state.event_count;
+        ctx.case.equal("the winner", winners, vec![(creator, revision)]);
+        same(&ctx.case, &loaded, &version(creator));
+        ctx.must_hold(&loaded);
     }
     ctx.finish().await;
 }

@@ -1,155 +1,143 @@
 //! Writes whose future is dropped.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSessionStorage};
 
 use super::context::{TestContext, same, same_content};
 use super::sample;
-use crate::case::Case;
 
-/// Checks that a save that is dropped at any point leaves the old or the new session, whole, that the
-/// storage can be used as before, and that a dropped save does not undo a later one.
+/// Checks that a save that is dropped at any point leaves the old or the new session, whole.
+///
+/// The storage can be used as before, and a dropped save does not undo a later one.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn dropping<S: SessionStorage>(storage: &S) {
-    let ctx = TestContext::new("dropping", storage);
+    let mut ctx = TestContext::new("dropping", storage);
     let id = ctx.id("session");
     for (round, moment) in moments().enumerate() {
-        let case = ctx.case(format_args!("a save dropped after {moment:?}"));
-        let writer = round as u64 * 3;
-        let [old, new, later] = [0, 1, 2].map(|which| version(&id, writer + which));
-        ctx.save(&case, &old).await;
-        moment.give(storage.save(&new)).await;
-        let loaded = case.ok(case.soon(storage.load(&id)).await);
-        same(&case, &loaded, if loaded.state.event_count == writer { &old } else { &new });
+        ctx.begin(format_args!("a save dropped after {moment:?}"));
+        let [old, new, later] = [0, 1, 2].map(|which| version(&id, round as u64 * 3 + which));
+        ctx.save(&old).await;
+        moment.poll(storage.save(&new)).await;
+        let loaded = ctx.ok(storage.load(&id)).await;
+        let is_old = loaded.state.event_count == old.state.event_count;
+        same(&ctx.case, &loaded, if is_old { &old } else { &new });
 
-        let case = case.step("then saved again");
-        ctx.save(&case, &later).await;
-        ctx.stored(&case, &later).await;
-        // What may still be under way has its turn.
+        ctx.begin(format_args!("a save dropped after {moment:?}, then saved again"));
+        ctx.save(&later).await;
+        // A dropped save that is still under way has time to write.
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
-        ctx.stored(&case.step("a moment later"), &later).await;
+        ctx.check(&id).await;
     }
-    first_save(&ctx).await;
+    // The first save of a session leaves nothing or all of it.
+    for (round, moment) in moments().enumerate() {
+        ctx.begin(format_args!("a first save dropped after {moment:?}"));
+        let session = version(&ctx.id(format_args!("first-{round}")), 1);
+        moment.poll(storage.save(&session)).await;
+        match ctx.case.soon(storage.load(&session.id)).await {
+            Ok(loaded) => same(&ctx.case, &loaded, &session),
+            Err(StorageError::NotFound(_)) => {}
+            Err(error) => ctx.case.fail(format_args!("failed: {error} ({error:?})")),
+        }
+        ctx.listed().await;
+    }
     ctx.finish().await;
 }
 
-/// A first save leaves nothing or all of it.
-async fn first_save<S: SessionStorage>(ctx: &TestContext<'_, S>) {
-    for (round, moment) in moments().enumerate() {
-        let case = ctx.case(format_args!("a first save dropped after {moment:?}"));
-        let session = version(&ctx.id(format_args!("first-{round}")), 1);
-        moment.give(ctx.storage.save(&session)).await;
-        match case.soon(ctx.storage.load(&session.id)).await {
-            Ok(loaded) => same(&case, &loaded, &session),
-            Err(StorageError::NotFound(_)) => {}
-            Err(error) => case.fail(format_args!("failed: {error} ({error:?})")),
-        }
-        ctx.listed(&case).await;
-    }
-}
-
-/// Checks the same of update and append. Who lost sight of a write reads the session again.
+/// Checks the same for `update` and `append`. After a dropped write, a caller loads the session again.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn versioned_dropping<S: VersionedSessionStorage>(storage: &S) {
-    let ctx = TestContext::new("versioned_dropping", storage);
+    let mut ctx = TestContext::new("versioned_dropping", storage);
     let id = ctx.id("session");
     for (round, moment) in moments().enumerate() {
-        let case = ctx.case(format_args!("an update dropped after {moment:?}"));
-        let (old, new) = (version(&id, round as u64 * 2), version(&id, round as u64 * 2 + 1));
-        ctx.save(&case, &old).await;
-        let revision = case.ok(case.soon(storage.revision(&id)).await);
-        moment.give(storage.update(&new, &revision)).await;
-        let settled = settle(&case, storage, &id).await;
-        let expected = if settled.state.event_count == old.state.event_count { &old } else { &new };
-        same_content(&case, &settled, &with_mark(expected));
+        let old = version(&id, round as u64 * 2);
+        let updated = version(&id, round as u64 * 2 + 1);
+        ctx.begin(format_args!("an update dropped after {moment:?}"));
+        let revision = ctx.save_versioned(&old).await;
+        moment.poll(storage.update(&updated, &revision)).await;
+        settle(&mut ctx, &old, &updated).await;
 
-        let case = ctx.case(format_args!("an append dropped after {moment:?}"));
-        ctx.save(&case, &old).await;
-        let revision = case.ok(case.soon(storage.revision(&id)).await);
-        let messages: Vec<Message> = (0..7).map(|index| sample::message(9, index, 1000)).collect();
-        moment.give(storage.append(&id, &messages, None, &revision)).await;
-        let settled = settle(&case, storage, &id).await;
-        let mut expected = old.clone();
-        if settled.messages.len() > expected.messages.len() + 1 {
-            expected.messages.extend(messages);
-        }
-        same_content(&case, &settled, &with_mark(&expected));
+        ctx.begin(format_args!("an append dropped after {moment:?}"));
+        let revision = ctx.save_versioned(&old).await;
+        let messages = sample::messages(9, 7, 1000);
+        moment.poll(storage.append(&id, &messages, None, &revision)).await;
+        let mut appended = old.clone();
+        appended.messages.extend(messages);
+        settle(&mut ctx, &old, &appended).await;
     }
     ctx.finish().await;
 }
 
-/// Adds a message to whatever is there, until it is there: then nothing else is under way.
-async fn settle<S: VersionedSessionStorage>(case: &Case, storage: &S, id: &str) -> Session {
-    let work = async {
+/// Appends a message until that succeeds, so that no dropped write is under way. Checks that the message
+/// follows the old or the new session.
+async fn settle<S: VersionedSessionStorage>(
+    ctx: &mut TestContext<'_, S>,
+    old: &Session,
+    new: &Session,
+) {
+    let (storage, id, mark) = (ctx.storage, &old.id, Message::user("the last one"));
+    let append = async {
         loop {
-            let revision = case.ok(storage.revision(id).await);
-            match storage.append(id, &[mark()], None, &revision).await {
-                Ok(_) => break case.ok(storage.load(id).await),
+            let revision = storage.revision(id).await?;
+            match storage.append(id, std::slice::from_ref(&mark), None, &revision).await {
                 Err(StorageError::Conflict { .. }) => {}
-                Err(error) => case.fail(format_args!("failed: {error} ({error:?})")),
+                appended => return appended,
             }
         }
     };
-    case.soon(work).await
+    ctx.ok(append).await;
+    let settled = ctx.ok(storage.load(id)).await;
+    let is_old = settled.messages.len() == old.messages.len() + 1
+        && settled.state.event_count == old.state.event_count;
+    let mut expected = if is_old { old } else { new }.clone();
+    expected.messages.push(mark);
+    same_content(&ctx.case, &settled, &expected);
+    ctx.must_hold(&settled);
 }
 
-fn mark() -> Message {
-    Message::user("the last one")
-}
-
-fn with_mark(session: &Session) -> Session {
-    let mut session = session.clone();
-    session.messages.push(mark());
-    session
-}
-
-/// A session that takes a moment to write, and whose length says which it is.
+/// Returns a session that takes a moment to write. Its state has the number of the writer.
 fn version(id: &str, writer: u64) -> Session {
     sample::written(id, writer, 200 + (writer % 7) as usize, 500)
 }
 
-/// How long a future lives.
+/// The lifetime of a future.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// It is never polled.
-    Never,
-    /// For so many turns of the executor.
-    Turns(usize),
-    /// For so long.
+    /// Dropped after so many polls.
+    Polls(usize),
+    /// Dropped after so long.
     Time(Duration),
 }
 
 fn moments() -> impl Iterator<Item = Moment> {
-    let turns = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144].map(Moment::Turns);
+    let polls = [0, 1, 2, 3, 4, 6, 9, 14, 22, 35, 56, 90, 145].map(Moment::Polls);
     let times = [1, 2, 3, 4, 6, 9].map(|millis| Moment::Time(Duration::from_millis(millis)));
-    [Moment::Never].into_iter().chain(turns).chain(times)
+    polls.into_iter().chain(times)
 }
 
 impl Moment {
-    /// Polls a future for as long, and drops it.
-    async fn give(self, work: impl Future) {
-        match self {
-            Self::Never => drop(work),
-            Self::Turns(turns) => {
-                let end = async {
-                    for _ in 0..turns {
+    /// Polls a future until this moment, and drops it.
+    async fn poll(self, work: impl Future) {
+        let end = pin!(async {
+            match self {
+                Self::Polls(polls) => {
+                    for _ in 0..polls {
                         tokio::task::yield_now().await;
                     }
-                };
-                let work = std::pin::pin!(work);
-                futures_util::future::select(work, std::pin::pin!(end)).await;
+                }
+                Self::Time(time) => tokio::time::sleep(time).await,
             }
-            Self::Time(time) => drop(tokio::time::timeout(time, work).await),
-        }
+        });
+        futures_util::future::select(end, pin!(work)).await;
     }
 }

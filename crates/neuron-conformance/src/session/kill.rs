@@ -1,11 +1,11 @@
 //! Storages whose process is killed while it writes.
 //!
-//! A test that calls [`check_saves`] starts itself again, as a process that writes a session of five
-//! megabytes over and over; it kills that process at a random moment, and looks at what is there:
-//! every write that was finished, the one that had begun whole or not at all, and nothing else.
+//! A test that calls [`check_saves`] starts its own binary again. The child process writes a session of five
+//! megabytes repeatedly, and is killed at a random moment. The storage must then hold every finished write, and
+//! the write that had begun either whole or not at all.
 //!
-//! Some rounds are part of every test run; `KILL_ROUNDS=500` asks for more. A failure prints the seed
-//! with which `KILL_SEED` repeats the moments, as far as moments can be repeated.
+//! Some rounds are part of every test run. `KILL_ROUNDS=500` asks for more. A failure prints the seed.
+//! `KILL_SEED` repeats the moments of a seed, as far as the operating system allows.
 //!
 //! # Example
 //!
@@ -44,49 +44,54 @@ use super::context::{same, same_content};
 use super::sample;
 use crate::case::Case;
 use crate::child_process::{self, ChildProcess};
-use crate::random::{Random, unique};
+use crate::random::{Random, from_env, unique};
 
-/// How many rounds there are if nobody asks for more.
+/// Default number of rounds.
 const ROUNDS: u64 = 3;
 
-/// The size of a message, and how many a session has about: together five megabytes.
+/// Size of a message.
 const MESSAGE_BYTES: usize = 10_000;
+
+/// Approximate number of messages of a session, five megabytes together.
 const MESSAGES: usize = 500;
 
-/// How long a killed process may take to begin, or a write to end. Nothing waits for it to pass.
+/// Time limit for the first report of a child. A passing test never waits for it.
 const HANGING: Duration = Duration::from_secs(60);
 
-/// How the rounds went.
+/// Result of the rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Killed {
-    /// How often a process was killed.
+    /// Number of killed processes.
     pub rounds: u64,
-    /// How often the last write that was finished was there.
+    /// Number of rounds after which the last finished write was stored.
     pub old: u64,
-    /// How often the write after it was.
+    /// Number of rounds after which the next write was stored.
     pub new: u64,
-    /// How many writes were finished.
+    /// Number of finished writes.
     pub writes: u64,
 }
 
 /// Checks a storage whose process is killed while it saves.
 ///
-/// `test` is the full name of the test that calls this, as the test runner prints it. `place` makes
-/// where the sessions are, and what keeps it until the end; it is called once. `open` opens the storage
-/// at that place; it is called in every process.
+/// `test` is the full name of the calling test, as the test runner prints it. `place` returns the place of the
+/// sessions and a guard that keeps it until the end. It is called once. `open` opens the storage at that place.
+/// It is called in every process.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; also when the process does not start.
+/// At the first violation, and if the process does not start.
 pub async fn check_saves<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    check(test, place, open, &Save).await
+    let save = async |storage: &S, id: &str, number, _| {
+        storage.save(&rewritten(id, number)).await.map(|()| None)
+    };
+    check(test, place, open, Writes { version: rewritten, compare: same, write: save }).await
 }
 
-/// Checks a storage whose process is killed while it updates; see [`check_saves`].
+/// Checks a storage whose process is killed while it updates. See [`check_saves`].
 ///
 /// # Panics
 ///
@@ -96,10 +101,14 @@ pub async fn check_updates<S: VersionedSessionStorage, G>(
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    check(test, place, open, &Update).await
+    let update = async |storage: &S, id: &str, number, known| {
+        let known = newest(storage, id, known).await?;
+        storage.update(&rewritten(id, number), &known).await.map(Some)
+    };
+    check(test, place, open, Writes { version: rewritten, compare: same, write: update }).await
 }
 
-/// Checks a storage whose process is killed while it appends; see [`check_saves`].
+/// Checks a storage whose process is killed while it appends. See [`check_saves`].
 ///
 /// # Panics
 ///
@@ -109,44 +118,76 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    check(test, place, open, &Append).await
+    let append = async |storage: &S, id: &str, number, known| {
+        let known = newest(storage, id, known).await?;
+        let mut state = sample::small(id).state;
+        state.event_count = number;
+        storage.append(id, &appended_by(number), Some(&state), &known).await.map(Some)
+    };
+    // An append sets `updated_at` by the clock.
+    let compare = |case: &Case, loaded: &Session, expected: &Session| {
+        case.equal("created_at", loaded.created_at, expected.created_at);
+        same_content(case, loaded, expected);
+    };
+    check(test, place, open, Writes { version: appended, compare, write: append }).await
+}
+
+/// The writes of a child process. The number of the last write is the session's `event_count`.
+struct Writes<W> {
+    /// Returns the session after so many writes.
+    version: fn(&str, u64) -> Session,
+    /// Compares a loaded session with its version.
+    compare: fn(&Case, &Session, &Session),
+    /// Writes once. Takes the revision of the previous write, and returns the new one.
+    write: W,
 }
 
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
-    write: &impl Write<S>,
+    Writes { version, compare, write }: Writes<
+        impl AsyncFn(
+            &S,
+            &str,
+            u64,
+            Option<SessionRevision>,
+        ) -> Result<Option<SessionRevision>, StorageError>,
+    >,
 ) -> Killed {
     if let Some(task) = child_process::task() {
+        let case = Case::new("session storage", "kill", "the process that is killed");
         let (id, place) = task.split_once(' ').unwrap_or_default();
-        write_forever(&open(place.to_owned()).await, id, write).await
+        let storage = open(place.to_owned()).await;
+        child_process::report("0");
+        let mut revision = None;
+        for number in 1.. {
+            revision = case.ok(write(&storage, id, number, revision).await);
+            child_process::report(&number.to_string());
+        }
     }
     let (place, _guard) = place().await;
-    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seed: u64 = number("KILL_SEED").unwrap_or_else(unique);
-    let rounds = number("KILL_ROUNDS").unwrap_or(ROUNDS);
+    let seed = from_env("KILL_SEED").unwrap_or_else(unique);
     let mut random = Random::new(seed);
     let mut killed = Killed::default();
     let prefix = format!("killed-{:016x}", unique());
-    for round in 0..rounds {
+    for round in 0..from_env("KILL_ROUNDS").unwrap_or(ROUNDS) {
         let name = format!("round {round} of {test} with KILL_SEED={seed}");
         let case = Case::new("session storage", "kill", name);
         let storage = open(place.clone()).await;
         let id = format!("{prefix}-{round}");
         let begin = Instant::now();
-        case.ok(case.soon(storage.save(&write.version(&id, 0))).await);
+        case.ok(case.soon(storage.save(&version(&id, 0))).await);
         let longest =
             (begin.elapsed() * 4).clamp(Duration::from_millis(40), Duration::from_secs(2));
 
         let mut child = ChildProcess::start(test, &format!("{id} {place}"));
         case.some("the process did not begin to write", child.next_report(HANGING));
-        // A moment that nothing else determines.
+        // Not awaited: the kill must not depend on any event.
         std::thread::sleep(Duration::from_micros(random.below(longest.as_micros() as u64)));
-        let reports = child.kill();
-        let finished = reports.last().map_or(0, |last| case.ok(last.parse::<u64>()));
+        let finished = child.kill().last().map_or(0, |last| case.ok(last.parse::<u64>()));
 
-        // As a process would that knows nothing of the other one.
+        // A new client, without the memory of the first one.
         let storage = open(place.clone()).await;
         let loaded = case.ok(case.soon(storage.load(&id)).await);
         let found = loaded.state.event_count;
@@ -154,138 +195,50 @@ async fn check<S: SessionStorage, G>(
             found == finished || found == finished + 1,
             format_args!("write {finished} was the last to finish, and {found} is there"),
         );
-        write.compare(&case, &loaded, &write.version(&id, found));
+        compare(&case, &loaded, &version(&id, found));
         let listed = case.ok(case.soon(storage.list()).await);
         let listed = listed.iter().find(|summary| summary.id == id);
         case.equal("what is listed", listed, Some(&loaded.summary()));
-        // Nothing is left that stands in the way of the next writer.
-        let after = write.version(&id, found + 7);
+        // The dead writer does not block the next one.
+        let after = version(&id, found + 7);
         case.ok(case.soon(storage.save(&after)).await);
         same(&case, &case.ok(case.soon(storage.load(&id)).await), &after);
         case.ok(case.soon(storage.delete(&id)).await);
 
         killed.rounds += 1;
         killed.writes += finished;
-        match found == finished {
-            true => killed.old += 1,
-            false => killed.new += 1,
-        }
+        killed.old += u64::from(found == finished);
+        killed.new += u64::from(found != finished);
     }
     killed
 }
 
-/// Writes until the process is killed, and tells each write that is finished.
-async fn write_forever<S: SessionStorage>(storage: &S, id: &str, write: &impl Write<S>) -> ! {
-    let case = Case::new("session storage", "kill", "the process that is killed");
-    let mut revision = case.ok(write.begin(storage, id).await);
-    child_process::report("0");
-    for number in 1.. {
-        revision = case.ok(write.write(storage, id, number, revision).await);
-        child_process::report(&number.to_string());
-    }
-    case.fail("ended")
-}
-
-/// What is repeated until the process is killed. The number of the last write is the session's
-/// `event_count`.
-trait Write<S> {
-    /// What is stored after so many writes.
-    fn version(&self, id: &str, number: u64) -> Session {
-        sample::written(id, number, MESSAGES - 20 + (number % 40) as usize, MESSAGE_BYTES)
-    }
-
-    /// What the writer must know before the first write.
-    async fn begin(&self, storage: &S, id: &str) -> Result<Option<SessionRevision>, StorageError>;
-
-    /// Writes once.
-    async fn write(
-        &self,
-        storage: &S,
-        id: &str,
-        number: u64,
-        known: Option<SessionRevision>,
-    ) -> Result<Option<SessionRevision>, StorageError>;
-
-    fn compare(&self, case: &Case, loaded: &Session, expected: &Session) {
-        same(case, loaded, expected);
+/// Returns the revision of the previous write, or of the stored session before the first write.
+async fn newest(
+    storage: &impl VersionedSessionStorage,
+    id: &str,
+    known: Option<SessionRevision>,
+) -> Result<SessionRevision, StorageError> {
+    match known {
+        Some(known) => Ok(known),
+        None => storage.revision(id).await,
     }
 }
 
-struct Save;
-
-impl<S: SessionStorage> Write<S> for Save {
-    async fn begin(&self, _: &S, _: &str) -> Result<Option<SessionRevision>, StorageError> {
-        Ok(None)
-    }
-
-    async fn write(
-        &self,
-        storage: &S,
-        id: &str,
-        number: u64,
-        _: Option<SessionRevision>,
-    ) -> Result<Option<SessionRevision>, StorageError> {
-        storage.save(&Write::<S>::version(self, id, number)).await?;
-        Ok(None)
-    }
+/// Returns the session after so many saves or updates.
+fn rewritten(id: &str, number: u64) -> Session {
+    sample::written(id, number, MESSAGES - 20 + (number % 40) as usize, MESSAGE_BYTES)
 }
 
-struct Update;
-
-impl<S: VersionedSessionStorage> Write<S> for Update {
-    async fn begin(&self, storage: &S, id: &str) -> Result<Option<SessionRevision>, StorageError> {
-        storage.revision(id).await.map(Some)
-    }
-
-    async fn write(
-        &self,
-        storage: &S,
-        id: &str,
-        number: u64,
-        known: Option<SessionRevision>,
-    ) -> Result<Option<SessionRevision>, StorageError> {
-        let known = known.ok_or_else(|| StorageError::NotFound(id.to_owned()))?;
-        storage.update(&Write::<S>::version(self, id, number), &known).await.map(Some)
-    }
+/// Returns the session after so many appends.
+fn appended(id: &str, number: u64) -> Session {
+    let mut session = sample::written(id, 0, MESSAGES, MESSAGE_BYTES);
+    session.messages.extend((1..=number).flat_map(appended_by));
+    session.state.event_count = number;
+    session
 }
 
-struct Append;
-
-impl Append {
-    /// What the write of this number adds.
-    fn messages(number: u64) -> Vec<Message> {
-        (0..3).map(|index| sample::message(number, index, MESSAGE_BYTES)).collect()
-    }
-}
-
-impl<S: VersionedSessionStorage> Write<S> for Append {
-    fn version(&self, id: &str, number: u64) -> Session {
-        let mut session = sample::written(id, 0, MESSAGES, MESSAGE_BYTES);
-        session.messages.extend((1..=number).flat_map(Self::messages));
-        session.state.event_count = number;
-        session
-    }
-
-    async fn begin(&self, storage: &S, id: &str) -> Result<Option<SessionRevision>, StorageError> {
-        storage.revision(id).await.map(Some)
-    }
-
-    async fn write(
-        &self,
-        storage: &S,
-        id: &str,
-        number: u64,
-        known: Option<SessionRevision>,
-    ) -> Result<Option<SessionRevision>, StorageError> {
-        let known = known.ok_or_else(|| StorageError::NotFound(id.to_owned()))?;
-        let mut state = sample::small(id).state;
-        state.event_count = number;
-        storage.append(id, &Self::messages(number), Some(&state), &known).await.map(Some)
-    }
-
-    /// An append sets the time by the clock.
-    fn compare(&self, case: &Case, loaded: &Session, expected: &Session) {
-        case.equal("created_at", loaded.created_at, expected.created_at);
-        same_content(case, loaded, expected);
-    }
+/// Returns the messages of one append.
+fn appended_by(number: u64) -> Vec<Message> {
+    sample::messages(number, 3, MESSAGE_BYTES)
 }

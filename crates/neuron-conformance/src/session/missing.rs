@@ -1,39 +1,31 @@
-//! Sessions that are not there.
+//! Sessions that are not stored.
 
-use neuron_types::{SessionStorage, StorageError};
+use neuron_types::SessionStorage;
 
-use super::context::{TestContext, not_found};
+use super::context::{Kind, TestContext};
 
-/// Checks that a session that was never there, or was deleted, is
-/// [`StorageError::NotFound`], and that its id is free again.
+/// Checks that a session that was never stored, or was deleted, is
+/// [`StorageError::NotFound`](neuron_types::StorageError::NotFound), and that its id can be used again.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn missing<S: SessionStorage>(storage: &S) {
-    let ctx = TestContext::new("missing", storage);
-    let refused = async |case: &crate::case::Case, id: &str| {
-        ctx.absent(case, id).await;
-        let error: StorageError = case.err(case.soon(storage.delete(id)).await);
-        not_found(case, &error, id);
-    };
+    let mut ctx = TestContext::new("missing", storage);
+    let (mut session, other) = (ctx.session("session"), ctx.session("session-2"));
+    ctx.begin("never there");
+    ctx.fails(Kind::NotFound, &session.id, storage.load(&session.id)).await;
+    ctx.fails(Kind::NotFound, &session.id, storage.delete(&session.id)).await;
 
-    refused(&ctx.case("never there"), &ctx.id("never")).await;
+    ctx.begin("deleted");
+    ctx.save(&session).await;
+    ctx.save(&other).await;
+    ctx.delete(&session.id).await;
+    ctx.fails(Kind::NotFound, &session.id, storage.delete(&session.id)).await;
+    ctx.check(&other.id).await;
 
-    let case = ctx.case("deleted");
-    let (session, other) = (ctx.session("session"), ctx.session("session-2"));
-    ctx.save(&case, &session).await;
-    ctx.save(&case, &other).await;
-    case.ok(case.soon(storage.delete(&session.id)).await);
-    refused(&case, &session.id).await;
-    let ids: Vec<String> = ctx.listed(&case).await.into_iter().map(|one| one.id).collect();
-    case.equal("the sessions listed", ids, vec![other.id.clone()]);
-    ctx.stored(&case.step("the other one"), &other).await;
-
-    let case = ctx.case("saved after it was deleted");
-    let mut shorter = session.clone();
-    shorter.messages.pop();
-    ctx.save(&case, &shorter).await;
-    ctx.stored(&case, &shorter).await;
+    ctx.begin("saved after it was deleted");
+    session.messages.pop();
+    ctx.save(&session).await;
     ctx.finish().await;
 }

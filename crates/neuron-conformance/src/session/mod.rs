@@ -1,32 +1,30 @@
-//! Whether a storage holds the contract of [`SessionStorage`] and of
-//! [`VersionedSessionStorage`].
+//! Checks of implementations of [`SessionStorage`] and [`VersionedSessionStorage`].
 //!
-//! Call one part a test: the test runner then says which part fails, and the panic says in which
-//! case. [`check_session_storage`] is all parts in one call, [`check_plain_session_storage`] those of
-//! a storage without revisions. [`kill`] is apart, because it needs a process to kill.
+//! Call each part from a test of its own, so that the test runner names the part that fails. The panic names the
+//! case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] the parts for a storage
+//! without revisions. [`kill`] needs a process to kill, and is separate.
 //!
-//! | part | what has to hold |
+//! | part | checks that |
 //! |---|---|
-//! | [`round_trips`] | what is loaded is what was saved, to the last bit |
-//! | [`sizes`] | so it is without messages, with ten thousand, with megabytes in one, and deeply nested |
-//! | [`missing`] | what is not there is an error of its own |
-//! | [`rewriting`] | the last writer wins, whatever was there before |
-//! | [`ids`] | ids are taken as they are, or refused by all methods |
+//! | [`round_trips`] | a session is loaded as it was saved, to the last bit |
+//! | [`sizes`] | the same holds without messages, with ten thousand, with megabytes in one, and deeply nested |
+//! | [`missing`] | a missing session is an error of its own |
+//! | [`rewriting`] | the last write wins over any earlier one |
+//! | [`ids`] | ids are accepted unchanged, or refused by all methods |
 //! | [`listing`] | sessions are listed in the order of their ids, with the right numbers |
-//! | [`dropping`] | a write that is dropped happens whole or not at all, and never after a later one |
-//! | [`writers`] | of writers at the same time one wins, and nothing is torn |
-//! | [`creating`] | an id is given once |
-//! | [`updating`] | who does not know the newest revision writes nothing |
-//! | [`appending`] | messages are added in order, and who does not know the newest revision adds none |
-//! | [`revisions`] | no two writes give one revision |
-//! | [`versioned_ids`] | what [`ids`] checks, for the methods with revisions |
-//! | [`versioned_dropping`] | what [`dropping`] checks, for those |
-//! | [`load()`] | many tasks lose nothing of what they write to few sessions |
+//! | [`dropping`] | a dropped write happens whole or not at all, and never after a later one |
+//! | [`writers`] | one of several concurrent writers wins, and no session is torn |
+//! | [`creating`] | an id can be created once |
+//! | [`updating`] | an update without the newest revision writes nothing |
+//! | [`appending`] | messages are added in order, and only with the newest revision |
+//! | [`revisions`] | no two writes have the same revision |
+//! | [`versioned_ids`] | the same as [`ids`], for the methods with revisions |
+//! | [`versioned_dropping`] | the same as [`dropping`], for the methods with revisions |
+//! | [`load()`] | no write is lost when many tasks write to few sessions |
 //!
-//! A clone of the storage must be another handle to the same sessions. Sessions of the suite have ids
-//! of their own for every call, and are deleted at the end: a storage may hold others. A part needs a
-//! tokio runtime with time, of any flavour, whose clock is not paused; with several threads it tries
-//! more.
+//! A clone of the storage must be another handle to the same sessions. The suite uses new ids in every call and
+//! deletes its sessions at the end, so the storage may hold others. A part needs a tokio runtime with time, of any
+//! flavour, whose clock is not paused. More threads try more interleavings.
 //!
 //! # Example
 //!
@@ -60,7 +58,7 @@
 //!     }
 //! }
 //!
-//! // In your tests: one `#[tokio::test(flavor = "multi_thread")]` a part.
+//! // In your tests: one `#[tokio::test(flavor = "multi_thread")]` per part.
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let storage = InMemory::default();
@@ -104,11 +102,11 @@ pub use sizes::sizes;
 pub use updating::updating;
 pub use writers::writers;
 
-/// Checks every part for a storage with revisions, one after the other.
+/// Runs every part for a storage with revisions, one after the other.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; the text names the part and the case.
+/// At the first violation. The message names the part and the case.
 pub async fn check_session_storage<S>(storage: &S)
 where
     S: VersionedSessionStorage + Clone + 'static,
@@ -123,11 +121,11 @@ where
     load(storage, Load::default()).await;
 }
 
-/// Checks every part for a storage without revisions, one after the other.
+/// Runs every part for a storage without revisions, one after the other.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; the text names the part and the case.
+/// At the first violation. The message names the part and the case.
 pub async fn check_plain_session_storage<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,

@@ -1,72 +1,72 @@
-//! Saving over what is there.
+//! Saving over a stored session.
 
-use neuron_types::{Message, SessionStorage};
+use neuron_types::{Message, Session, SessionStorage};
 
 use super::context::TestContext;
 use super::sample;
 
-/// Checks that the last writer wins: a history that is longer, shorter, equal, or another from its
-/// first message, its middle or its last, and an older time.
+type Change = fn(&mut Session);
+
+/// Changes of a session with 50 messages.
+const CHANGES: [(&str, Change); 16] = [
+    ("equal", |_| {}),
+    ("longer", |session| session.messages.push(another())),
+    ("much longer", |session| session.messages = sample::messages(1, 500, 100)),
+    ("shorter", |session| session.messages.truncate(20)),
+    ("without its first message", |session| drop(session.messages.remove(0))),
+    ("with a first message more", |session| session.messages.insert(0, another())),
+    ("with a message more in the middle", |session| session.messages.insert(25, another())),
+    ("with another first message", |session| replace(session, 0)),
+    ("with another message in the middle", |session| replace(session, 25)),
+    ("with another last message", |session| replace(session, 49)),
+    ("reversed", |session| session.messages.reverse()),
+    ("empty", |session| session.messages.clear()),
+    ("by another writer", |session| *session = sample::written(&session.id, 2, 50, 100)),
+    ("shorter and by another writer", |session| {
+        *session = sample::written(&session.id, 3, 3, 100);
+    }),
+    ("with an older time", |session| {
+        session.updated_at = sample::moment(1_000_000_000, 1);
+        session.created_at = sample::moment(1_000_000_000, 0);
+    }),
+    ("with another state", |session| session.state = sample::state()),
+];
+
+fn another() -> Message {
+    Message::user("another")
+}
+
+fn replace(session: &mut Session, index: usize) {
+    drop(session.messages.splice(index..=index, [another()]));
+}
+
+/// Checks that the last write wins.
+///
+/// The written history is longer, shorter, equal, or different from its first, a middle or its last message. The
+/// written time may be older.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn rewriting<S: SessionStorage>(storage: &S) {
-    let ctx = TestContext::new("rewriting", storage);
+    let mut ctx = TestContext::new("rewriting", storage);
     let original = sample::written(ctx.id("session"), 1, 50, 100);
-    let another = Message::user("another");
-    let changed = |index: usize| {
-        let mut session = original.clone();
-        if let Some(message) = session.messages.get_mut(index) {
-            *message = another.clone();
-        }
-        session
-    };
-    let with = |change: &dyn Fn(&mut Vec<Message>)| {
-        let mut session = original.clone();
-        change(&mut session.messages);
-        session
-    };
-    let mut older = original.clone();
-    older.updated_at = sample::moment(1_000_000_000, 1);
-    older.created_at = sample::moment(1_000_000_000, 0);
-    let mut other_state = original.clone();
-    other_state.state = sample::state();
-    let versions = [
-        ("equal", original.clone()),
-        ("longer", with(&|messages| messages.push(another.clone()))),
-        ("much longer", sample::written(&original.id, 1, 500, 100)),
-        ("shorter", with(&|messages| messages.truncate(20))),
-        ("without its first message", with(&|messages| drop(messages.remove(0)))),
-        ("with a first message more", with(&|messages| messages.insert(0, another.clone()))),
-        (
-            "with a message more in the middle",
-            with(&|messages| messages.insert(25, another.clone())),
-        ),
-        ("with another first message", changed(0)),
-        ("with another message in the middle", changed(25)),
-        ("with another last message", changed(49)),
-        ("reversed", with(&|messages| messages.reverse())),
-        ("empty", with(&|messages| messages.clear())),
-        ("by another writer", sample::written(&original.id, 2, 50, 100)),
-        ("shorter and by another writer", sample::written(&original.id, 3, 3, 100)),
-        ("with an older time", older),
-        ("with another state", other_state),
-    ];
+    let versions = CHANGES.map(|(name, change)| {
+        let mut version = original.clone();
+        change(&mut version);
+        (name, version)
+    });
+    ctx.save(&original).await;
     for (name, version) in &versions {
-        let case = ctx.case(name);
-        ctx.save(&case, &original).await;
-        ctx.save(&case, version).await;
-        ctx.stored(&case, version).await;
-        case.equal("what is listed", ctx.listed(&case).await, vec![version.summary()]);
-        ctx.save(&case.step("and back"), &original).await;
-        ctx.stored(&case.step("and back"), &original).await;
+        ctx.begin(name);
+        ctx.save(version).await;
+        ctx.begin(format_args!("{name}, and back"));
+        ctx.save(&original).await;
     }
-    // One after the other, without the original between them.
+    // Each after the previous one, without the original between them.
     for (name, version) in &versions {
-        let case = ctx.case(format_args!("{name}, after another"));
-        ctx.save(&case, version).await;
-        ctx.stored(&case, version).await;
+        ctx.begin(format_args!("{name}, after another"));
+        ctx.save(version).await;
     }
     ctx.finish().await;
 }

@@ -1,20 +1,17 @@
 //! Sessions to store.
 
 use chrono::{DateTime, Utc};
-use neuron_types::{
-    ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
-    ResourceLink, Role, Session, SessionState, TokenUsage,
-};
+use neuron_types::{Message, Session, SessionState, TokenUsage};
 use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// A moment with nanoseconds, which many databases cut.
+/// Returns a time with nanoseconds, which many databases cut.
 pub(super) fn moment(seconds: i64, nanoseconds: u32) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, nanoseconds).unwrap_or_default()
 }
 
-/// A turn of two messages.
+/// Returns a session of two messages.
 pub(super) fn small(id: impl Into<String>) -> Session {
     let mut session = Session::new(id, "/srv/project".into());
     session.created_at = moment(1_700_000_000, 123_456_789);
@@ -23,47 +20,93 @@ pub(super) fn small(id: impl Into<String>) -> Session {
     session
 }
 
-/// A session with so many messages, which differ, and name their writer.
-pub(super) fn written(
-    id: impl Into<String>,
-    writer: u64,
-    messages: usize,
-    bytes: usize,
-) -> Session {
-    let mut session = small(id);
-    session.messages = (0..messages).map(|index| message(writer, index, bytes)).collect();
+/// Returns a session with the messages of one writer. The state has the writer's number.
+pub(super) fn written(id: impl Into<String>, writer: u64, count: usize, bytes: usize) -> Session {
+    let mut session = Session { messages: messages(writer, count, bytes), ..small(id) };
     session.state.event_count = writer;
     session
 }
 
-/// A message that names its writer and place.
-pub(super) fn message(writer: u64, index: usize, bytes: usize) -> Message {
-    let mut text = format!("{writer}/{index} ");
-    while text.len() < bytes {
-        text.push_str("All human beings are born free and equal. ");
-    }
-    match index % 2 {
-        0 => Message::user(text),
-        _ => Message::assistant(text),
-    }
+/// Returns messages that differ, and name their writer and position.
+pub(super) fn messages(writer: u64, count: usize, bytes: usize) -> Vec<Message> {
+    let message = |index| {
+        let mut text = format!("{writer}/{index} ");
+        while text.len() < bytes {
+            text.push_str("All human beings are born free and equal. ");
+        }
+        match index % 2 {
+            0 => Message::user(text),
+            _ => Message::assistant(text),
+        }
+    };
+    (0..count).map(message).collect()
 }
 
-/// Every kind of block, in every form.
+/// Returns a session with every kind of block, in every form.
+#[expect(clippy::expect_used, reason = "the JSON is part of this file")]
 pub(super) fn everything(id: impl Into<String>) -> Session {
-    let mut session = small(id);
-    session.messages = vec![
-        Message::system("Instructions in between"),
-        Message { role: Role::User, content: vec![] },
-        Message { role: Role::User, content: media() },
-        Message { role: Role::Assistant, content: answer() },
-        Message { role: Role::User, content: results() },
-    ];
-    session.messages.extend(texts().into_iter().map(Message::user));
-    session.state = state();
-    session
+    let messages = json!([
+        {"role": "system", "content": [{"type": "text", "text": "Instructions in between"}]},
+        {"role": "user", "content": []},
+        {"role": "user", "content": media()},
+        {"role": "assistant", "content": response()},
+        {"role": "user", "content": results()},
+    ]);
+    let mut messages: Vec<Message> = serde_json::from_value(messages).expect("messages");
+    messages.extend(texts().map(Message::user));
+    Session { messages, state: state(), ..small(id) }
 }
 
-/// A state in which nothing is as usual.
+fn media() -> Value {
+    let (url, data) = ("https://example.org/ü?a=b&c", "iVBORw0KGgo=");
+    json!([
+        {"type": "text", "text": "Look:"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+        {"type": "image", "source": {"type": "url", "url": url}},
+        {"type": "document", "source": {"type": "base64_pdf", "data": data}},
+        {"type": "document", "source": {"type": "plain_text", "data": "text"}},
+        {"type": "document", "source": {"type": "url", "url": ""}},
+    ])
+}
+
+fn response() -> Value {
+    let call = |id, input| json!({"type": "tool_use", "id": id, "name": "search", "input": input});
+    let raw = |portable| json!({"type": "raw", "provider": "vendor", "json": values(), "portable": portable});
+    json!([
+        {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "redacted_thinking", "data": "AAAA"},
+        {"type": "compaction", "content": "Before."},
+        raw(Value::Null),
+        raw(json!({"type": "text", "text": "cited"})),
+        raw(call("inner", json!({}))),
+        call("call-1", values()),
+        call("call-2", Value::Null),
+        call("call-3", floats()),
+    ])
+}
+
+fn results() -> Value {
+    let result = |id, is_error, content| json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": is_error});
+    let text = |text| json!({"type": "text", "text": text});
+    let link = json!({"uri": "a:b", "name": "b", "title": "", "size": u64::MAX});
+    let resources = json!([
+        {"type": "audio", "media_type": "audio/wav", "data": "UklGRg=="},
+        {"type": "resource", "resource": {"uri": "file:///a b\n", "text": "\u{0}", "mime_type": "text/plain"}},
+        {"type": "resource", "resource": {"uri": "a:b", "blob": ""}},
+        {"type": "resource_link", "resource": link},
+    ]);
+    let image = json!({"type": "image", "source": {"type": "url", "url": "https://example.org"}});
+    json!([
+        result("inner", false, json!([])),
+        result("call-1", false, json!([text("\u{0}"), image])),
+        result("call-2", true, json!([text("")])),
+        result("call-3", true, resources),
+        text("And now?"),
+    ])
+}
+
+/// Returns a state without default values.
 pub(super) fn state() -> SessionState {
     let mut state = SessionState {
         cwd: "/home/ユーザー/a b/\"c\"\n".into(),
@@ -84,7 +127,7 @@ pub(super) fn state() -> SessionState {
     state
 }
 
-/// JSON of every kind, with keys in an order of their own.
+/// Returns JSON of every kind, with unsorted keys.
 pub(super) fn values() -> Value {
     json!({
         "z": [null, true, false, "", [], {}, [[[]]]],
@@ -96,95 +139,27 @@ pub(super) fn values() -> Value {
     })
 }
 
-/// Floating-point numbers that a careless parser changes in the last bit.
-pub(super) fn floats() -> Value {
+/// Returns floating-point numbers that an imprecise parser changes in the last bit.
+fn floats() -> Value {
     let mut random = Random::new(17);
     let floats = std::iter::repeat_with(|| f64::from_bits(random.next()));
     floats.filter(|float| float.is_finite()).take(500).collect()
 }
 
-/// Texts that break what handles them carelessly.
-fn texts() -> Vec<String> {
-    let controls: String = (0u8..32).map(char::from).collect();
-    [
+/// Returns texts that careless code changes.
+fn texts() -> impl Iterator<Item = String> {
+    let controls = (0u8..32).map(char::from).collect();
+    let texts = [
         "",
         " ",
         "\n\r\n\t",
         "\u{0}",
         "a\u{0}b",
-        &controls,
         "\u{7f}\u{80}\u{2028}\u{2029}\u{feff}\u{fffd}\u{ffff}\u{10ffff}",
         "é and e\u{301} are two texts",
         "日本語 עברית العربية 👩\u{200d}👩\u{200d}👧",
         r#"quotes " ' ` and \ and \n and \u0000 and $1 and %s and ; DROP TABLE sessions; --"#,
         "{\"role\":\"user\",\"content\":[]}",
-    ]
-    .map(String::from)
-    .to_vec()
-}
-
-fn media() -> Vec<ContentBlock> {
-    let data = || "iVBORw0KGgo=".to_owned();
-    vec![
-        ContentBlock::Text("Look:".into()),
-        ContentBlock::Image {
-            source: ImageSource::Base64 { media_type: "image/png".into(), data: data() },
-        },
-        ContentBlock::Image {
-            source: ImageSource::Url { url: "https://example.org/ü?a=b&c".into() },
-        },
-        ContentBlock::Document { source: DocumentSource::Base64Pdf { data: data() } },
-        ContentBlock::Document { source: DocumentSource::PlainText { data: "text".into() } },
-        ContentBlock::Document { source: DocumentSource::Url { url: String::new() } },
-    ]
-}
-
-fn answer() -> Vec<ContentBlock> {
-    let call =
-        |id: &str, input| ContentBlock::ToolUse { id: id.into(), name: "search".into(), input };
-    let raw = |portable| ContentBlock::Raw { provider: "vendor".into(), json: values(), portable };
-    vec![
-        ContentBlock::Thinking { thinking: "Hm.".into(), signature: "c2ln".into() },
-        ContentBlock::Thinking { thinking: String::new(), signature: String::new() },
-        ContentBlock::RedactedThinking { data: "AAAA".into() },
-        ContentBlock::Compaction { content: "Before.".into() },
-        raw(None),
-        raw(Some(Box::new(ContentBlock::Text("cited".into())))),
-        raw(Some(Box::new(call("inner", json!({}))))),
-        call("call-1", values()),
-        call("call-2", json!(null)),
-        call("call-3", floats()),
-    ]
-}
-
-fn sound_and_resources() -> Vec<ContentItem> {
-    let text = EmbeddedResource::text("file:///a b\n", "\u{0}").with_mime_type("text/plain");
-    let link = ResourceLink {
-        title: Some(String::new()),
-        size: Some(u64::MAX),
-        ..ResourceLink::new("a:b", "b")
-    };
-    vec![
-        ContentItem::Audio { media_type: "audio/wav".into(), data: "UklGRg==".into() },
-        ContentItem::Resource { resource: text },
-        ContentItem::Resource { resource: EmbeddedResource::blob("a:b", "") },
-        ContentItem::ResourceLink { resource: link },
-    ]
-}
-
-fn results() -> Vec<ContentBlock> {
-    let result = |id: &str, content, is_error| ContentBlock::ToolResult {
-        tool_use_id: id.into(),
-        content,
-        is_error,
-    };
-    let image =
-        ContentItem::Image { source: ImageSource::Url { url: "https://example.org".into() } };
-    vec![
-        result("inner", vec![], false),
-        result("call-1", vec![ContentItem::Text("\u{0}".into()), image], false),
-        result("call-2", vec![ContentItem::Text(String::new())], true),
-        result("call-3", sound_and_resources(), true),
-        ContentBlock::Text("And now?".into()),
-    ]
+    ];
+    texts.map(String::from).into_iter().chain([controls])
 }

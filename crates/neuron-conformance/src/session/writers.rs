@@ -1,79 +1,80 @@
 //! Several writers of one session at the same time.
 
 use neuron_types::{Session, SessionStorage, StorageError};
+use tokio::task::JoinHandle;
 
 use super::context::{TestContext, same};
 use super::sample;
 
-/// How many save at once.
+/// Number of tasks that save at the same time.
 const WRITERS: u64 = 12;
 
-/// How often each of them does.
+/// Number of saves of each task.
 const SAVES: usize = 6;
 
-/// Checks that of saves at the same time one wins, whole, and none fails; that loads and lists in
-/// between see whole sessions; and that deletes in between leave all or nothing.
+/// Checks that one of several saves at the same time wins, whole, and none fails. Loads and lists in between
+/// see whole sessions, and deletes in between leave all or nothing.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub async fn writers<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,
 {
-    let ctx = TestContext::new("writers", storage);
-    let case = ctx.case(format_args!("{WRITERS} writers of one session"));
+    let mut ctx = TestContext::new("writers", storage);
+    ctx.begin(format_args!("{WRITERS} writers of one session"));
     let id = ctx.id("session");
     let version = |writer: u64| sample::written(&id, writer, 10 + writer as usize, 200);
-    ctx.save(&case, &version(0)).await;
-    let tasks: Vec<_> = (0..WRITERS)
-        .map(|writer| {
-            let (storage, session) = (storage.clone(), version(writer));
-            tokio::spawn(async move {
-                for _ in 0..SAVES {
-                    storage.save(&session).await?;
-                }
-                Ok::<(), StorageError>(())
-            })
-        })
-        .collect();
-    let whole = |session: &Session| same(&case, session, &version(session.state.event_count));
+    ctx.save(&version(0)).await;
+    let tasks: Vec<_> =
+        (0..WRITERS).map(|writer| spawn_saves(storage, version(writer), SAVES)).collect();
     for _ in 0..SAVES * 4 {
-        // A storage that waits for nothing would let nobody else have a turn.
+        // A storage that never waits would not let the other tasks run.
         tokio::task::yield_now().await;
-        whole(&case.ok(case.soon(storage.load(&id)).await));
-        for summary in ctx.listed(&case).await {
+        let loaded = ctx.ok(storage.load(&id)).await;
+        same(&ctx.case, &loaded, &version(loaded.state.event_count));
+        for summary in ctx.listed().await {
             let counts = 10..10 + WRITERS as usize;
-            case.holds(counts.contains(&summary.message_count), format_args!("lists {summary:?}"));
+            ctx.case.holds(counts.contains(&summary.message_count), format_args!("{summary:?}"));
         }
     }
     for task in tasks {
-        case.ok(case.ok(case.soon(task).await));
+        ctx.case.ok(ctx.case.ok(ctx.case.soon(task).await));
     }
-    whole(&case.ok(case.soon(storage.load(&id)).await));
+    let last = ctx.ok(storage.load(&id)).await;
+    same(&ctx.case, &last, &version(last.state.event_count));
 
-    let case = ctx.case("a writer and one who deletes");
-    let writer = {
-        let (storage, session) = (storage.clone(), version(1));
-        tokio::spawn(async move {
-            for _ in 0..SAVES * 4 {
-                storage.save(&session).await?;
-            }
-            Ok::<(), StorageError>(())
-        })
-    };
+    ctx.begin("a writer and a task that deletes");
+    let writer = spawn_saves(storage, version(1), SAVES * 4);
     let is_missing = |error: &StorageError| matches!(error, StorageError::NotFound(_));
     for _ in 0..SAVES * 4 {
         tokio::task::yield_now().await;
-        if let Err(error) = case.soon(storage.delete(&id)).await {
-            case.holds(is_missing(&error), format_args!("delete failed: {error}"));
+        if let Err(error) = ctx.case.soon(storage.delete(&id)).await {
+            ctx.case.holds(is_missing(&error), format_args!("delete failed: {error}"));
         }
-        match case.soon(storage.load(&id)).await {
-            Ok(session) => same(&case, &session, &version(1)),
-            Err(error) => case.holds(is_missing(&error), format_args!("load failed: {error}")),
+        match ctx.case.soon(storage.load(&id)).await {
+            Ok(session) => same(&ctx.case, &session, &version(1)),
+            Err(error) => ctx.case.holds(is_missing(&error), format_args!("load failed: {error}")),
         }
-        ctx.listed(&case).await;
+        ctx.listed().await;
     }
-    case.ok(case.ok(case.soon(writer).await));
+    ctx.case.ok(ctx.case.ok(ctx.case.soon(writer).await));
+    ctx.save(&version(1)).await;
     ctx.finish().await;
+}
+
+/// Starts a task that saves a session several times.
+fn spawn_saves<S: SessionStorage + Clone + 'static>(
+    storage: &S,
+    session: Session,
+    saves: usize,
+) -> JoinHandle<Result<(), StorageError>> {
+    let storage = storage.clone();
+    tokio::spawn(async move {
+        for _ in 0..saves {
+            storage.save(&session).await?;
+        }
+        Ok(())
+    })
 }
