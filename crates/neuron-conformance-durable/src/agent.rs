@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use neuron_context::SummarizationStrategy;
 use neuron_loop::AgentLoop;
+use neuron_testing::ScriptedProvider;
 use neuron_types::{
-    ActivityOptions, AgentResult, CompletionRequest, CompletionResponse, ContextStrategy,
-    Durability, DurableAgent, DurableContext, DurableProvider, LoopError, Message,
-    PermissionDecision, PermissionPolicy, Provider, ProviderError, RunStart, StopReason,
-    StreamEvent, StreamHandle, TokenUsage, ToolContext, WasmBoxedFuture,
+    ActivityOptions, AgentResult, ContextStrategy, Durability, DurableAgent, DurableContext,
+    DurableProvider, LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError,
+    RunStart, StopReason, StreamEvent, TokenUsage, ToolContext, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -17,18 +17,18 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::observed::Observed;
 use crate::scenario::{Kind, Scenario};
 use crate::scopes::CallScopes;
-use crate::tools;
+use crate::tools::{self, PAUSE};
 
-/// What the model that summarises is told, by which it is known.
+/// The system prompt for summaries, by which the model recognises them.
 pub(crate) const SUMMARY_INSTRUCTIONS: &str = "Summarize the scenario.";
 
 /// The tokens of a prompt above which the conversation is compacted.
 pub(crate) const COMPACTS_ABOVE: usize = 100_000;
 
-/// The signal with which an approval comes.
+/// The signal of an approval.
 pub(crate) const APPROVAL: &str = "approval";
 
-/// The agent of a [`Scenario`]: a [`DurableAgent`] for your engine to host. It can be built in any process.
+/// The agent of a [`Scenario`], a [`DurableAgent`] for your engine to host. Any process can build it.
 #[derive(Debug, Clone)]
 pub struct ScenarioAgent {
     scenario: Scenario,
@@ -38,10 +38,17 @@ pub struct ScenarioAgent {
 
 impl ScenarioAgent {
     pub(crate) fn new(scenario: Scenario, log: EffectLog) -> Self {
-        Self { scenario, log, ctx: context() }
+        // No value is taken from the process, since another process may replay the run.
+        let ctx = ToolContext {
+            cwd: PathBuf::from("/"),
+            session_id: "scenario".into(),
+            run_id: "scenario".into(),
+            ..ToolContext::default()
+        };
+        Self { scenario, log, ctx }
     }
 
-    /// Lets the run be cancelled by the token of this context, for engines that cancel so.
+    /// Cancels the run with the cancellation token of a context, for engines that use one.
     #[must_use]
     pub fn cancelled_with(mut self, ctx: &ToolContext) -> Self {
         self.ctx.cancellation_token = ctx.cancellation_token.clone();
@@ -56,7 +63,7 @@ impl ScenarioAgent {
         let summarizer = DurableProvider::new(durability.clone());
         let strategy = SummarizationStrategy::new(summarizer, 2, COMPACTS_ABOVE)
             .with_instructions(SUMMARY_INSTRUCTIONS);
-        let mut agent = AgentLoop::builder(NoProvider, strategy)
+        let mut agent = AgentLoop::builder(unused_provider(), strategy)
             .tools(tools::registry(&self.log))
             .config(self.scenario.config())
             .permission_policy(Policy)
@@ -71,7 +78,7 @@ impl ScenarioAgent {
 
     async fn read_stream<C: ContextStrategy>(
         &self,
-        agent: &mut AgentLoop<NoProvider, C, Durability<'_>>,
+        agent: &mut AgentLoop<ScriptedProvider, C, Durability<'_>>,
         start: RunStart,
     ) -> Result<AgentResult, LoopError> {
         let mut events = agent.run_from_stream(start, &self.ctx).await;
@@ -96,12 +103,15 @@ impl ScenarioAgent {
         result.ok_or_else(broken)
     }
 
-    /// Waits for signals that came before, that come, and that do not.
+    /// Waits for signals that are sent early, in time, and never.
     async fn wait(&self, durability: &impl DurableContext) -> Result<Vec<String>, LoopError> {
-        let ctx = ToolContext { call_id: tools::PAUSE_CALL.into(), ..self.ctx.clone() };
-        let ctx = ToolContext { idempotency_key: "scenario/pause".into(), ..ctx };
-        let options = ActivityOptions::default();
-        durability.execute_tool("pause", json!({}), &ctx, options).await?;
+        let ctx = ToolContext {
+            call_id: "pause-0".into(),
+            idempotency_key: "scenario/pause".into(),
+            ..self.ctx.clone()
+        };
+        self.log.append(EffectKind::Waits { signal: PAUSE.into(), number: 0 });
+        durability.execute_tool(PAUSE, json!({}), &ctx, ActivityOptions::default()).await?;
         let mut told = Vec::new();
         let [soon, late] = [5, 10].map(Duration::from_secs);
         let never = Duration::from_millis(150);
@@ -120,7 +130,7 @@ impl ScenarioAgent {
         Ok(told)
     }
 
-    /// Looks at the clock.
+    /// Reads the clock before and after sleeps.
     async fn look_at_clock(&self, durability: &impl DurableContext) -> Vec<String> {
         let mut times = Vec::new();
         for _ in 0..3 {
@@ -159,7 +169,7 @@ impl DurableAgent for ScenarioAgent {
     }
 }
 
-/// What the loop's users can tell of an error.
+/// Returns the text of an error with its machine-readable details.
 fn described(error: &LoopError) -> String {
     let cause = match error {
         LoopError::Provider(error) => format!("{}, {:?}", error.kind(), error.retry_after()),
@@ -169,7 +179,7 @@ fn described(error: &LoopError) -> String {
     format!("{error} ({cause})")
 }
 
-/// The result of an agent that calls no model.
+/// Returns the result of an agent that calls no model.
 fn result_of(told: Vec<String>) -> AgentResult {
     let response = told.join("; ");
     AgentResult {
@@ -182,24 +192,7 @@ fn result_of(told: Vec<String>) -> AgentResult {
     }
 }
 
-/// Nothing in it comes from the process.
-fn context() -> ToolContext {
-    ToolContext {
-        cwd: PathBuf::from("/"),
-        session_id: "scenario".into(),
-        environment: Default::default(),
-        cancellation_token: Default::default(),
-        progress_reporter: None,
-        call_id: String::new(),
-        run_id: "scenario".into(),
-        idempotency_key: String::new(),
-        turn: None,
-        usage: Default::default(),
-        extensions: Default::default(),
-    }
-}
-
-/// Money is wired when a person agrees.
+/// Transfers of money need an approval, and thefts are denied.
 struct Policy;
 
 impl PermissionPolicy for Policy {
@@ -212,19 +205,7 @@ impl PermissionPolicy for Policy {
     }
 }
 
-/// The loop's own provider: under a durable context nothing calls it.
-struct NoProvider;
-
-impl Provider for NoProvider {
-    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
-        Err(past_the_engine())
-    }
-
-    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
-        Err(past_the_engine())
-    }
-}
-
-fn past_the_engine() -> ProviderError {
-    ProviderError::InvalidRequest("the model was called past the durable context".into())
+/// Returns the loop's own provider. It fails if it is called instead of the durable context.
+fn unused_provider() -> ScriptedProvider {
+    ScriptedProvider::new([] as [&str; 0])
 }

@@ -1,31 +1,32 @@
-//! The moments at which a process is killed that is to be killed.
+//! Moments at which a child process can be killed.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use neuron_conformance::child_process;
 
-/// At which boundary this process stands still, from one; zero stands for none.
+/// Number of the boundary at which this process stops. The first is 1, and 0 is none.
 static STOP: OnceLock<u64> = OnceLock::new();
 
-/// How many boundaries this process came to.
+/// Number of boundaries that this process has reached.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// What precedes the name of a boundary that was come to, and of the one to stand still at.
+/// Prefix of the report of a passed boundary.
 pub(crate) const PASSES: &str = "passes ";
+
+/// Prefix of the report of the boundary at which the process stops.
 pub(crate) const STOPS: &str = "stops ";
 
-/// Makes this process one that is to be killed.
+/// Makes this process stop at a boundary.
 pub(crate) fn stop_at(number: u64) {
     let _ = STOP.set(number);
 }
 
-/// Tells the [driver of the crash matrix](crate::crash) that a run is at a moment at which its process is
-/// to be killed. Does nothing in a process that is not its child.
+/// Reports a moment at which [crash tests](crate::crash) can kill the process. Does nothing outside of a child of
+/// such a test.
 ///
-/// The scenarios call it around each call of the model, of a tool and of the durable context. Call it
-/// from your engine around what it writes, so that it is killed there too: the process then stands still
-/// at this line until it is.
+/// The scenarios call it around each call of the model, of a tool and of the durable context. Call it from your
+/// engine around its writes, so that the process is killed there too. The process then stops at this call.
 pub fn boundary(name: &str) {
     let Some(stop) = STOP.get() else { return };
     let number = PASSED.fetch_add(1, Ordering::SeqCst) + 1;

@@ -1,17 +1,16 @@
 //! Runs whose process is killed, at every boundary of their journal and at random moments.
 //!
-//! A test that calls [`check_killed_runs`] starts itself again, as a process that runs
-//! [`Scenario::crash`] on your engine. It kills that process with a signal that nothing can catch, goes on
-//! with the run, and compares what came of it with a run that nobody disturbed: the same messages, usage
-//! and turns, and [effects](crate::check_effects) as they may be. The result of an
-//! [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call in the middle of which the process died may
-//! be [`outcome_unknown`], and no other one.
+//! A test that calls [`check_killed_runs`] starts its own binary again. The child process runs
+//! [`Scenario::crash`] on your engine and is killed with `SIGKILL`. The test resumes the run and compares the result
+//! with an undisturbed run: the messages, usage and turns are equal, and the [effects](crate::check_effects) are
+//! permitted. If the process was killed during an [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call, the
+//! result of that call may be [`outcome_unknown`] instead.
 //!
-//! [`check_killed_workers`] is for engines with a server, where the process that is killed (a worker, a
-//! service) is not the one that waits for the result.
+//! [`check_killed_workers`] is for engines with a server, where the killed process (a worker, a service) does not
+//! wait for the result.
 //!
-//! How often is said by a [`CrashPlan`]; `KILL_ROUNDS=500` asks for other random rounds, and `KILL_SEED`
-//! repeats the moments of a failure, as far as moments can be repeated.
+//! A [`CrashPlan`] has the number of rounds. `KILL_ROUNDS=500` sets the number of random rounds. `KILL_SEED` repeats
+//! the moments of a failure, as far as the operating system allows.
 //!
 //! # Example
 //!
@@ -48,36 +47,40 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use neuron_conformance::case::Case;
+use neuron_conformance::child_process::{self, ChildProcess};
+use neuron_conformance::random::{Random, from_env, unique};
 use neuron_runtime::outcome_unknown;
 use neuron_types::{AgentResult, ContentBlock, ToolEffect};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tempfile::TempDir;
 
 use crate::boundary::{self, PASSES, STOPS};
 use crate::effects::{self, EffectLog};
-use crate::engine::{DurableEngine, run_with_signals};
+use crate::engine::{DurableEngine, RunFailure, run_with_signals};
 use crate::scenario::Scenario;
 use crate::tools;
-use neuron_conformance::case::Case;
-use neuron_conformance::child_process::{self, ChildProcess};
-use neuron_conformance::random::{Random, unique};
+use crate::trial::same_messages;
 
-/// What precedes the result of a run that ended in a child.
+/// Prefix of the report of a child whose run ended.
 const ENDED: &str = "ended ";
 
-/// What a child tells first.
+/// The first report of a child.
 const BEGINS: &str = "begins";
 
-/// How long a process may be silent, or a run take. Nothing waits for it to pass.
+/// Time limit of a silent process, and of a run. A passing test never waits for it.
 const HANGING: Duration = Duration::from_secs(120);
 
-/// How often a run is killed.
+/// Interval at which a process is watched.
+const POLL: Duration = Duration::from_millis(20);
+
+/// Number of kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
-    /// At how many boundaries, in rounds of their own; spread evenly if there are more of them. Default:
-    /// all.
+    /// Maximum number of boundaries with a round of their own, evenly spread. Default: all.
     pub boundaries: usize,
-    /// How many rounds there are in which the process is killed once to three times, at random moments;
-    /// `KILL_ROUNDS` says otherwise. Default: 10.
+    /// Number of rounds with one to three kills at random moments. `KILL_ROUNDS` overrides it. Default: 10.
     pub random_rounds: usize,
 }
 
@@ -87,29 +90,29 @@ impl Default for CrashPlan {
     }
 }
 
-/// How the rounds went.
+/// Result of the rounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
-    /// The boundaries that an undisturbed run has.
+    /// Number of boundaries of an undisturbed run.
     pub boundaries: usize,
-    /// How many runs were disturbed.
+    /// Number of disturbed runs.
     pub rounds: usize,
-    /// How often a process was killed.
+    /// Number of killed processes.
     pub kills: usize,
-    /// How often the outcome of a call was unknown.
+    /// Number of calls with an unknown outcome.
     pub unknown_outcomes: usize,
 }
 
-/// Checks runs whose process is killed, the one that drives the run and waits for its result.
+/// Checks runs whose process is killed while it runs the agent and waits for the result.
 ///
-/// `test` is the full name of the test that calls this, as the test runner prints it. `place` makes
-/// where the runs are, and what keeps it until the end; it is called once. `open` opens the engine at that
-/// place; it is called in every process, and in the test's for every round.
+/// `test` is the full name of the calling test, as the test runner prints it. `place` returns the place of the
+/// runs and a guard that keeps it until the end. It is called once. `open` opens the engine at that place. It is
+/// called in every process, and for every round.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; also when the process does not start.
+/// At the first violation, and if the process does not start.
 pub async fn check_killed_runs<E: DurableEngine, G>(
     test: &str,
     plan: CrashPlan,
@@ -117,69 +120,46 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
     open: impl AsyncFn(String) -> E,
 ) -> CrashTally {
     if let Some(task) = Task::of_this_process() {
-        let engine = open(task.place.clone()).await;
+        let engine = open(task.place).await;
         child_process::report(BEGINS);
-        let (scenario, log) = (Scenario::crash(), EffectLog::new(&task.log));
-        let result = run_with_signals(&engine, &task.run_id, &scenario, &log).await;
+        let log = EffectLog::new(task.log);
+        let result = run_with_signals(&engine, &task.run_id, &Scenario::crash(), &log).await;
         let result = result.map_err(|failure| failure.to_string());
-        child_process::report(&format!(
-            "{ENDED}{}",
-            serde_json::to_string(&result).unwrap_or_default()
-        ));
+        child_process::report(&format!("{ENDED}{}", json!(result)));
         std::process::exit(0);
     }
     let (place, _guard) = place().await;
-    let rounds = Rounds::new(test, place.clone());
-    let scenario = Scenario::crash();
-
-    // A run that nobody disturbs says what there is.
-    let round = rounds.round("undisturbed");
-    let told = Arc::new(AtomicBool::new(false));
-    let undisturbed = watch_elsewhere(&round, KillAt::Never, told).await;
-    let Watched { end: End::Ended(result), boundaries, .. } = undisturbed else {
-        round.case.fail("the process did not end the run");
-    };
-    let expected = round.result(result);
-    effects::check(&round.case, &round.log, round.log.model_calls(), 0);
-    let expected = Expected { result: expected, model_calls: round.log.model_calls() };
-
-    let mut tally = CrashTally { boundaries, ..CrashTally::default() };
-    for (round, kills) in rounds.all(plan, boundaries) {
-        let mut died_at = Vec::new();
+    let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
+        let mut killed = Vec::new();
         for kill in kills {
-            let watched = watch_elsewhere(&round, kill, Arc::default()).await;
-            match watched.end {
-                End::Killed(label) => died_at.push(label),
-                End::Ended(_) => break,
-                End::Died => round.case.fail("the process ended by itself, without a result"),
+            let process = round.watch(kill, Arc::default()).await;
+            match &process.end {
+                End::Killed { .. } => killed.push(process),
+                End::Ended(result) => {
+                    let result: Result<_, String> = round.case.ok(serde_json::from_str(result));
+                    let result = round.case.ok(result);
+                    killed.push(process);
+                    return (result, killed);
+                }
+                End::Silent => round.case.fail("the process did not end the run"),
             }
         }
-        let engine = open(place.clone()).await;
-        let run = run_with_signals(&engine, &round.run_id, &scenario, &round.log);
-        let result = round.case.ok(round.ends(run).await);
-        drop(engine);
-        tally.add(&round, &expected, &result, &died_at);
-
-        // A process that knows nothing of the others finds the end.
-        let (before, engine) = (round.log.effects().len(), open(place.clone()).await);
-        let run = engine.run(&round.run_id, &scenario, &round.log);
-        let again = round.case.ok(round.ends(run).await);
-        round.case.equal("the result of the run that has ended", &again, &result);
-        round.has_no_effect_since(before);
-    }
-    tally
+        let engine = open(round.place.to_owned()).await;
+        (round.run(&engine).await, killed)
+    };
+    check(test, plan, &place, &open, run).await
 }
 
 /// Checks runs whose worker is killed: the process that hosts the agent, its model and its tools for an
 /// engine with a server.
 ///
-/// As [`check_killed_runs`]; `open` gives a client of the engine, which starts runs and waits for them, and
-/// `serve` hosts this scenario with this log until its process is killed. It is called in processes of its
-/// own.
+/// The arguments are those of [`check_killed_runs`]. `open` returns a client of the engine, which starts runs and
+/// waits for them. `serve` hosts the scenario with the log until its process is killed. It is called in processes of
+/// its own.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; also when the process does not start.
+/// At the first violation, and if the process does not start.
 pub async fn check_killed_workers<E: DurableEngine, G>(
     test: &str,
     plan: CrashPlan,
@@ -189,249 +169,138 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
 ) -> CrashTally {
     if let Some(task) = Task::of_this_process() {
         child_process::report(BEGINS);
-        serve(task.place, Scenario::crash(), EffectLog::new(&task.log)).await;
+        serve(task.place, Scenario::crash(), EffectLog::new(task.log)).await;
     }
     let (place, _guard) = place().await;
-    let rounds = Rounds::new(test, place.clone());
-    let scenario = Scenario::crash();
-    let engine = open(place).await;
+    let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
+        let engine = open(round.place.to_owned()).await;
+        let has_ended = Arc::new(AtomicBool::new(false));
+        // The last worker stays until the run has ended.
+        let workers = async {
+            let mut processes = Vec::new();
+            for kill in kills.into_iter().chain([KillAt::Never]) {
+                processes.push(round.watch(kill, has_ended.clone()).await);
+                if has_ended.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+            processes
+        };
+        let run = async {
+            let result = round.run(&engine).await;
+            has_ended.store(true, Ordering::SeqCst);
+            result
+        };
+        futures_util::future::join(run, workers).await
+    };
+    check(test, plan, &place, &open, run).await
+}
 
-    let round = rounds.round("undisturbed");
-    let (result, watched) = with_workers(&engine, &round, Vec::new()).await;
-    effects::check(&round.case, &round.log, round.log.model_calls(), 0);
-    let expected = Expected { result, model_calls: round.log.model_calls() };
-    let boundaries = watched.iter().map(|watched| watched.boundaries).sum();
+/// Checks an undisturbed run, and every round of a plan. `run` runs the scenario while its processes are killed.
+async fn check<E: DurableEngine>(
+    test: &str,
+    plan: CrashPlan,
+    place: &str,
+    open: impl AsyncFn(String) -> E,
+    run: impl AsyncFn(&Round<'_>, Vec<KillAt>) -> (AgentResult, Vec<Process>),
+) -> CrashTally {
+    let rounds = Rounds::new(test, place);
+    let round = rounds.round("undisturbed", "");
+    let (expected, processes) = run(&round, vec![KillAt::Never]).await;
+    let model_calls = round.log.model_calls();
+    effects::check(&round.case, &round.log, model_calls, 0);
+    round.check_run_again(&open(place.to_owned()).await, &expected).await;
+    let boundaries = processes.iter().map(|process| process.boundaries).sum();
 
     let mut tally = CrashTally { boundaries, ..CrashTally::default() };
     for (round, kills) in rounds.all(plan, boundaries) {
-        let (result, watched) = with_workers(&engine, &round, kills).await;
-        let died_at = watched.into_iter().filter_map(|watched| match watched.end {
-            End::Killed(label) => Some(label),
-            _ => None,
-        });
-        tally.add(&round, &expected, &result, &died_at.collect::<Vec<_>>());
-        let before = round.log.effects().len();
-        let run = engine.run(&round.run_id, &scenario, &round.log);
-        let again = round.case.ok(round.ends(run).await);
-        round.case.equal("the result of the run that has ended", &again, &result);
-        round.has_no_effect_since(before);
+        let (result, mut processes) = run(&round, kills).await;
+        processes.retain(|process| matches!(process.end, End::Killed { .. }));
+        let places: Vec<_> = processes.iter().map(|process| &process.last_boundary).collect();
+        let case = round.case.step(format_args!("killed at {places:?}"));
+        effects::check(&case, &round.log, model_calls, processes.len());
+        let (known, unknown) = with_known_outcomes(&result, &expected);
+        case.holds(
+            unknown == 0 || processes.iter().any(Process::may_interrupt_a_call),
+            "the outcome of a call is unknown that was recorded, or not begun",
+        );
+        case.holds(unknown <= processes.len(), "more outcomes are unknown than there were kills");
+        same_messages(&case, &known.messages, &expected.messages);
+        case.equal("the result", &known, &expected);
+        tally.rounds += 1;
+        tally.kills += processes.len();
+        tally.unknown_outcomes += unknown;
+        // A client without the memory of the others.
+        round.check_run_again(&open(place.to_owned()).await, &result).await;
     }
     tally
 }
 
-/// Runs while workers are killed one after the other; the last of them stays until the end.
-async fn with_workers(
-    engine: &impl DurableEngine,
-    round: &Round<'_>,
-    kills: Vec<KillAt>,
-) -> (AgentResult, Vec<Watched>) {
-    let ended = Arc::new(AtomicBool::new(false));
-    let workers = async {
-        let mut watched = Vec::new();
-        for kill in kills.into_iter().chain([KillAt::Never]) {
-            watched.push(watch_elsewhere(round, kill, ended.clone()).await);
-            if ended.load(Ordering::SeqCst) {
-                break;
+/// Returns a result whose unknown outcomes are replaced by the expected ones, and their number.
+fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
+    let (mut known, mut unknown) = (result.clone(), 0);
+    for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {
+        for (block, expected) in message.content.iter_mut().zip(&expected.content) {
+            let ContentBlock::ToolResult { tool_use_id, content, is_error: true } = &*block else {
+                continue;
+            };
+            let mut calls = result.messages.iter().flat_map(|message| message.tool_uses());
+            let Some(call) = calls.find(|call| call.id == tool_use_id) else { continue };
+            let is_at_most_once = tools::effect_of(call.name) == ToolEffect::AtMostOnce;
+            if is_at_most_once && *content == outcome_unknown(call.name).content {
+                *block = expected.clone();
+                unknown += 1;
             }
-        }
-        watched
-    };
-    let scenario = Scenario::crash();
-    let run = async {
-        let run = run_with_signals(engine, &round.run_id, &scenario, &round.log);
-        let result = round.ends(run).await;
-        ended.store(true, Ordering::SeqCst);
-        result
-    };
-    let (result, watched) = futures_util::future::join(run, workers).await;
-    (round.case.ok(result), watched)
-}
-
-/// What a child is to do.
-#[derive(Debug, Serialize, Deserialize)]
-struct Task {
-    /// The boundary to stand still at.
-    stop: u64,
-    run_id: String,
-    log: PathBuf,
-    place: String,
-}
-
-impl Task {
-    /// In a child: what it is to do, from now on.
-    #[expect(clippy::expect_used, reason = "for tests")]
-    fn of_this_process() -> Option<Self> {
-        let task: Self = serde_json::from_str(&child_process::task()?).expect("an task");
-        boundary::stop_at(task.stop);
-        Some(task)
-    }
-}
-
-/// When a process is killed.
-#[derive(Debug, Clone, Copy)]
-enum KillAt {
-    /// At the boundary of this number, from one, that it comes to.
-    Boundary(u64),
-    /// So long after it began.
-    After(Duration),
-    Never,
-}
-
-/// What became of a process.
-struct Watched {
-    end: End,
-    /// How many boundaries it passed.
-    boundaries: usize,
-}
-
-enum End {
-    /// It was killed at this boundary, or after the boundary before it.
-    Killed(Label),
-    /// It ended the run.
-    Ended(String),
-    /// It ended by itself, or is not needed any more.
-    Died,
-}
-
-/// Where a process was killed.
-struct Label {
-    name: String,
-    /// Whether it stood still there.
-    is_exact: bool,
-}
-
-impl Label {
-    /// Whether a call may have been interrupted here.
-    fn is_within_a_call(&self) -> bool {
-        let is_outside = self.name.starts_with("engine: ") || self.name.starts_with("model: ");
-        !(self.is_exact && is_outside)
-    }
-}
-
-/// Watches a process without holding up what runs beside it.
-async fn watch_elsewhere(round: &Round<'_>, kill: KillAt, is_over: Arc<AtomicBool>) -> Watched {
-    let (test, task) = (round.rounds.test.to_owned(), round.task(kill));
-    let watching = tokio::task::spawn_blocking(move || watch(&test, &task, kill, &is_over));
-    match watching.await {
-        Ok(watched) => watched,
-        Err(error) => round.case.fail(format_args!("nobody watches the process: {error}")),
-    }
-}
-
-/// Starts a process, and kills it when it is time.
-fn watch(test: &str, task: &str, kill: KillAt, is_over: &AtomicBool) -> Watched {
-    let mut child = ChildProcess::start(test, task);
-    let (mut boundaries, mut last, mut heard) = (0, String::new(), Instant::now());
-    let mut deadline = None;
-    loop {
-        let longest = match deadline {
-            Some(deadline) => Instant::saturating_duration_since(&deadline, Instant::now()),
-            None => Duration::from_millis(20),
-        };
-        let mut report = child.next_report(longest.min(Duration::from_millis(20)));
-        let has_ended = report.is_none() && child.has_ended();
-        if has_ended {
-            // What it told at last.
-            report = child.next_report(HANGING);
-        }
-        let killed = |name: String, is_exact| End::Killed(Label { name, is_exact });
-        if let Some(report) = &report {
-            heard = Instant::now();
-            if let Some(name) = report.strip_prefix(STOPS) {
-                drop(child);
-                return Watched { end: killed(name.to_owned(), true), boundaries };
-            }
-            if let Some(result) = report.strip_prefix(ENDED) {
-                return Watched { end: End::Ended(result.to_owned()), boundaries };
-            }
-            if let Some(name) = report.strip_prefix(PASSES) {
-                boundaries += 1;
-                last = name.to_owned();
-            }
-            if let (BEGINS, KillAt::After(moment)) = (report.as_str(), kill) {
-                deadline = Some(Instant::now() + moment);
-            }
-        }
-        if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-            drop(child);
-            return Watched { end: killed(last, false), boundaries };
-        }
-        let is_silent = has_ended || heard.elapsed() > HANGING || is_over.load(Ordering::SeqCst);
-        if report.is_none() && is_silent {
-            return Watched { end: End::Died, boundaries };
         }
     }
+    (known, unknown)
 }
 
-/// All rounds of one test.
+/// The rounds of one test.
 struct Rounds<'t> {
     test: &'t str,
-    place: String,
+    place: &'t str,
+    /// Prefix of the ids of the runs.
     prefix: String,
-    logs: Logs,
-}
-
-/// A directory that goes with its value.
-struct Logs(PathBuf);
-
-impl Drop for Logs {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("what the run did:\n{}", self.newest().unwrap_or_default());
-        }
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-impl Logs {
-    /// The log of the run that was the last to do something.
-    fn newest(&self) -> Option<String> {
-        let logs = std::fs::read_dir(&self.0).ok()?.filter_map(Result::ok);
-        let newest =
-            logs.max_by_key(|entry| entry.metadata().and_then(|data| data.modified()).ok());
-        std::fs::read_to_string(newest?.path()).ok()
-    }
+    logs: TempDir,
 }
 
 impl<'t> Rounds<'t> {
     #[expect(clippy::expect_used, reason = "for tests")]
-    fn new(test: &'t str, place: String) -> Self {
-        let prefix = format!("crash-{:016x}", unique());
-        let logs = std::env::temp_dir().join(format!("neuron-{prefix}"));
-        std::fs::create_dir_all(&logs).expect("a directory for logs");
-        Self { test, place, prefix, logs: Logs(logs) }
+    fn new(test: &'t str, place: &'t str) -> Self {
+        let logs = tempfile::tempdir().expect("a directory for logs");
+        Self { test, place, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
-    fn round(&self, name: &str) -> Round<'_> {
+    fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
-        let log = EffectLog::new(self.logs.0.join(&run_id));
-        let name = format!("{name} of {}", self.test);
-        Round { rounds: self, run_id, log, case: Case::new("durable engine", "crash", name) }
+        let log = EffectLog::new(self.logs.path().join(&run_id));
+        let case =
+            Case::new("durable engine", "crash", format_args!("{name} of {}{seed}", self.test));
+        Round { test: self.test, place: self.place, run_id, log, case }
     }
 
-    /// Each round with its kills.
+    /// Returns each round with its kills.
     fn all(
         &self,
         plan: CrashPlan,
         boundaries: usize,
-    ) -> impl Iterator<Item = (Round<'_>, Vec<KillAt>)> {
-        let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-        let seed: u64 = number("KILL_SEED").unwrap_or_else(unique);
-        let random_rounds = number("KILL_ROUNDS").unwrap_or(plan.random_rounds as u64);
-        let mut random = Random::new(seed);
+    ) -> impl Iterator<Item = (Round<'t>, Vec<KillAt>)> {
         let count = plan.boundaries.min(boundaries);
         let at_boundaries = (0..count).map(move |index| {
-            // From the first to the last.
-            let boundary =
-                1 + (index * boundaries.saturating_sub(1)) / count.saturating_sub(1).max(1);
-            let round = self.round(&format!("boundary-{boundary}"));
+            // Spread from the first to the last.
+            let last = boundaries.saturating_sub(1);
+            let boundary = 1 + (index * last) / count.saturating_sub(1).max(1);
+            let round = self.round(&format!("boundary-{boundary}"), "");
             (round, vec![KillAt::Boundary(boundary as u64)])
         });
+        let seed = from_env("KILL_SEED").unwrap_or_else(unique);
+        let mut random = Random::new(seed);
+        let random_rounds = from_env("KILL_ROUNDS").unwrap_or(plan.random_rounds as u64);
         let at_random = (0..random_rounds).map(move |index| {
-            let mut round = self.round(&format!("random-{index}"));
-            round.case = round.case.step(format_args!("with KILL_SEED={seed}"));
+            let round = self.round(&format!("random-{index}"), &format!(", with KILL_SEED={seed}"));
             let kills = (0..=random.below(3)).map(|_| {
-                // Most of them while it runs.
+                // Most runs are shorter than the longest delay.
                 let longest = 1 << random.below(18);
                 KillAt::After(Duration::from_micros(random.below(longest)))
             });
@@ -441,106 +310,162 @@ impl<'t> Rounds<'t> {
     }
 }
 
+impl Drop for Rounds<'_> {
+    /// Prints the newest log if a check failed.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        let logs = std::fs::read_dir(self.logs.path()).into_iter().flatten().flatten();
+        let modified = |entry: &std::fs::DirEntry| entry.metadata()?.modified();
+        let newest = logs.max_by_key(|entry| modified(entry).ok()).map(|entry| entry.path());
+        let log = newest.and_then(|path| std::fs::read_to_string(path).ok());
+        eprintln!("what the run did:\n{}", log.unwrap_or_default());
+    }
+}
+
 /// One run.
 struct Round<'t> {
-    rounds: &'t Rounds<'t>,
+    test: &'t str,
+    place: &'t str,
     run_id: String,
     log: EffectLog,
     case: Case,
 }
 
 impl Round<'_> {
-    fn task(&self, kill: KillAt) -> String {
-        let stop = match kill {
-            KillAt::Boundary(number) => number,
-            KillAt::After(_) | KillAt::Never => 0,
-        };
-        let task = Task {
-            stop,
+    /// Starts a process, and watches it on a thread of its own until it is killed or the run is over.
+    async fn watch(&self, kill: KillAt, is_over: Arc<AtomicBool>) -> Process {
+        let task = json!(Task {
+            stop: if let KillAt::Boundary(number) = kill { number } else { 0 },
             run_id: self.run_id.clone(),
             log: self.log.path().to_owned(),
-            place: self.rounds.place.clone(),
-        };
-        self.case.ok(serde_json::to_string(&task))
+            place: self.place.to_owned(),
+        });
+        let child = ChildProcess::start(self.test, &task.to_string());
+        let watch = tokio::task::spawn_blocking(move || Process::watch(child, kill, &is_over));
+        self.case.ok(watch.await)
     }
 
-    fn result(&self, json: String) -> AgentResult {
-        let result: Result<AgentResult, String> = self.case.ok(serde_json::from_str(&json));
-        self.case.ok(result)
+    /// Runs the scenario to its end.
+    async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
+        let scenario = Scenario::crash();
+        self.ended(run_with_signals(engine, &self.run_id, &scenario, &self.log)).await
     }
 
-    async fn ends<T>(&self, run: impl Future<Output = T>) -> T {
+    /// Returns the result of a run that must end.
+    async fn ended(
+        &self,
+        run: impl Future<Output = Result<AgentResult, RunFailure>>,
+    ) -> AgentResult {
         let ended = tokio::time::timeout(HANGING, run).await;
-        self.case.some("the run does not end", ended.ok())
+        self.case.ok(self.case.some("the run does not end", ended.ok()))
     }
 
-    /// An ended run does nothing.
-    fn has_no_effect_since(&self, before: usize) {
+    /// Checks that an ended run has the same result again, without effects.
+    async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
+        let before = self.log.effects().len();
+        let again = self.ended(engine.run(&self.run_id, &Scenario::crash(), &self.log)).await;
+        self.case.equal("the result of the run that has ended", &again, result);
         let effects = self.log.effects();
-        let new = effects.get(before..).unwrap_or_default();
-        let real = new.iter().find(|effect| effect.kind.is_effect());
-        self.case.equal("what the run that has ended did", real, None::<&effects::Effect>);
+        let new = effects.iter().skip(before).find(|effect| effect.kind.is_effect());
+        self.case.equal("what the run that has ended did", new, None);
     }
 }
 
-struct Expected {
-    result: AgentResult,
-    model_calls: usize,
+/// The task of a child.
+#[derive(Debug, Serialize, Deserialize)]
+struct Task {
+    /// The boundary to stop at, or 0.
+    stop: u64,
+    run_id: String,
+    log: PathBuf,
+    place: String,
 }
 
-impl CrashTally {
-    /// Checks what came of a round, and counts it.
-    fn add(
-        &mut self,
-        round: &Round<'_>,
-        expected: &Expected,
-        result: &AgentResult,
-        died: &[Label],
-    ) {
-        let places: Vec<_> = died.iter().map(|label| label.name.as_str()).collect();
-        let case = round.case.step(format_args!("killed at {places:?}"));
-        effects::check(&case, &round.log, expected.model_calls, died.len());
-        let mut known = result.clone();
-        let may_be_unknown = died.iter().any(Label::is_within_a_call);
-        let unknown = make_known(&mut known, &expected.result);
-        case.holds(
-            unknown == 0 || may_be_unknown,
-            "the outcome of a call is unknown that was recorded, or not begun",
-        );
-        case.holds(unknown <= died.len(), "more outcomes are unknown than processes were killed");
-        case.equal("the number of messages", known.messages.len(), expected.result.messages.len());
-        for (index, pair) in known.messages.iter().zip(&expected.result.messages).enumerate() {
-            case.equal(&format!("message {index}"), pair.0, pair.1);
-        }
-        case.equal("the result", &known, &expected.result);
-        self.rounds += 1;
-        self.kills += died.len();
-        self.unknown_outcomes += unknown;
+impl Task {
+    /// Returns the task of this process, and `None` in a process that is not a child.
+    #[expect(clippy::expect_used, reason = "for tests")]
+    fn of_this_process() -> Option<Self> {
+        let task: Self = serde_json::from_str(&child_process::task()?).expect("a task");
+        boundary::stop_at(task.stop);
+        Some(task)
     }
 }
 
-/// Puts the expected results in the place of those that say that the outcome is unknown, where that may
-/// be, and counts them.
-fn make_known(result: &mut AgentResult, expected: &AgentResult) -> usize {
-    let mut unknown = 0;
-    let names: Vec<(String, String)> = result
-        .messages
-        .iter()
-        .flat_map(|message| message.tool_uses().map(|call| (call.id.into(), call.name.into())))
-        .collect();
-    for (message, expected) in result.messages.iter_mut().zip(&expected.messages) {
-        for (block, expected) in message.content.iter_mut().zip(&expected.content) {
-            let ContentBlock::ToolResult { tool_use_id, content, is_error, .. } = &*block else {
+/// Moment of a kill.
+#[derive(Debug, Clone, Copy)]
+enum KillAt {
+    /// At the boundary with this number. The first is 1.
+    Boundary(u64),
+    /// After this delay from the first report.
+    After(Duration),
+    Never,
+}
+
+/// A child that was watched to its end.
+struct Process {
+    end: End,
+    /// Number of boundaries that the process passed.
+    boundaries: usize,
+    /// Name of the last of them.
+    last_boundary: String,
+}
+
+enum End {
+    /// Killed, exactly at the last boundary or somewhere after it.
+    Killed { is_exact: bool },
+    /// Reported the result of the run.
+    Ended(String),
+    /// Exited without a result, or is no longer needed.
+    Silent,
+}
+
+impl Process {
+    /// Watches a process until its end, and kills it when it is time.
+    fn watch(mut child: ChildProcess, kill: KillAt, is_over: &AtomicBool) -> Self {
+        let (mut boundaries, mut last_boundary) = (0, String::new());
+        let mut heard = Instant::now();
+        let mut deadline: Option<Instant> = None;
+        let end = loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                break End::Killed { is_exact: false };
+            }
+            // All reports of a process that has ended are read.
+            let has_ended = child.has_ended();
+            let longest = match has_ended {
+                true => HANGING,
+                false => left.unwrap_or(POLL).min(POLL),
+            };
+            let Some(report) = child.next_report(longest) else {
+                if has_ended || heard.elapsed() > HANGING || is_over.load(Ordering::SeqCst) {
+                    break End::Silent;
+                }
                 continue;
             };
-            let Some((_, name)) = names.iter().find(|(id, _)| id == tool_use_id) else { continue };
-            let told = outcome_unknown(name);
-            let is_at_most_once = tools::effect_of(name) == ToolEffect::AtMostOnce;
-            if is_at_most_once && *is_error && *content == told.content {
-                *block = expected.clone();
-                unknown += 1;
+            heard = Instant::now();
+            if let Some(name) = report.strip_prefix(STOPS) {
+                last_boundary = name.to_owned();
+                break End::Killed { is_exact: true };
+            } else if let Some(result) = report.strip_prefix(ENDED) {
+                break End::Ended(result.to_owned());
+            } else if let Some(name) = report.strip_prefix(PASSES) {
+                boundaries += 1;
+                last_boundary = name.to_owned();
+            } else if let (BEGINS, KillAt::After(delay)) = (report.as_str(), kill) {
+                deadline = Some(heard + delay);
             }
-        }
+        };
+        // Dropping the child kills it.
+        drop(child);
+        Self { end, boundaries, last_boundary }
     }
-    unknown
+
+    /// Returns `true` if the kill may have interrupted a tool call.
+    fn may_interrupt_a_call(&self) -> bool {
+        let is_outside =
+            ["engine: ", "model: "].iter().any(|prefix| self.last_boundary.starts_with(prefix));
+        !(matches!(self.end, End::Killed { is_exact: true }) && is_outside)
+    }
 }

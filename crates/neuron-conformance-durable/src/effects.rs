@@ -1,25 +1,22 @@
-//! [`EffectLog`]: what runs did to the world, in a file that outlives their processes.
+//! [`EffectLog`]: the effects of runs, in a file that outlives their processes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use neuron_conformance::case::Case;
 use neuron_types::ToolEffect;
 use serde::{Deserialize, Serialize};
 
-use neuron_conformance::case::Case;
-
-/// How often a log is read while something is waited for.
+/// Interval at which a log is read while a test waits for an effect.
 const POLL: Duration = Duration::from_millis(2);
 
-/// What one run did: calls of the model and of tools, and what else its agent did that a test wants to
-/// know.
+/// The log of one run: calls of the model and of tools, and other events of its agent.
 ///
-/// It is a file of lines, each written at once, so that all processes that take part in a run can append
-/// to it and a killed one leaves whole lines. Take a file of its own for each run. Clones are handles of
-/// the same file.
+/// The file has one line per effect. A line is written at once, so all processes of a run can append, and a killed
+/// process leaves whole lines. Use one file per run. Clones are handles of the same file.
 #[derive(Debug, Clone)]
 pub struct EffectLog {
     path: PathBuf,
@@ -30,89 +27,89 @@ pub struct EffectLog {
 pub struct Effect {
     /// The id of the process.
     pub process: u32,
-    /// What it did.
+    /// The effect.
     pub kind: EffectKind,
 }
 
-/// What a process did.
+/// An effect or event of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum EffectKind {
-    /// The model was called, and paid.
+    /// The model was called.
     ModelCalled {
-        /// What it was asked for: `answer 3`, say.
+        /// Purpose of the call, such as `answer 3`.
         step: String,
     },
-    /// A tool began.
+    /// A tool call began.
     ToolStarted {
         /// The tool.
         tool: String,
-        /// What the model calls the call.
+        /// The id of the call.
         call_id: String,
-        /// What the tool was told to be the same for each attempt.
+        /// The idempotency key. It is the same for each attempt.
         key: String,
     },
-    /// A tool had its effect, and is about to return.
+    /// A tool call had its effect, and is about to return.
     ToolEnded {
         /// The tool.
         tool: String,
-        /// What the model calls the call.
+        /// The id of the call.
         call_id: String,
     },
     /// A tool was polled, at its beginning and before it returns.
     ToolPolled {
-        /// What the model calls the call.
+        /// The id of the call.
         call_id: String,
-        /// The calls inside whose [scopes](neuron_types::ToolInvocation::scope) it was, the outermost first.
+        /// The calls whose [scopes](neuron_types::ToolInvocation::scope) are entered, outermost first.
         inside: Vec<String>,
     },
-    /// The scope of a call was entered for the first time since the agent's code handed it over.
+    /// The scope of a call was entered for the first time in this attempt of the agent.
     ScopeEntered {
-        /// What the model calls the call.
+        /// The id of the call.
         call_id: String,
     },
-    /// The agent's code waits for a signal: also on each replay.
+    /// The agent waits for a signal. Also logged on each replay.
     Waits {
         /// The signal's name.
         signal: String,
-        /// Which wait for this name it is in this execution, from zero.
+        /// Number of earlier waits for this name in this execution.
         number: usize,
     },
     /// The suite sent a signal.
     SignalSent {
         /// The signal's name.
         signal: String,
-        /// Which signal of this name it is, from zero.
+        /// Number of earlier signals of this name.
         number: usize,
     },
-    /// The agent's code was told this by the durable context: on each replay the same.
-    Told {
-        /// What it asked for: `now before step 3`, say.
+    /// The agent read the engine's clock. Also logged on each replay, with the same time.
+    ClockRead {
+        /// The step before which the clock was read.
         what: String,
-        /// What it was told.
-        value: String,
+        /// The time.
+        time: String,
     },
-    /// The agent's code read a stream to its end: also on each replay.
+    /// The agent read a stream to its end. Also logged on each replay.
     Streamed {
-        /// Of how many answers the deltas made up the text.
+        /// Number of responses whose deltas add up to the text.
         whole: usize,
-        /// Of how many there was no delta.
+        /// Number of responses without a delta.
         silent: usize,
-        /// Of how many the deltas said something else.
+        /// Number of responses whose deltas differ from the text.
         wrong: usize,
     },
-    /// The agent's code came to its end: also on each replay.
+    /// The agent ended. Also logged on each replay.
     Ended {
         /// `Ok`, or the [kind](neuron_types::LoopError::kind) of the error.
         kind: String,
-        /// The answer, or the error's text.
+        /// The response, or the error's text.
         text: String,
     },
 }
 
 impl EffectKind {
-    /// Whether it is paid, or changes the world: not what an agent's code does on each replay.
+    /// Returns `true` for a call of the model or of a tool, which a replay must not repeat.
     #[must_use]
     pub fn is_effect(&self) -> bool {
         matches!(self, Self::ModelCalled { .. } | Self::ToolStarted { .. } | Self::ToolEnded { .. })
@@ -120,7 +117,7 @@ impl EffectKind {
 }
 
 impl EffectLog {
-    /// Takes this file, which need not exist.
+    /// Creates a handle of a file, which need not exist.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -132,82 +129,74 @@ impl EffectLog {
         &self.path
     }
 
-    /// Adds what this process did.
+    /// Appends an effect of this process.
     ///
     /// # Panics
     ///
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn append(&self, kind: EffectKind) {
         let effect = Effect { process: std::process::id(), kind };
         let mut line = serde_json::to_vec(&effect).expect("an effect is JSON");
         line.push(b'\n');
         let file = OpenOptions::new().create(true).append(true).open(&self.path);
-        // In one write, of which the operating system does all or nothing.
-        file.and_then(|mut file: File| file.write_all(&line)).expect("the log can be written");
+        // One write, so that a kill leaves the whole line or nothing.
+        file.and_then(|mut file| file.write_all(&line)).expect("the log can be written");
     }
 
-    /// Returns what was done so far, in order.
+    /// Returns all effects so far, in order.
     ///
     /// # Panics
     ///
-    /// When the file is not such a log.
+    /// If the file is not an effect log.
     #[must_use]
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn effects(&self) -> Vec<Effect> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
-        // Whoever writes just now has perhaps not come to the end of the line.
+        // The last line may still be in the middle of its write.
         let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
         let lines = whole.lines();
         lines.map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
     }
 
-    /// Returns how many effects are of this sort.
+    /// Returns the values of the effects that `select` selects, in order.
+    pub(crate) fn select<T>(&self, select: impl Fn(EffectKind) -> Option<T>) -> Vec<T> {
+        self.effects().into_iter().filter_map(|effect| select(effect.kind)).collect()
+    }
+
+    /// Returns the number of effects that satisfy a predicate.
     #[must_use]
     pub fn count(&self, is: impl Fn(&EffectKind) -> bool) -> usize {
         self.effects().iter().filter(|effect| is(&effect.kind)).count()
     }
 
-    /// Returns how often the model was called.
+    /// Returns the number of calls of the model.
     #[must_use]
     pub fn model_calls(&self) -> usize {
         self.count(|kind| matches!(kind, EffectKind::ModelCalled { .. }))
     }
 
-    /// Returns how often this tool was started.
+    /// Returns the number of calls of a tool.
     #[must_use]
     pub fn starts_of(&self, name: &str) -> usize {
         self.count(|kind| matches!(kind, EffectKind::ToolStarted { tool, .. } if tool == name))
     }
 
-    /// Returns how often the model was called for this.
-    pub(crate) fn calls_for(&self, asked: &str) -> usize {
-        self.count(|kind| matches!(kind, EffectKind::ModelCalled { step } if step == asked))
-    }
-
-    /// Returns how the agent's code ended last: `Ok` or the error's kind, and the answer or the error's
-    /// text.
+    /// Returns the newest end of the agent: `Ok` or the error's kind, and the response or the error's text.
     #[must_use]
     pub fn last_end(&self) -> Option<(String, String)> {
-        self.effects().into_iter().rev().find_map(|effect| match effect.kind {
+        self.ends().pop()
+    }
+
+    /// Returns all ends of the agent, in order.
+    pub(crate) fn ends(&self) -> Vec<(String, String)> {
+        self.select(|kind| match kind {
             EffectKind::Ended { kind, text } => Some((kind, text)),
             _ => None,
         })
     }
 
-    /// Waits until this is in the log, whichever its idempotency key is; gives up after a minute.
-    pub(crate) async fn has(&self, awaited: &EffectKind) -> bool {
-        self.reached(|kind| match (awaited, kind) {
-            (
-                EffectKind::ToolStarted { call_id: awaited, .. },
-                EffectKind::ToolStarted { call_id, .. },
-            ) => awaited == call_id,
-            _ => awaited == kind,
-        })
-        .await
-    }
-
-    /// Waits until there is an effect of this sort; gives up after a minute.
+    /// Waits for an effect that satisfies a predicate. Returns `false` after a minute.
     ///
     /// # Cancel safety
     ///
@@ -224,16 +213,16 @@ impl EffectLog {
     }
 }
 
-/// Checks what the processes of one run did, of which `kills` were killed.
+/// Checks the effects of one run, of whose processes `kills` were killed.
 ///
-/// - The model was called at most once more a kill, where it was to be called `model_calls` times.
-/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once, the others at most once more a kill.
-/// - Each call saw one idempotency key, and no other call saw it.
-/// - The engine's clock said the same on each replay.
+/// - The model was called at most `model_calls + kills` times.
+/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once, any other at most `1 + kills` times.
+/// - Each call had one idempotency key, and no other call had the same key.
+/// - The engine's clock had the same times on each replay.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold.
+/// At the first violation.
 pub fn check_effects(log: &EffectLog, model_calls: usize, kills: usize) {
     check(&Case::new("durable engine", "effects", log.path().display()), log, model_calls, kills);
 }
@@ -244,13 +233,12 @@ pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usi
         called <= model_calls + kills,
         format_args!("{called} calls of the model, and {model_calls} with {kills} kills may be"),
     );
-    check_told(case, log);
-    for (id, call) in check_keys(case, log) {
-        let most = match crate::tools::effect_of(&call.tool) {
+    check_clock(case, log);
+    for (id, (tool, starts)) in check_keys(case, log) {
+        let most = match crate::tools::effect_of(&tool) {
             ToolEffect::AtMostOnce => 1,
             _ => 1 + kills,
         };
-        let (tool, starts) = (call.tool, call.starts);
         case.holds(
             starts <= most,
             format_args!("the call {id} of `{tool}` began {starts} times, and {most} may be"),
@@ -258,45 +246,36 @@ pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usi
     }
 }
 
-/// What is known of a call.
-pub(crate) struct Started {
-    tool: String,
-    starts: usize,
-    key: String,
-}
-
-/// Checks that each call saw one idempotency key, and no other call saw it.
-pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, Started> {
-    let mut calls: BTreeMap<String, Started> = BTreeMap::new();
+/// Checks that each call had one idempotency key, and that no other call had the same key. Returns the tool and the
+/// number of starts of each call.
+pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (String, usize)> {
+    let (mut calls, mut keys, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for effect in log.effects() {
         let EffectKind::ToolStarted { tool, call_id, key } = effect.kind else { continue };
         case.holds(!key.is_empty(), format_args!("{call_id} has no idempotency key"));
-        let first = Started { tool, starts: 0, key: key.clone() };
-        let call = calls.entry(call_id.clone()).or_insert(first);
-        call.starts += 1;
-        case.equal(&format!("the idempotency key of {call_id}"), &key, &call.key);
-    }
-    for (id, call) in &calls {
-        let same = calls.values().filter(|other| other.key == call.key).count();
-        case.equal(&format!("the calls with the idempotency key of {id}"), same, 1);
+        let first = keys.entry(call_id.clone()).or_insert_with(|| key.clone());
+        case.equal(&format!("the idempotency key of {call_id}"), &key, &*first);
+        let owner = owners.entry(key).or_insert_with(|| call_id.clone());
+        case.equal("the call with an idempotency key", &call_id, &*owner);
+        calls.entry(call_id).or_insert((tool, 0)).1 += 1;
     }
     calls
 }
 
-/// Checks that replays were told what the execution was that got beyond.
+/// Checks that replays read the same times as the execution that got further.
 ///
-/// What is told before a step may change as long as nothing came after it: an engine whose time is that of
-/// a task, and not of a step, begins a task that was cut off anew, at a later time.
-pub(crate) fn check_told(case: &Case, log: &EffectLog) {
-    // In the order in which they were told first.
-    let mut told: Vec<(String, String)> = Vec::new();
+/// The time before a step may change until another step follows. An engine with one time per task, and not per
+/// step, begins an interrupted task again at a later time.
+pub(crate) fn check_clock(case: &Case, log: &EffectLog) {
+    // In the order of the first reads.
+    let mut times: Vec<(String, String)> = Vec::new();
     for effect in log.effects() {
-        let EffectKind::Told { what, value } = effect.kind else { continue };
-        let is_last = told.last().is_some_and(|(last, _)| *last == what);
-        match told.iter_mut().find(|(known, _)| *known == what) {
-            None => told.push((what, value)),
-            Some((_, known)) if is_last => *known = value,
-            Some((_, known)) => case.equal(&format!("{what}, on replay"), &value, &*known),
+        let EffectKind::ClockRead { what, time } = effect.kind else { continue };
+        let is_last = times.last().is_some_and(|(last, _)| *last == what);
+        match times.iter_mut().find(|(known, _)| *known == what) {
+            None => times.push((what, time)),
+            Some((_, known)) if is_last => *known = time,
+            Some((_, known)) => case.equal(&format!("{what}, on replay"), &time, &*known),
         }
     }
 }

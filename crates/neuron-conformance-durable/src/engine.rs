@@ -1,4 +1,4 @@
-//! [`DurableEngine`]: what a test of an adapter says about its engine.
+//! [`DurableEngine`]: the engine under test.
 
 use std::fmt;
 use std::future::Future;
@@ -11,17 +11,16 @@ use serde_json::Value;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Scenario;
 
-/// An engine under test. A value of it is a client of the engine: dropping it, and opening another one,
-/// must lose no run.
+/// An engine under test.
+///
+/// A value is a client of the engine. No run may be lost if it is dropped and another one is opened.
 pub trait DurableEngine: Sync {
-    /// Starts the run with this id, or goes on with it, and waits for its end. An ended run gives again
-    /// what it gave.
+    /// Starts or resumes the run with this id, and waits for its end. An ended run has the same result again.
     ///
-    /// The model, the tools and the agent are those of the scenario, with this log; a run that continues
-    /// as new ends with its last execution.
+    /// The model, the tools and the agent are those of the scenario, with this log. A run that continues as new
+    /// ends with its last execution.
     ///
-    /// The future may be dropped at any await, as a crash would end it, and the run be resumed by another
-    /// call.
+    /// The future may be dropped at any await, like in a crash, and another call may resume the run.
     fn run(
         &self,
         run_id: &str,
@@ -37,14 +36,14 @@ pub trait DurableEngine: Sync {
         value: Value,
     ) -> impl Future<Output = Result<(), RunFailure>> + Send;
 
-    /// Whether a run that ended is there, and gives what it gave. Provided: yes.
+    /// Returns `true` if an ended run has the same result again. Default: `true`.
     fn keeps_runs(&self) -> bool {
         true
     }
 
-    /// Runs the agent's code of a run that ended against its whole journal, as an engine does that knows
-    /// nothing of it any more; `None` if an ended run has no journal to be replayed. What comes of it is
-    /// taken from the log. Provided: [`run`](Self::run) does so.
+    /// Replays an ended run against its whole journal. Returns `None` if there is no journal to replay.
+    ///
+    /// The suite takes the result from the log. Default: [`run`](Self::run).
     fn replay(
         &self,
         run_id: &str,
@@ -62,9 +61,10 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Starts a run with the code of `first`, and lets the code of `then` go on with it once `log` says
-    /// that it waits for a signal; returns how that failed, and `None` where runs do not outlive what hosts
-    /// them. Provided: drops the future of [`run`](Self::run), and calls it again with `then`.
+    /// Starts a run with the code of `first`, and resumes it with the code of `then` once it waits for a signal.
+    ///
+    /// Returns the failure of `then`, and `None` if runs do not outlive their host. Default: drops the future of
+    /// [`run`](Self::run), and calls it again with `then`.
     fn change_code(
         &self,
         run_id: &str,
@@ -90,67 +90,65 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Whether this failure says that the code of a run was changed. Provided: whether it is
-    /// [`DurableError::NonDeterminism`](neuron_types::DurableError::NonDeterminism), by its text.
-    fn says_that_code_changed(&self, failure: &RunFailure) -> bool {
+    /// Returns `true` if a failure reports changed code. Default: compares the text with that of
+    /// [`DurableError::NonDeterminism`](neuron_types::DurableError::NonDeterminism).
+    fn is_code_change(&self, failure: &RunFailure) -> bool {
         failure.text.contains("replay differs from the journal")
     }
 
-    /// Whether a run goes on when the code that began it is back. Provided: yes.
-    fn goes_on_with_the_right_code(&self) -> bool {
+    /// Returns `true` if a run can be resumed with its original code after changed code failed. Default: `true`.
+    fn resumes_original_code(&self) -> bool {
         true
     }
 
-    /// Cancels a run; `None` if the engine cannot. Provided: `None`.
+    /// Cancels a run. Returns `None`, the default, if the engine cannot cancel.
     fn cancel(&self, run_id: &str) -> impl Future<Output = Option<Result<(), RunFailure>>> + Send {
         let _ = run_id;
         async { None }
     }
 
-    /// How many bytes the journal of a run takes, as exactly as the engine says; `None` if it does not.
-    /// Provided: `None`.
+    /// Returns the size of the journal of a run in bytes. Returns `None`, the default, if it is not known.
     fn journal_bytes(&self, run_id: &str) -> impl Future<Output = Option<u64>> + Send {
         let _ = run_id;
         async { None }
     }
 
-    /// The most bytes that a record may have; `None` if there is no limit below three megabytes. Provided:
-    /// [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
+    /// Returns the maximum size of a record in bytes, and `None` if there is no limit below three megabytes.
+    /// Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
     fn record_limit(&self) -> Option<usize> {
         Some(neuron_runtime::DEFAULT_RECORD_LIMIT)
     }
 
-    /// Whether a run can continue as a new execution. Provided: yes.
+    /// Returns `true` if a run can continue as a new execution. Default: `true`.
     fn continues_as_new(&self) -> bool {
         true
     }
 
-    /// Whether its context polls each tool inside its [scope](neuron_types::ToolInvocation::scope), as one does
-    /// that runs the tools in the agent's process. Provided: yes.
+    /// Returns `true` if tools run in the agent's process, each polled inside its
+    /// [scope](neuron_types::ToolInvocation::scope). Default: `true`.
     fn runs_tools_in_scopes(&self) -> bool {
         true
     }
 
-    /// Whether the deltas of a stream reach the agent's code while the model answers for the first time.
-    /// Provided: yes.
+    /// Returns `true` if the agent receives the deltas of a stream while the model responds. Default: `true`.
     fn streams_deltas(&self) -> bool {
         true
     }
 }
 
-/// How a run failed, as far as its engine knows.
+/// Failure of a run, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// The [kind](LoopError::kind) of the error; `None` where the engine does not hand it on. The suite
-    /// then takes it from the agent's log.
+    /// The [kind](LoopError::kind) of the error. If the engine does not pass it on, the suite takes it from the
+    /// log.
     pub kind: Option<String>,
     /// The error's text.
     pub text: String,
 }
 
 impl RunFailure {
-    /// A failure of which the engine knows a text.
+    /// Creates a failure without a kind.
     pub fn new(text: impl fmt::Display) -> Self {
         Self { kind: None, text: text.to_string() }
     }
@@ -170,13 +168,13 @@ impl fmt::Display for RunFailure {
 
 impl std::error::Error for RunFailure {}
 
-/// Runs a scenario to its end, and sends its signals, each once the run waits for it.
+/// Runs a scenario to its end, and sends each signal once the run waits for it.
 ///
-/// A signal may be sent again when the process dies at the moment.
+/// A signal may be sent twice if the process is killed while it sends.
 ///
 /// # Errors
 ///
-/// How the run failed.
+/// The failure of the run.
 pub async fn run_with_signals(
     engine: &impl DurableEngine,
     run_id: &str,
@@ -191,7 +189,7 @@ pub async fn run_with_signals(
     select(run, send).await.factor_first().0
 }
 
-/// Sends the signals of a scenario that were not sent.
+/// Sends the signals of a scenario that were not sent yet.
 pub(crate) async fn send_signals(
     engine: &impl DurableEngine,
     run_id: &str,
@@ -206,11 +204,9 @@ pub(crate) async fn send_signals(
         if log.count(|kind| *kind == sent) > 0 {
             continue;
         }
-        if !log.has(&signal.after).await {
-            let after = &signal.after;
-            return Err(RunFailure::new(format!(
-                "`{name}` is sent after {after:?}, which was not"
-            )));
+        let after = &signal.after;
+        if !log.reached(|kind| kind == after).await {
+            return Err(RunFailure::new(format!("`{name}` waits for {after:?}")));
         }
         engine.signal(run_id, name, signal.value.clone()).await?;
         log.append(sent);

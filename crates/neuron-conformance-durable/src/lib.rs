@@ -1,42 +1,42 @@
-//! Whether a durable engine, with its adapter, holds the contract of
+//! Conformance suite for durable engines and their adapters, the implementations of
 //! [`DurableContext`](neuron_types::DurableContext).
 //!
-//! You write a [`DurableEngine`]: how a run of a [`Scenario`] is started or resumed on your engine, and how
-//! it is sent a signal. A scenario is an agent that any process can build by its name: its
-//! [provider](Scenario::provider), its [tools](Scenario::tools), and its [agent](Scenario::agent), a
+//! You write a [`DurableEngine`], which starts and resumes runs of a [`Scenario`] on your engine, and sends them
+//! signals. A scenario is an agent that any process can build by its name. It has a
+//! [provider](Scenario::provider), [tools](Scenario::tools), and an [agent](Scenario::agent), which is a
 //! [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Each call of its model and tools is
-//! a line of an [`EffectLog`], a file to which all processes of a run append.
+//! logged in an [`EffectLog`], a file to which all processes of a run append.
 //!
-//! Call one part a test: the test runner then says which part fails, and the panic says in which case.
-//! [`check_durable_engine`] is all parts in one call. What an engine must come to is what the same agent comes
-//! to [without a journal](LocalEngine).
+//! Call each part from a test of its own, so that the test runner names the part that fails. The panic names the
+//! case. [`check_durable_engine`] runs all parts. The expected results are those of the same agent
+//! [without a journal](LocalEngine).
 //!
-//! | part | what has to hold |
+//! | part | checks that |
 //! |---|---|
-//! | [`replaying`] | a run comes to the same messages, usage and turns as without an engine, and is replayed without effects |
-//! | [`tool_errors`] | what the model is told of a failed, denied or unknown call is replayed; so is a failure that ends the run |
-//! | [`model_errors`] | a failure of the model is the same on replay, with the time that it asks for |
-//! | [`retries`] | what may be tried again is, as the options say, and nothing else |
+//! | [`replaying`] | a run has the same messages, usage and turns as without an engine, and is replayed without effects |
+//! | [`tool_errors`] | results of failed, denied and unknown calls are replayed, and so is a failure that ends the run |
+//! | [`model_errors`] | an error of the model is the same on replay, with its `retry_after` |
+//! | [`retries`] | calls are retried as the options say, and no others |
 //! | [`parallel_tools`] | results are in the order of the calls |
-//! | [`tool_scopes`] | a tool that runs is inside the scope of its own call; one that is replayed enters none |
-//! | [`approvals`] | a denial, a signal that is none, and nobody deciding in time are replayed |
-//! | [`limits`] | limits end a run and its replay alike |
-//! | [`streams`] | a streamed run comes to the same, and its deltas are its answers |
-//! | [`signals`] | signals before, in time and too late; those of one name in order |
-//! | [`clock`] | it does not go back, and a replay sees the same times |
-//! | [`changed_code`] | it is detected before it has an effect, and the right code goes on |
-//! | [`record_limit`] | what is too long for a record is an error that says so, and is not paid again |
+//! | [`tool_scopes`] | a running tool is inside the scope of its own call, and a replayed tool enters no scope |
+//! | [`approvals`] | a denial, a signal that is not a decision, and a missing decision are replayed |
+//! | [`limits`] | limits end a run and its replay in the same way |
+//! | [`streams`] | a streamed run has the same result, and its deltas add up to its responses |
+//! | [`signals`] | signals are received before the wait, in time and too late, and in order for each name |
+//! | [`clock`] | the clock does not go back, and a replay reads the same times |
+//! | [`changed_code`] | changed code is detected before it has an effect, and the original code resumes the run |
+//! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |
 //! | [`growth`] | the journal grows with the new messages, not with the square of the turns |
-//! | [`continuing`] | a run that continues as new carries all on, limits too |
-//! | [`cancelling`] | a run that waits can be cancelled, and does nothing more |
+//! | [`continuing`] | a run that continues as new keeps its state and its limits |
+//! | [`cancelling`] | a waiting run can be cancelled, and has no further effects |
 //!
-//! Processes that are killed are apart, because they need a test that starts itself again: see [`crash`].
+//! Tests that kill processes are in [`crash`], because they start their own binary again.
 //!
-//! What does not apply to an engine is no silent success: the part returns
-//! [`Verdict::NotApplicable`]. Compare [`Report::not_applicable`] with what you expect.
+//! A part that does not apply to an engine returns [`Verdict::NotApplicable`]. Compare
+//! [`Report::not_applicable`] with the parts that you expect.
 //!
-//! A part needs a tokio runtime with time, of any flavour, whose clock is not paused. Runs have ids of their
-//! own for every call: an engine may have others.
+//! A part needs a tokio runtime with time, of any flavour, whose clock is not paused. The ids of its runs are new in
+//! every call, so the engine may have other runs.
 //!
 //! # Example
 //!
@@ -48,7 +48,7 @@
 //! use neuron_types::{AgentResult, Durability, DurableAgent};
 //! use serde_json::Value;
 //!
-//! /// An engine that keeps nothing. Yours opens the journal of the run in `run`, and has more to say.
+//! /// An engine without a journal. Yours opens the journal of the run in `run`.
 //! #[derive(Default)]
 //! struct MyEngine {
 //!     signals: std::sync::Mutex<std::collections::HashMap<String, LocalSignals>>,
@@ -77,7 +77,7 @@
 //!     }
 //! }
 //!
-//! // In your tests: one `#[tokio::test]` a part.
+//! // In your tests: one `#[tokio::test]` per part.
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let engine = MyEngine::default();
@@ -88,13 +88,12 @@
 //!
 //! # Engines with a server
 //!
-//! - What hosts the agent may live in the test's process, as a task that your `DurableEngine` owns. It builds
-//!   the scenario by its [name](Scenario::name), which the run's input can carry with the
-//!   [path](EffectLog::path) of the log.
-//! - The agent writes to its log how it ended, so that a [`RunFailure`] need not know the error's kind.
-//! - [`change_code`](DurableEngine::change_code), [`replay`](DurableEngine::replay) and
-//!   [`says_that_code_changed`](DurableEngine::says_that_code_changed) are to be written for them: dropping
-//!   the future of a run does not stop what hosts it.
+//! - The host of the agent may be a task in the test's process that your `DurableEngine` owns. It builds the
+//!   scenario by its [name](Scenario::name), which the run's input can contain with the [path](EffectLog::path) of
+//!   the log.
+//! - The agent logs its end, so a [`RunFailure`] does not need the error's kind.
+//! - Implement [`change_code`](DurableEngine::change_code), [`replay`](DurableEngine::replay) and
+//!   [`is_code_change`](DurableEngine::is_code_change), because dropping the future of a run does not stop its host.
 
 pub mod crash;
 
@@ -126,27 +125,26 @@ pub use parts::{
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
-/// What a part of the suite says of an engine; that something does not hold it says by a panic.
+/// Result of a part of the suite. A violation is a panic instead.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it holds.
+    /// All checks passed.
     Holds,
-    /// Some of it cannot be tried, for this reason; the rest holds.
+    /// Some checks do not apply, for this reason. The others passed.
     NotApplicable(&'static str),
 }
 
-/// What the suite says of an engine: a verdict for each part. As text it is a line a part.
+/// The verdicts of all parts. `Display` writes one line per part.
 #[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The verdicts by the names of their parts, in the order of the suite.
+    /// The verdicts with the names of their parts, in the order of the suite.
     pub verdicts: Vec<(&'static str, Verdict)>,
 }
 
 impl Report {
-    /// Returns the names of the parts of which something could not be tried: compare them with those that
-    /// you expect.
+    /// Returns the names of the parts that do not apply or apply only in part.
     #[must_use]
     pub fn not_applicable(&self) -> Vec<&'static str> {
         let partly = self.verdicts.iter().filter(|(_, verdict)| *verdict != Verdict::Holds);
@@ -166,30 +164,19 @@ impl fmt::Display for Report {
     }
 }
 
-/// Checks every part, one after the other.
+/// Runs every part, one after the other.
 ///
 /// # Panics
 ///
-/// At the first thing that does not hold; the text names the part and the case.
+/// At the first violation. The message names the part and the case.
 pub async fn check_durable_engine(engine: &impl DurableEngine) -> Report {
-    Report {
-        verdicts: vec![
-            ("replaying", replaying(engine).await),
-            ("tool_errors", tool_errors(engine).await),
-            ("model_errors", model_errors(engine).await),
-            ("retries", retries(engine).await),
-            ("parallel_tools", parallel_tools(engine).await),
-            ("tool_scopes", tool_scopes(engine).await),
-            ("approvals", approvals(engine).await),
-            ("limits", limits(engine).await),
-            ("streams", streams(engine).await),
-            ("signals", signals(engine).await),
-            ("clock", clock(engine).await),
-            ("changed_code", changed_code(engine).await),
-            ("record_limit", record_limit(engine).await),
-            ("growth", growth(engine).await),
-            ("continuing", continuing(engine).await),
-            ("cancelling", cancelling(engine).await),
-        ],
+    macro_rules! check {
+        ($($part:ident)*) => {
+            Report { verdicts: vec![$((stringify!($part), $part(engine).await)),*] }
+        };
+    }
+    check! {
+        replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
+        streams signals clock changed_code record_limit growth continuing cancelling
     }
 }

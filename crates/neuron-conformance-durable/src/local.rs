@@ -1,7 +1,7 @@
 //! [`LocalEngine`]: scenarios without a journal.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_runtime::{LocalDurableContext, LocalSignals};
 use neuron_types::{AgentResult, Durability, DurableAgent};
@@ -11,19 +11,18 @@ use crate::effects::EffectLog;
 use crate::engine::{DurableEngine, RunFailure};
 use crate::scenario::Scenario;
 
-/// Runs scenarios on a [`LocalDurableContext`], which journals nothing: what a run must come to on every
-/// engine.
+/// Runs scenarios on a [`LocalDurableContext`], without a journal.
+///
+/// Its results are those that every engine must have.
 #[derive(Debug, Default)]
 pub struct LocalEngine {
-    /// Of the runs, by their ids.
+    /// The signals of each run, by run id.
     signals: Mutex<HashMap<String, LocalSignals>>,
 }
 
 impl LocalEngine {
-    /// Lets signals reach a run.
-    fn listen(&self, run_id: &str, handle: LocalSignals) {
-        let mut signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
-        signals.insert(run_id.to_owned(), handle);
+    fn signals(&self) -> MutexGuard<'_, HashMap<String, LocalSignals>> {
+        self.signals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -36,14 +35,14 @@ impl DurableEngine for LocalEngine {
     ) -> Result<AgentResult, RunFailure> {
         let provider = Arc::new(scenario.provider(log));
         let context = LocalDurableContext::new(provider, scenario.tools(log));
-        self.listen(run_id, context.signals());
+        self.signals().insert(run_id.to_owned(), context.signals());
         let agent = scenario.agent(log);
         let result = agent.run(scenario.start(), Durability::new(context)).await;
         result.map_err(RunFailure::from)
     }
 
     async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
-        let signals = self.signals.lock().unwrap_or_else(PoisonError::into_inner);
+        let signals = self.signals();
         let signals = signals.get(run_id).ok_or_else(|| RunFailure::new("there is no such run"))?;
         signals.send(name, value).map_err(RunFailure::new)
     }

@@ -1,9 +1,6 @@
-//! The model of a scenario: its answer follows from the request alone.
+//! The model of a scenario. Its response depends on the request alone.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_util::Stream;
+use futures_util::stream;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
     ProviderInfo, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
@@ -13,26 +10,24 @@ use neuron_types::{
 use crate::agent::SUMMARY_INSTRUCTIONS;
 use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
-use crate::script::{Answer, Fails, marked, newest_answer};
+use crate::scenario::Kind;
+use crate::script::{self, marked, newest_response};
 
-/// The provider of a [`Scenario`](crate::Scenario). Its answer follows from the conversation: it has no
-/// memory that a crash could take. Each call of it is in the [`EffectLog`].
+/// The provider of a [`Scenario`](crate::Scenario).
+///
+/// Its response depends on the conversation, so a crash cannot take its state. Each call is in the [`EffectLog`].
 #[derive(Debug, Clone)]
 pub struct ScenarioProvider {
-    answers: Vec<Answer>,
-    log: EffectLog,
+    pub(crate) kind: Kind,
+    pub(crate) log: EffectLog,
 }
 
 impl ScenarioProvider {
-    pub(crate) fn new(answers: Vec<Answer>, log: EffectLog) -> Self {
-        Self { answers, log }
-    }
-
-    fn answer(&self, request: &CompletionRequest) -> Result<CompletionResponse, ProviderError> {
-        let texts = request.messages.iter().flat_map(|message| &message.content);
-        let newest = texts.filter_map(|block| newest_answer(block.as_text()?)).max();
-        let is_summary = request.system == Some(SUMMARY_INSTRUCTIONS.into());
+    fn respond(&self, request: &CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        let blocks = request.messages.iter().flat_map(|message| &message.content);
+        let newest = blocks.filter_map(|block| newest_response(block.as_text()?)).max();
         let next = newest.map_or(0, |newest| newest + 1);
+        let is_summary = request.system == Some(SUMMARY_INSTRUCTIONS.into());
         let step = match is_summary {
             true => format!("summary before {next}"),
             false => format!("answer {next}"),
@@ -40,45 +35,39 @@ impl ScenarioProvider {
         boundary(&format!("model: {step} is asked for"));
         self.log.append(EffectKind::ModelCalled { step: step.clone() });
         boundary(&format!("model: {step} is given"));
-        if is_summary {
-            let text = format!("What was before was done. {}", marked(newest.unwrap_or_default()));
-            return Ok(response(&step, Message::assistant(text), 40, StopReason::EndTurn));
-        }
-        let Some(answer) = self.answers.get(next) else {
-            return Err(ProviderError::InvalidRequest(format!("the script has no {step}")));
+        let (message, input_tokens) = match is_summary {
+            true => {
+                let mark = marked(newest.unwrap_or_default());
+                (Message::assistant(format!("What was before was done. {mark}")), 40)
+            }
+            false => (self.message(next, &step)?, script::input_tokens(self.kind, next)),
         };
-        if let Some((error, fails)) = &answer.fails
-            && (*fails == Fails::Always || self.log.calls_for(&step) == 1)
-        {
-            return Err(error.clone().into_provider_error());
-        }
-        let mut message = Message::assistant(format!("{} {}", answer.text, marked(next)));
-        let calls = answer.calls.iter().enumerate();
-        message.content.extend(calls.map(|(index, (name, input))| ContentBlock::ToolUse {
-            id: format!("call-{next}-{index}"),
-            name: (*name).to_owned(),
-            input: input.clone(),
-        }));
-        let stop_reason = match answer.calls.is_empty() {
-            true => StopReason::EndTurn,
-            false => StopReason::ToolUse,
+        let stop_reason = match message.tool_uses().next() {
+            Some(_) => StopReason::ToolUse,
+            None => StopReason::EndTurn,
         };
-        Ok(response(&step, message, answer.input_tokens, stop_reason))
+        let usage = TokenUsage { input_tokens, output_tokens: 10, ..TokenUsage::default() };
+        let model = "scenario".into();
+        Ok(CompletionResponse { id: step, model, message, usage, stop_reason })
     }
-}
 
-fn response(
-    id: &str,
-    message: Message,
-    input_tokens: usize,
-    stop_reason: StopReason,
-) -> CompletionResponse {
-    CompletionResponse {
-        id: id.to_owned(),
-        model: "scenario".into(),
-        message,
-        usage: TokenUsage { input_tokens, output_tokens: 10, ..TokenUsage::default() },
-        stop_reason,
+    /// Returns a message of the script.
+    fn message(&self, number: usize, step: &str) -> Result<Message, ProviderError> {
+        let called = EffectKind::ModelCalled { step: step.to_owned() };
+        let attempt = self.log.count(|kind| *kind == called);
+        if let Some(error) = script::failure(self.kind, number, attempt) {
+            return Err(error);
+        }
+        let Some((text, calls)) = script::response(self.kind, number) else {
+            let text = format!("the script has no {step}");
+            return Err(ProviderError::InvalidRequest(text));
+        };
+        let mut message = Message::assistant(format!("{text} {}", marked(number)));
+        for (index, (name, input)) in calls.into_iter().enumerate() {
+            let id = format!("call-{number}-{index}");
+            message.content.push(ContentBlock::ToolUse { id, name, input });
+        }
+        Ok(message)
     }
 }
 
@@ -87,46 +76,22 @@ impl Provider for ScenarioProvider {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.answer(&request)
+        self.respond(&request)
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(&request).await
-    }
-
-    async fn complete_ref(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.answer(request)
-    }
-
-    async fn complete_stream_ref(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        let response = self.answer(request)?;
+        let response = self.respond(&request)?;
         let mut events: Vec<_> = message_events(&response.message).collect();
         events.push(StreamEvent::Usage(response.usage.clone()));
         events.push(StreamEvent::MessageComplete(response.message.clone()));
         events.push(StreamEvent::ResponseComplete(Box::new(response)));
-        Ok(StreamHandle { receiver: StreamReceiver::new(Events(events.into_iter())) })
+        Ok(StreamHandle { receiver: StreamReceiver::new(stream::iter(events)) })
     }
 
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::new("scenario", "scenario")
-    }
-}
-
-struct Events(std::vec::IntoIter<StreamEvent>);
-
-impl Stream for Events {
-    type Item = StreamEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        Poll::Ready(self.0.next())
     }
 }

@@ -1,7 +1,7 @@
-//! A durable context that tells what is asked of it: around each call of the engine's is a moment at which
-//! a process can be killed.
+//! A durable context that logs its calls, with a moment around each at which the process can be killed.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,22 +19,23 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Scenario;
 
-/// What follows the name of a signal in the log of a scenario whose code was changed.
+/// Suffix of the name of a signal in the log of a scenario with changed code.
 pub(crate) const WITH_CHANGED_CODE: &str = " (with changed code)";
 
-/// The engine's context, watched.
+/// The context of the engine, observed.
 pub(crate) struct Observed<'d> {
     inner: Durability<'d>,
     log: EffectLog,
-    /// How often each signal was waited for.
+    /// Number of waits for each signal.
     waits: Mutex<BTreeMap<String, usize>>,
-    /// Which execution of the run this is, by the turns before it.
+    /// Number of turns before this execution of the run.
     execution: usize,
     steps: AtomicUsize,
-    calls: AtomicUsize,
-    /// After how many calls of the model the run continues as new.
+    model_calls: AtomicUsize,
+    /// Number of model calls after which the run continues as new.
     continues_after: Option<usize>,
-    is_changed: bool,
+    /// [`WITH_CHANGED_CODE`] in a scenario with changed code.
+    suffix: &'static str,
 }
 
 impl<'d> Observed<'d> {
@@ -44,39 +45,56 @@ impl<'d> Observed<'d> {
         start: &RunStart,
         log: EffectLog,
     ) -> Self {
-        let execution = match start {
-            RunStart::Snapshot(snapshot) => snapshot.turns,
-            _ => 0,
-        };
         Self {
             inner,
             log,
             waits: Mutex::default(),
-            execution,
+            execution: match start {
+                RunStart::Snapshot(snapshot) => snapshot.turns,
+                _ => 0,
+            },
             steps: AtomicUsize::new(0),
-            calls: AtomicUsize::new(0),
+            model_calls: AtomicUsize::new(0),
             continues_after: scenario.continues_after(),
-            is_changed: scenario.is_changed(),
+            suffix: if scenario.is_changed { WITH_CHANGED_CODE } else { "" },
         }
     }
 
-    /// Begins a step of the engine's.
-    fn step(&self, what: &str) {
+    /// Makes a call of the engine, after logging the engine's time.
+    async fn step<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
-        let code = if self.is_changed { WITH_CHANGED_CODE } else { "" };
-        let what =
-            format!("the time before step {number} after turn {}, {what}{code}", self.execution);
-        self.log.append(EffectKind::Told { what, value: self.inner.now().to_string() });
+        let (execution, suffix) = (self.execution, self.suffix);
+        let what = format!("the time before step {number} after turn {execution}, {name}{suffix}");
+        self.log.append(EffectKind::ClockRead { what, time: self.inner.now().to_string() });
+        between_boundaries(name, call).await
     }
 
-    fn waits_for(&self, signal: &str) {
-        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = waits.entry(signal.to_owned()).or_default();
-        let suffix = if self.is_changed { WITH_CHANGED_CODE } else { "" };
-        let (signal, number) = (format!("{signal}{suffix}"), *count);
-        *count += 1;
-        self.log.append(EffectKind::Waits { signal, number });
+    async fn model_call<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
+        self.model_calls.fetch_add(1, Ordering::SeqCst);
+        self.step(name, call).await
     }
+
+    async fn wait<T>(&self, signal: &str, call: impl Future<Output = T>) -> T {
+        let logged = async {
+            let number = {
+                let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = waits.entry(signal.to_owned()).or_default();
+                std::mem::replace(count, *count + 1)
+            };
+            let signal = format!("{signal}{}", self.suffix);
+            self.log.append(EffectKind::Waits { signal, number });
+            call.await
+        };
+        self.step("a wait", logged).await
+    }
+}
+
+/// Awaits a call of the engine between two boundaries.
+async fn between_boundaries<T>(name: &str, call: impl Future<Output = T>) -> T {
+    boundary(&format!("engine: {name} begins"));
+    let result = call.await;
+    boundary(&format!("engine: {name} is over"));
+    result
 }
 
 impl DurableContext for Observed<'_> {
@@ -85,12 +103,8 @@ impl DurableContext for Observed<'_> {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.step("a call of the model");
-        boundary("engine: a call of the model begins");
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let result = self.inner.execute_llm_call(request, options).await;
-        boundary("engine: a call of the model is over");
-        result
+        let call = self.inner.execute_llm_call(request, options);
+        self.model_call("a call of the model", call).await
     }
 
     async fn execute_tool(
@@ -100,11 +114,7 @@ impl DurableContext for Observed<'_> {
         ctx: &ToolContext,
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
-        self.step("a tool call");
-        boundary("engine: a tool call begins");
-        let result = self.inner.execute_tool(tool_name, input, ctx, options).await;
-        boundary("engine: a tool call is over");
-        result
+        self.step("a tool call", self.inner.execute_tool(tool_name, input, ctx, options)).await
     }
 
     async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
@@ -112,32 +122,20 @@ impl DurableContext for Observed<'_> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        self.step("a wait");
-        boundary("engine: a wait begins");
-        self.waits_for(signal_name);
-        let result = self.inner.wait_for_signal(signal_name, timeout).await;
-        boundary("engine: a wait is over");
-        result
+        self.wait(signal_name, self.inner.wait_for_signal(signal_name, timeout)).await
     }
 
     fn should_continue_as_new(&self) -> bool {
-        let is_due = |after| self.calls.load(Ordering::SeqCst) >= after;
+        let is_due = |after| self.model_calls.load(Ordering::SeqCst) >= after;
         self.continues_after.is_some_and(is_due) || self.inner.should_continue_as_new()
     }
 
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
-        self.step("continuing as new");
-        boundary("engine: continuing as new begins");
-        let result = self.inner.continue_as_new(state).await;
-        boundary("engine: continuing as new is over");
-        result
+        self.step("continuing as new", self.inner.continue_as_new(state)).await
     }
 
     async fn sleep(&self, duration: Duration) {
-        self.step("a sleep");
-        boundary("engine: a sleep begins");
-        self.inner.sleep(duration).await;
-        boundary("engine: a sleep is over");
+        self.step("a sleep", self.inner.sleep(duration)).await;
     }
 
     fn now(&self) -> DateTime<Utc> {
@@ -149,12 +147,8 @@ impl DurableContext for Observed<'_> {
         request: &CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.step("a call of the model");
-        boundary("engine: a call of the model begins");
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let result = self.inner.execute_llm_call_ref(request, options).await;
-        boundary("engine: a call of the model is over");
-        result
+        let call = self.inner.execute_llm_call_ref(request, options);
+        self.model_call("a call of the model", call).await
     }
 
     async fn execute_llm_stream(
@@ -163,12 +157,7 @@ impl DurableContext for Observed<'_> {
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
-        self.step("a stream");
-        boundary("engine: a stream begins");
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        let result = self.inner.execute_llm_stream(request, options, sink).await;
-        boundary("engine: a stream is over");
-        result
+        self.model_call("a stream", self.inner.execute_llm_stream(request, options, sink)).await
     }
 
     async fn execute_tools(
@@ -176,11 +165,7 @@ impl DurableContext for Observed<'_> {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        self.step("a batch");
-        boundary("engine: a batch begins");
-        let results = self.inner.execute_tools(batch, options).await;
-        boundary("engine: a batch is over");
-        results
+        self.step("a batch", self.inner.execute_tools(batch, options)).await
     }
 
     async fn wait_for_approval(
@@ -189,18 +174,12 @@ impl DurableContext for Observed<'_> {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<ApprovalDecisions>, DurableError> {
-        self.step("a wait");
-        boundary("engine: a wait begins");
-        self.waits_for(signal_name);
-        let result = self.inner.wait_for_approval(pending, signal_name, timeout).await;
-        boundary("engine: a wait is over");
-        result
+        let call = self.inner.wait_for_approval(pending, signal_name, timeout);
+        self.wait(signal_name, call).await
     }
 
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
-        boundary("engine: the end begins");
-        self.inner.run_ended(result).await;
-        boundary("engine: the end is over");
+        between_boundaries("the end", self.inner.run_ended(result)).await;
     }
 
     fn is_replaying(&self) -> bool {

@@ -1,4 +1,4 @@
-//! [`Scenario`]: an agent by name, which any process can build.
+//! [`Scenario`]: an agent that any process can build by its name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,34 +6,30 @@ use std::time::Duration;
 use neuron_loop::{ApprovalSignal, LoopConfig, ToolErrorPolicy};
 use neuron_tool::ToolRegistry;
 use neuron_types::{ActivityOptions, ApprovalDecisions, RetryPolicy, RunStart, UsageLimits};
+use serde::de::IntoDeserializer;
+use serde::de::value::Error;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::agent::{APPROVAL, ScenarioAgent};
 use crate::effects::{EffectKind, EffectLog};
 use crate::model::ScenarioProvider;
-use crate::{script, tools};
+use crate::tools::{self, PAUSE};
 
-/// How long a scenario waits for a signal that does not come.
-const SOON: Duration = Duration::from_millis(150);
-
-/// How long it waits for one that does.
-const LATE: Duration = Duration::from_secs(600);
-
-/// A run that is known beforehand: a model with a script, tools, and an agent, by a name with which any
-/// process builds them again.
+/// A run with a scripted model, tools, and an agent, which any process can build by its name.
 ///
-/// All of it is deterministic, and what the agent's own code does follows from what the durable context
-/// gives it: it uses no clock, randomness or environment, and no timer or channel of a runtime. It writes
-/// to its [`EffectLog`].
+/// A scenario is deterministic. The agent's code uses only the durable context: no clock, randomness or
+/// environment, and no timer or channel of a runtime. It writes to its [`EffectLog`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scenario {
     pub(crate) kind: Kind,
-    /// Whether the agent's code is not the one that began.
-    is_changed: bool,
+    /// Set if the agent's code differs from the code that began the run.
+    pub(crate) is_changed: bool,
 }
 
-/// Which scenario.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The scenarios, by their names in kebab case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// Everything, in five turns.
     Crash,
@@ -41,34 +37,35 @@ pub(crate) enum Kind {
     Errors,
     /// The failure of a tool ends the run.
     ToolFails,
-    /// Calls of one answer of which the first takes longest.
+    /// Calls of one response, of which the first takes longest.
     Parallel,
     /// A rate limit, with the time to wait.
     ModelFails,
-    /// A call of the model that succeeds when it is made again, and tools that do.
+    /// A call of the model and tools that fail once.
     Retries,
-    /// A person says no, after something that is no decision.
+    /// A call that is denied by a person, after a signal that is not a decision.
     Denied,
-    /// No person says anything.
+    /// No decision.
     NotDecided,
     /// A limit on turns, tool calls, tokens.
     MaxTurns,
     ToolLimit,
     TokenLimit,
-    /// A result and an answer that are too long for a record.
+    /// A result and a response that are too long for a record.
     HugeResult,
     HugeAnswer,
     /// So many turns with four kilobytes each.
+    #[serde(skip)]
     Long(usize),
-    /// Six turns, after every second of which the run continues as new.
+    /// Six turns. The run continues as new after every second turn.
     Continues,
     /// The same with a limit of five turns.
     ContinuesToLimit,
-    /// `Continues` in one execution.
+    /// `ContinuesToLimit` in one execution.
     ToLimit,
     /// `Errors`, as a stream.
     Streams,
-    /// Signals before they are waited for, in time, and too late.
+    /// Signals that are sent early, in time, and too late.
     Signals,
     /// The engine's clock.
     Clock,
@@ -78,50 +75,26 @@ pub(crate) enum Kind {
 
 use Kind as K;
 
-/// Each by its name.
-const NAMES: [(&str, Kind); 20] = [
-    ("crash", K::Crash),
-    ("errors", K::Errors),
-    ("tool-fails", K::ToolFails),
-    ("parallel", K::Parallel),
-    ("model-fails", K::ModelFails),
-    ("retries", K::Retries),
-    ("denied", K::Denied),
-    ("not-decided", K::NotDecided),
-    ("max-turns", K::MaxTurns),
-    ("tool-limit", K::ToolLimit),
-    ("token-limit", K::TokenLimit),
-    ("huge-result", K::HugeResult),
-    ("huge-answer", K::HugeAnswer),
-    ("continues", K::Continues),
-    ("continues-to-limit", K::ContinuesToLimit),
-    ("to-limit", K::ToLimit),
-    ("streams", K::Streams),
-    ("signals", K::Signals),
-    ("clock", K::Clock),
-    ("cancelled", K::Cancelled),
-];
-
-/// What is told to a run from outside.
+/// A signal that a test sends to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioSignal {
     /// The signal's name.
     pub name: String,
-    /// What it says.
+    /// The signal's value.
     pub value: Value,
-    /// When it is sent: once this is in the run's [`EffectLog`].
+    /// The signal is sent once this is in the run's [`EffectLog`].
     pub after: EffectKind,
 }
 
 impl Scenario {
-    /// The one for crashes: parallel tools of every effect, a retry by the model, an approval, a compaction
-    /// by a model, and a tool that takes tokens itself, in five turns.
+    /// Returns the scenario for crashes: parallel tools of every effect, a retry by the model, an approval, a
+    /// compaction by a model, and a tool that uses tokens, in five turns.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
     }
 
-    /// One of so many turns, with a tool's result of four kilobytes in each but the last.
+    /// Returns a scenario of so many turns, with a tool result of four kilobytes in all turns but the last.
     #[must_use]
     pub fn long(turns: usize) -> Self {
         Self::of(K::Long(turns))
@@ -131,7 +104,7 @@ impl Scenario {
         Self { kind, is_changed: false }
     }
 
-    /// Finds a scenario by what [`name`](Self::name) gave.
+    /// Returns the scenario with this [`name`](Self::name).
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (base, is_changed) = match name.strip_suffix(CHANGED) {
@@ -140,7 +113,7 @@ impl Scenario {
         };
         let kind = match base.strip_prefix(LONG) {
             Some(turns) => K::Long(turns.parse().ok()?),
-            None => NAMES.iter().find(|(name, _)| *name == base)?.1,
+            None => K::deserialize(IntoDeserializer::<Error>::into_deserializer(base)).ok()?,
         };
         Some(Self { kind, is_changed })
     }
@@ -150,26 +123,18 @@ impl Scenario {
     pub fn name(&self) -> String {
         let base = match self.kind {
             K::Long(turns) => format!("{LONG}{turns}"),
-            kind => {
-                NAMES.iter().find(|(_, other)| *other == kind).map_or("", |(name, _)| name).into()
-            }
+            kind => json!(kind).as_str().unwrap_or_default().to_owned(),
         };
-        let suffix = if self.is_changed { CHANGED } else { "" };
-        base + suffix
+        base + if self.is_changed { CHANGED } else { "" }
     }
 
-    /// The same with another system prompt: what an engine sees of a run whose code was changed.
+    /// Returns the same scenario with another system prompt, as after a change of the agent's code.
     #[must_use]
     pub fn with_changed_code(&self) -> Self {
         Self { is_changed: true, ..self.clone() }
     }
 
-    /// Whether its code is not the one that began.
-    pub(crate) fn is_changed(&self) -> bool {
-        self.is_changed
-    }
-
-    /// The scenario that must give the same without an engine.
+    /// Returns the scenario that has the same result without an engine.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),
@@ -179,69 +144,61 @@ impl Scenario {
         })
     }
 
-    /// Builds the provider that an engine calls.
+    /// Builds the provider for the engine.
     #[must_use]
     pub fn provider(&self, log: &EffectLog) -> ScenarioProvider {
-        ScenarioProvider::new(script::of(self.kind), log.clone())
+        ScenarioProvider { kind: self.kind, log: log.clone() }
     }
 
-    /// Builds the tools that an engine calls.
+    /// Builds the tools for the engine.
     #[must_use]
     pub fn tools(&self, log: &EffectLog) -> Arc<ToolRegistry> {
         Arc::new(tools::registry(log))
     }
 
-    /// Builds the agent that an engine hosts.
+    /// Builds the agent for the engine.
     #[must_use]
     pub fn agent(&self, log: &EffectLog) -> ScenarioAgent {
         ScenarioAgent::new(self.clone(), log.clone())
     }
 
-    /// Returns what the run starts from.
+    /// Returns the start of the run.
     #[must_use]
     pub fn start(&self) -> RunStart {
         RunStart::from("Plan the journey.")
     }
 
-    /// Returns the signals that the run gets, in order.
+    /// Returns the signals for the run, in order.
     #[must_use]
     pub fn signals(&self) -> Vec<ScenarioSignal> {
-        let decisions =
-            |decisions: ApprovalDecisions| serde_json::to_value(decisions).unwrap_or_default();
-        match self.kind {
-            K::Crash => {
-                let approve = decisions(ApprovalDecisions::new().approve("call-2-1"));
-                vec![ScenarioSignal::awaited(APPROVAL, 0, approve)]
-            }
-            K::Denied => {
-                let deny = decisions(ApprovalDecisions::new().deny("call-0-1", "it is too much"));
-                vec![
-                    ScenarioSignal::awaited(APPROVAL, 0, json!("what is this?")),
-                    ScenarioSignal::awaited(APPROVAL, 1, deny),
-                ]
-            }
-            K::Signals => {
-                let early = |name: &str, value| ScenarioSignal {
-                    name: name.into(),
-                    value,
-                    after: tools::pause_begins(),
-                };
-                vec![
-                    early("early", json!({"first": 1})),
-                    early("twice", json!(1)),
-                    early("twice", json!(2)),
-                    ScenarioSignal::awaited("late", 0, json!("at last")),
-                ]
-            }
-            _ => Vec::new(),
-        }
+        let decisions = ApprovalDecisions::new();
+        // Each is sent after a wait: the signal that the wait is for, and its number.
+        let signals = match self.kind {
+            K::Crash => vec![(APPROVAL, json!(decisions.approve("call-2-1")), (APPROVAL, 0))],
+            K::Denied => vec![
+                (APPROVAL, json!("what is this?"), (APPROVAL, 0)),
+                (APPROVAL, json!(decisions.deny("call-0-1", "it is too much")), (APPROVAL, 1)),
+            ],
+            K::Signals => vec![
+                ("early", json!({"first": 1}), (PAUSE, 0)),
+                ("twice", json!(1), (PAUSE, 0)),
+                ("twice", json!(2), (PAUSE, 0)),
+                ("late", json!("at last"), ("late", 0)),
+            ],
+            _ => vec![],
+        };
+        let signal = |(name, value, (signal, number)): (&str, Value, (&str, usize))| {
+            let after = EffectKind::Waits { signal: signal.to_owned(), number };
+            ScenarioSignal { name: name.to_owned(), value, after }
+        };
+        signals.into_iter().map(signal).collect()
     }
 
-    /// How the agent runs.
+    /// Returns the configuration of the agent.
     pub(crate) fn config(&self) -> LoopConfig {
         let prompt = if self.is_changed { "Plan otherwise." } else { "Plan." };
         let attempts = if self.kind == K::Retries { 3 } else { 1 };
-        // Set, so that the numbers of calls are known.
+        // Set, so that the number of calls is known.
         let activity = ActivityOptions {
             retry_policy: Some(RetryPolicy {
                 initial_interval: Duration::from_millis(1),
@@ -252,7 +209,10 @@ impl Scenario {
             }),
             ..ActivityOptions::default()
         };
-        let timeout = if self.kind == K::NotDecided { SOON } else { LATE };
+        let timeout = match self.kind {
+            K::NotDecided => Duration::from_millis(150),
+            _ => Duration::from_secs(600),
+        };
         let limits = UsageLimits::default();
         LoopConfig {
             system_prompt: prompt.into(),
@@ -278,25 +238,17 @@ impl Scenario {
         }
     }
 
-    /// After how many turns of an execution it continues as new.
+    /// Returns the number of turns after which an execution continues as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
         matches!(self.kind, K::Continues | K::ContinuesToLimit).then_some(2)
     }
 }
 
-/// What precedes the number of turns in a name.
+/// Prefix of the number of turns in a name.
 const LONG: &str = "long-";
 
-/// What follows the name of one whose code was changed.
+/// Suffix of the name of a scenario with changed code.
 const CHANGED: &str = "-changed";
-
-impl ScenarioSignal {
-    /// One that is sent once the run waits for it.
-    fn awaited(name: &str, number: usize, value: Value) -> Self {
-        let after = EffectKind::Waits { signal: name.into(), number };
-        Self { name: name.into(), value, after }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -304,13 +256,17 @@ mod tests {
 
     #[test]
     fn a_scenario_is_found_by_its_name() {
-        let all = NAMES.iter().map(|(_, kind)| Scenario::of(*kind)).chain([Scenario::long(17)]);
-        for scenario in all {
-            for scenario in [scenario.with_changed_code(), scenario] {
-                assert_eq!(Scenario::named(&scenario.name()), Some(scenario));
-            }
+        let names = "crash errors tool-fails parallel model-fails retries denied not-decided max-turns tool-limit \
+            token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock \
+            cancelled long-17";
+        for name in names.split_whitespace() {
+            let scenario = Scenario::named(name).unwrap();
+            assert_eq!(scenario.name(), name);
+            let changed = scenario.with_changed_code();
+            assert_eq!(Scenario::named(&changed.name()), Some(changed));
         }
-        for other in ["", "crashes", "long-", "long-x", "-changed", "crash-changed-changed"] {
+        for other in ["", "crashes", "long", "long-", "long-x", "-changed", "crash-changed-changed"]
+        {
             assert_eq!(Scenario::named(other), None, "{other}");
         }
     }

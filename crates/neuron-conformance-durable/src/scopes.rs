@@ -1,4 +1,4 @@
-//! Whether each call of a tool is polled inside its own scope.
+//! Scopes of tool calls.
 
 use std::cell::RefCell;
 
@@ -9,16 +9,16 @@ use neuron_types::{
 use crate::effects::{EffectKind, EffectLog};
 
 thread_local! {
-    /// The calls inside whose scopes this thread polls, as a tracing subscriber would see their spans.
+    /// The calls whose scopes this thread has entered, like the spans of a tracing subscriber.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The calls inside whose scopes this is, the outermost first.
+/// Returns the calls whose scopes are entered, outermost first.
 pub(crate) fn inside() -> Vec<String> {
     INSIDE.with_borrow(Clone::clone)
 }
 
-/// Opens a scope around each call of a tool.
+/// A hook that opens a scope around each tool call.
 pub(crate) struct CallScopes(pub(crate) EffectLog);
 
 impl ObservabilityHook for CallScopes {

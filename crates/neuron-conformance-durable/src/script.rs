@@ -1,155 +1,120 @@
-//! What the model of each scenario says.
+//! The responses of the model of each scenario.
 
-use neuron_types::ErrorRecord;
-use neuron_types::ProviderError;
-use serde_json::{Value, json};
 use std::time::Duration;
+
+use neuron_types::ProviderError;
+use serde_json::{Map, Value};
 
 use crate::agent::COMPACTS_ABOVE;
 use crate::scenario::Kind;
+use crate::tools::HUGE;
 
-/// What precedes the number of an answer in its text, by which the model finds where it is in the script:
-/// summaries carry it on.
+/// Prefix of the number of a response in its text. Summaries repeat it, so that the model finds its position in
+/// the script.
 const MARK: &str = "[answer ";
 
-/// One answer of the model.
-#[derive(Debug, Clone)]
-pub(crate) struct Answer {
-    pub(crate) text: String,
-    /// Tools and their arguments.
-    pub(crate) calls: Vec<(&'static str, Value)>,
-    /// How large the model says that the prompt was.
-    pub(crate) input_tokens: usize,
-    /// How the call fails, and whether each time.
-    pub(crate) fails: Option<(ErrorRecord, Fails)>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fails {
-    Always,
-    /// It succeeds when it is made again.
-    Once,
-}
-
-impl Answer {
-    fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), calls: Vec::new(), input_tokens: 100, fails: None }
-    }
-
-    fn call(mut self, tool: &'static str, input: Value) -> Self {
-        self.calls.push((tool, input));
-        self
-    }
-
-    fn failing(self, error: &ProviderError, fails: Fails) -> Self {
-        Self { fails: Some((error.into(), fails)), ..self }
-    }
-}
-
-/// The number of the newest answer in a text.
-pub(crate) fn newest_answer(text: &str) -> Option<usize> {
+/// Returns the number of the newest response in a text.
+pub(crate) fn newest_response(text: &str) -> Option<usize> {
     let number = |rest: &str| rest.split(']').next()?.parse().ok();
     text.split(MARK).skip(1).filter_map(number).max()
 }
 
-/// The text that carries an answer's number.
+/// Returns the text with the number of a response.
 pub(crate) fn marked(number: usize) -> String {
     format!("{MARK}{number}]")
 }
 
-/// What the model of a scenario says.
-pub(crate) fn of(kind: Kind) -> Vec<Answer> {
-    let done = || Answer::new("All is done.");
-    let look = |place: &str| json!({ "place": place });
+/// Returns the text and the tool calls of a response, or `None` after the last one.
+pub(crate) fn response(kind: Kind, number: usize) -> Option<(String, Vec<(String, Value)>)> {
+    let line = match (kind, turns(kind)) {
+        (Kind::HugeAnswer, _) if number == 1 => "x".repeat(HUGE),
+        (_, Some(turns)) if number + 1 < turns => {
+            format!("I fetch a page. | fetch page={}", number + 1)
+        }
+        (_, Some(turns)) if number + 1 == turns => "I have read all pages.".into(),
+        _ => (*lines(kind).get(number)?).to_owned(),
+    };
+    let mut parts = line.split(" | ");
+    let text = parts.next()?.to_owned();
+    Some((text, parts.map(tool_call).collect()))
+}
+
+/// Parses a tool call with at most one argument, such as `look place=Oslo`.
+fn tool_call(call: &str) -> (String, Value) {
+    let (tool, argument) = call.split_once(' ').unwrap_or((call, ""));
+    let parsed = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| text.into());
+    let argument = argument.split_once('=').map(|(name, text)| (name.to_owned(), parsed(text)));
+    (tool.to_owned(), Value::Object(Map::from_iter(argument)))
+}
+
+/// Returns the number of turns of a scenario that fetches pages of four kilobytes.
+fn turns(kind: Kind) -> Option<usize> {
     match kind {
-        Kind::Crash => crash(),
-        Kind::Errors | Kind::Streams => vec![
-            Answer::new("I order nothing.").call("order", json!({"quantity": 0})),
-            Answer::new("I try what fails.").call("break", json!({"what": "a leg"})),
-            Answer::new("I try what there is not.").call("vanish", json!({})),
-            Answer::new("I steal, and look.")
-                .call("steal", json!({"what": "a horse"}))
-                .call("look", look("Oslo")),
-            done(),
-        ],
-        Kind::ToolFails => vec![Answer::new("I break it.").call("break", json!({})), done()],
-        Kind::Parallel => vec![
-            Answer::new("I do four things.")
-                .call("ponder", json!({"millis": 60}))
-                .call("look", look("Oslo"))
-                .call("order", json!({"quantity": 0}))
-                .call("ponder", json!({"millis": 20})),
-            done(),
-        ],
-        Kind::ModelFails => {
-            let error = ProviderError::RateLimit { retry_after: Some(Duration::from_millis(7250)) };
-            let fails = done().failing(&error, Fails::Always);
-            vec![Answer::new("I look.").call("look", look("Oslo")), fails]
-        }
-        Kind::Retries => {
-            let error = ProviderError::ServiceUnavailable("it sleeps".into());
-            vec![
-                Answer::new("I do what fails at first.")
-                    .call("flicker", json!({}))
-                    .call("snap", json!({}))
-                    .failing(&error, Fails::Once),
-                done(),
-            ]
-        }
-        Kind::Denied | Kind::NotDecided | Kind::Cancelled => vec![
-            Answer::new("I look, and wire.")
-                .call("look", look("Oslo"))
-                .call("wire", json!({"amount": 9000})),
-            done(),
-        ],
-        Kind::ToolLimit => vec![
-            Answer::new("I look twice.").call("look", look("Oslo")).call("look", look("Bergen")),
-            Answer::new("I look twice.").call("look", look("Oslo")).call("look", look("Bergen")),
-            done(),
-        ],
-        Kind::TokenLimit => vec![
-            Answer::new("I look.").call("look", look("Oslo")),
-            Answer::new("I let another agent look.").call("research", json!({})),
-            Answer::new("I look again.").call("look", look("Oslo")),
-            done(),
-        ],
-        Kind::HugeResult => vec![Answer::new("I read it all.").call("read", json!({})), done()],
-        Kind::HugeAnswer => vec![
-            Answer::new("I look.").call("look", look("Oslo")),
-            Answer::new("x".repeat(crate::tools::HUGE)),
-        ],
-        Kind::MaxTurns => long(4),
-        Kind::Long(turns) => long(turns),
-        Kind::Continues | Kind::ContinuesToLimit | Kind::ToLimit => long(6),
-        Kind::Signals | Kind::Clock => Vec::new(),
+        Kind::MaxTurns => Some(4),
+        Kind::Long(turns) => Some(turns),
+        Kind::Continues | Kind::ContinuesToLimit | Kind::ToLimit => Some(6),
+        _ => None,
     }
 }
 
-/// Parallel tools of every effect, a retry, an approval, a compaction by a model, a tool that takes tokens.
-fn crash() -> Vec<Answer> {
-    vec![
-        Answer::new("I look, book and pay at the same time.")
-            .call("look", json!({"place": "Oslo"}))
-            .call("book", json!({"room": 7}))
-            .call("pay", json!({"amount": 120})),
-        Answer::new("I order nothing.").call("order", json!({"quantity": 0})),
-        Answer {
-            input_tokens: COMPACTS_ABOVE,
-            ..Answer::new("I order one, wire the rest, and look again.")
-                .call("order", json!({"quantity": 1}))
-                .call("wire", json!({"amount": 80}))
-                .call("look", json!({"place": "Bergen"}))
-        },
-        Answer::new("I let another agent look into it.")
-            .call("research", json!({"topic": "trains"})),
-        Answer::new("All is done."),
-    ]
+/// Returns the responses of a scenario, each with its tool calls.
+fn lines(kind: Kind) -> &'static [&'static str] {
+    const DONE: &str = "All is done.";
+    match kind {
+        // Histories of engines are stored with these texts and arguments.
+        Kind::Crash => &[
+            "I look, book and pay at the same time. | look place=Oslo | book room=7 | pay amount=120",
+            "I order nothing. | order quantity=0",
+            "I order one, wire the rest, and look again. | order quantity=1 | wire amount=80 | look place=Bergen",
+            "I let another agent look into it. | research topic=trains",
+            DONE,
+        ],
+        Kind::Errors | Kind::Streams => &[
+            "I order nothing. | order quantity=0",
+            "I call a tool that fails. | break what=leg",
+            "I call a tool that does not exist. | vanish",
+            "I steal, and look. | steal what=horse | look place=Oslo",
+            DONE,
+        ],
+        Kind::ToolFails => &["I break it. | break", DONE],
+        Kind::Parallel => &[
+            "I do four things. | ponder millis=60 | look place=Oslo | order quantity=0 | ponder millis=20",
+            DONE,
+        ],
+        Kind::ModelFails => &["I look. | look place=Oslo", DONE],
+        Kind::HugeAnswer => &["I look. | look place=Oslo"],
+        Kind::Retries => &["I call tools that fail at first. | flicker | snap", DONE],
+        Kind::Denied | Kind::NotDecided | Kind::Cancelled => {
+            &["I look, and wire. | look place=Oslo | wire amount=9000", DONE]
+        }
+        Kind::ToolLimit => &[
+            "I look twice. | look place=Oslo | look place=Bergen",
+            "I look twice. | look place=Oslo | look place=Bergen",
+            DONE,
+        ],
+        Kind::TokenLimit => &[
+            "I look. | look place=Oslo",
+            "I let another agent look. | research",
+            "I look again. | look place=Oslo",
+            DONE,
+        ],
+        Kind::HugeResult => &["I read it all. | read", DONE],
+        _ => &[],
+    }
 }
 
-/// So many turns, in each of which but the last four kilobytes come.
-fn long(turns: usize) -> Vec<Answer> {
-    let fetch = |page| Answer::new("I fetch a page.").call("fetch", json!({ "page": page }));
-    let mut answers: Vec<_> = (1..turns).map(fetch).collect();
-    answers.push(Answer::new("I have read all pages."));
-    answers
+/// Returns the error of a call of the model. `attempt` starts at 1.
+pub(crate) fn failure(kind: Kind, number: usize, attempt: usize) -> Option<ProviderError> {
+    match (kind, number, attempt) {
+        (Kind::ModelFails, 1, _) => {
+            Some(ProviderError::RateLimit { retry_after: Some(Duration::from_millis(7250)) })
+        }
+        (Kind::Retries, 0, 1) => Some(ProviderError::ServiceUnavailable("it sleeps".into())),
+        _ => None,
+    }
+}
+
+/// Returns the size of the prompt, as the model reports it.
+pub(crate) fn input_tokens(kind: Kind, number: usize) -> usize {
+    if (kind, number) == (Kind::Crash, 2) { COMPACTS_ABOVE } else { 100 }
 }

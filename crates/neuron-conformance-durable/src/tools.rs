@@ -14,10 +14,10 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scopes::inside;
 
-/// How many bytes are too many for a record.
+/// Number of bytes that are too many for a record.
 pub(crate) const HUGE: usize = 3 << 20;
 
-/// All tools: their names, and what running them twice would do.
+/// All tools, with their effects.
 const TOOLS: [(&str, ToolEffect); 14] = [
     ("look", ToolEffect::Pure),
     ("book", ToolEffect::Idempotent),
@@ -35,19 +35,10 @@ const TOOLS: [(&str, ToolEffect); 14] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// The tool that waits until the scenario's early signals were sent.
-const PAUSE: &str = "pause";
+/// The tool that waits until the scenario's early signals are sent.
+pub(crate) const PAUSE: &str = "pause";
 
-/// The beginning of that tool, in an agent that calls it first.
-pub(crate) fn pause_begins() -> EffectKind {
-    let key = String::new();
-    EffectKind::ToolStarted { tool: PAUSE.into(), call_id: PAUSE_CALL.into(), key }
-}
-
-/// The id of the call of it.
-pub(crate) const PAUSE_CALL: &str = "pause-0";
-
-/// What running a tool twice would do.
+/// Returns the declared effect of a tool.
 pub(crate) fn effect_of(tool: &str) -> ToolEffect {
     let found = TOOLS.iter().find(|(name, _)| *name == tool);
     found.map_or(ToolEffect::AtMostOnce, |(_, effect)| *effect)
@@ -133,17 +124,19 @@ impl ToolDyn for ScenarioTool {
         Box::pin(async move {
             let (tool, call_id) = (self.name.to_owned(), ctx.call_id.clone());
             let at = |moment: &str| boundary(&format!("tool: {call_id} of {tool} {moment}"));
-            at("is called");
-            let key = ctx.idempotency_key.clone();
-            let (name, id) = (tool.clone(), call_id.clone());
-            self.log.append(EffectKind::ToolStarted { tool: name, call_id: id, key });
-            at("has begun");
             let polled = || EffectKind::ToolPolled { call_id: call_id.clone(), inside: inside() };
+            at("is called");
+            self.log.append(EffectKind::ToolStarted {
+                tool: tool.clone(),
+                call_id: call_id.clone(),
+                key: ctx.idempotency_key.clone(),
+            });
+            at("has begun");
             self.log.append(polled());
             let result = self.work(&input, ctx).await;
             self.log.append(polled());
-            let (name, id) = (tool.clone(), call_id.clone());
-            self.log.append(EffectKind::ToolEnded { tool: name, call_id: id });
+            let ended = EffectKind::ToolEnded { tool: tool.clone(), call_id: call_id.clone() };
+            self.log.append(ended);
             at("returns");
             result
         })
