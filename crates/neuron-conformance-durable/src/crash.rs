@@ -130,28 +130,29 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
     }
     let (place, _guard) = place().await;
     let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
-        let mut killed = Vec::new();
+        let mut processes = Vec::new();
         for kill in kills {
             let process = round.watch(kill, Arc::default()).await;
             match &process.end {
-                End::Killed { .. } => killed.push(process),
+                End::Killed { .. } => processes.push(process),
                 End::Ended(result) => {
                     let result: Result<_, String> = round.case.ok(serde_json::from_str(result));
                     let result = round.case.ok(result);
-                    killed.push(process);
-                    return (result, killed);
+                    processes.push(process);
+                    return (result, processes);
                 }
                 End::Silent => round.case.fail("the process did not end the run"),
             }
         }
         let engine = open(round.place.to_owned()).await;
-        (round.run(&engine).await, killed)
+        (round.run(&engine).await, processes)
     };
     check(test, plan, &place, &open, run).await
 }
 
-/// Checks runs whose worker is killed: the process that hosts the agent, its model and its tools for an
-/// engine with a server.
+/// Checks runs of an engine with a server whose worker is killed.
+///
+/// The worker is the process that hosts the agent, its model and its tools.
 ///
 /// The arguments are those of [`check_killed_runs`]. `open` returns a client of the engine, which starts runs and
 /// waits for them. `serve` hosts the scenario with the log until its process is killed. It is called in processes of
@@ -324,7 +325,7 @@ impl Drop for Rounds<'_> {
     }
 }
 
-/// One run.
+/// A run whose processes are killed.
 struct Round<'t> {
     test: &'t str,
     place: &'t str,

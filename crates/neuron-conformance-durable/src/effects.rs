@@ -1,4 +1,4 @@
-//! [`EffectLog`]: the effects of runs, in a file that outlives their processes.
+//! The effects of runs, in a file that outlives their processes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Interval at which a log is read while a test waits for an effect.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The log of one run: calls of the model and of tools, and other events of its agent.
+/// The log of a run, with the calls of the model and of tools, and other events of its agent.
 ///
 /// The file has one line per effect. A line is written at once, so all processes of a run can append, and a killed
 /// process leaves whole lines. Use one file per run. Clones are handles of the same file.
@@ -22,7 +22,7 @@ pub struct EffectLog {
     path: PathBuf,
 }
 
-/// One line of a log.
+/// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// The id of the process.
@@ -182,7 +182,9 @@ impl EffectLog {
         self.count(|kind| matches!(kind, EffectKind::ToolStarted { tool, .. } if tool == name))
     }
 
-    /// Returns the newest end of the agent: `Ok` or the error's kind, and the response or the error's text.
+    /// Returns the newest end of the agent.
+    ///
+    /// That is `Ok` with the response, or the error's kind with its text.
     #[must_use]
     pub fn last_end(&self) -> Option<(String, String)> {
         self.ends().pop()

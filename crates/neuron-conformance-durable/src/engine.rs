@@ -1,5 +1,6 @@
-//! [`DurableEngine`]: the engine under test.
+//! The engine under test.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
@@ -9,7 +10,7 @@ use neuron_types::{AgentResult, LoopError};
 use serde_json::Value;
 
 use crate::effects::{EffectKind, EffectLog};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, ScenarioSignal};
 
 /// An engine under test.
 ///
@@ -183,33 +184,21 @@ pub async fn run_with_signals(
 ) -> Result<AgentResult, RunFailure> {
     let run = pin!(engine.run(run_id, scenario, log));
     let send = pin!(async {
-        send_signals(engine, run_id, scenario, log).await?;
+        let mut numbers = HashMap::new();
+        for ScenarioSignal { name, value, after } in scenario.signals() {
+            let next: &mut usize = numbers.entry(name.clone()).or_default();
+            let sent = EffectKind::SignalSent { signal: name.clone(), number: *next };
+            *next += 1;
+            if log.count(|kind| *kind == sent) > 0 {
+                continue;
+            }
+            if !log.reached(|kind| *kind == after).await {
+                return Err(RunFailure::new(format!("`{name}` waits for {after:?}")));
+            }
+            engine.signal(run_id, &name, value).await?;
+            log.append(sent);
+        }
         std::future::pending().await
     });
     select(run, send).await.factor_first().0
-}
-
-/// Sends the signals of a scenario that were not sent yet.
-pub(crate) async fn send_signals(
-    engine: &impl DurableEngine,
-    run_id: &str,
-    scenario: &Scenario,
-    log: &EffectLog,
-) -> Result<(), RunFailure> {
-    let signals = scenario.signals();
-    for (index, signal) in signals.iter().enumerate() {
-        let name = &signal.name;
-        let number = signals.iter().take(index).filter(|other| other.name == *name).count();
-        let sent = EffectKind::SignalSent { signal: name.clone(), number };
-        if log.count(|kind| *kind == sent) > 0 {
-            continue;
-        }
-        let after = &signal.after;
-        if !log.reached(|kind| kind == after).await {
-            return Err(RunFailure::new(format!("`{name}` waits for {after:?}")));
-        }
-        engine.signal(run_id, name, signal.value.clone()).await?;
-        log.append(sent);
-    }
-    Ok(())
 }

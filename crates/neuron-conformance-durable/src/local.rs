@@ -1,4 +1,4 @@
-//! [`LocalEngine`]: scenarios without a journal.
+//! An engine without a journal.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

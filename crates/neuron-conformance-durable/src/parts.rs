@@ -327,7 +327,7 @@ pub async fn cancelling(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks scenarios whose result and effects are those of a run without an engine, also if the run fails.
+/// Checks that scenarios have the same result and effects as without an engine, also if the run fails.
 async fn all_like_local(engine: &impl DurableEngine, part: &str, kinds: &[Kind]) -> Verdict {
     for kind in kinds {
         let _ = Trial::new(engine, part, *kind).like_local().await;

@@ -1,4 +1,4 @@
-//! [`Scenario`]: an agent that any process can build by its name.
+//! Agents that any process can build by name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,8 +87,10 @@ pub struct ScenarioSignal {
 }
 
 impl Scenario {
-    /// Returns the scenario for crashes: parallel tools of every effect, a retry by the model, an approval, a
-    /// compaction by a model, and a tool that uses tokens, in five turns.
+    /// Returns the scenario for crashes.
+    ///
+    /// Its five turns have parallel tools of every effect, a retry by the model, an approval, a compaction by a
+    /// model, and a tool that uses tokens.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
@@ -118,7 +120,7 @@ impl Scenario {
         Some(Self { kind, is_changed })
     }
 
-    /// Returns the name: lower case letters, digits and hyphens.
+    /// Returns the name, which has lower case letters, digits and hyphens.
     #[must_use]
     pub fn name(&self) -> String {
         let base = match self.kind {

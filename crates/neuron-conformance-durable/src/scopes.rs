@@ -50,7 +50,7 @@ impl OperationScope for Scope {
     }
 }
 
-/// Leaves a scope, also when what it polls panics.
+/// Leaves a scope, also if the poll panics.
 struct Left;
 
 impl Drop for Left {

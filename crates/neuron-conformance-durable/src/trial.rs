@@ -1,4 +1,4 @@
-//! One run of a scenario on the engine under test, and its expected result.
+//! Runs of scenarios on the engine under test, and their expected results.
 
 use neuron_conformance::case::Case;
 use neuron_conformance::random::unique;
@@ -49,8 +49,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         (outcome(&self.case, result, &log), done(&log))
     }
 
-    /// Runs the scenario, and checks that its result and its effects are those of a run without an engine. Then
-    /// checks its replay.
+    /// Runs the scenario, and checks that a run without an engine has the same result and effects. Then checks the
+    /// replay.
     pub(crate) async fn like_local(&self) -> Outcome {
         let (expected, effects) = self.expected().await;
         let actual = self.run().await;

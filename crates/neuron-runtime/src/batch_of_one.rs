@@ -1,4 +1,4 @@
-//! One tool call as a batch, for adapters that journal batches.
+//! A tool call as a batch, for adapters that journal batches.
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{

@@ -2,10 +2,9 @@
 
 use std::future::Future;
 
-use crate::Directory;
-use crate::reference::{Mutation, Reference};
+use crate::reference::Reference;
 
-/// Checks that a part of the suite fails, and that it says where.
+/// Checks that a part of the suite fails with a message that names the case.
 async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'static, says: &str) {
     let panic = match tokio::spawn(part).await {
         Ok(_) => panic!("nothing was caught"),
@@ -16,13 +15,13 @@ async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'stati
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// One test a mutation: the part that must catch it, and what it says.
+/// A test per mutation, with the part that must fail and a piece of its message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]
         async fn $name() {
-            let directory = Directory::new(stringify!($name));
-            let engine = Reference::broken(&directory.0, Mutation::$mutation);
+            let directory = tempfile::tempdir().unwrap();
+            let engine = Reference::broken(directory.path(), stringify!($mutation));
             caught(async move { neuron_conformance_durable::$part(&engine).await }, $says).await;
         }
     )*};

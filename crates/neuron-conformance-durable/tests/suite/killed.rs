@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle of a run.
+//! Engines whose process is killed.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use neuron_conformance_durable::crash::{self, CrashPlan};
 use neuron_conformance_durable::{DurableEngine, EffectLog, RunFailure, Scenario};
 use neuron_types::AgentResult;
 use serde_json::Value;
+use tempfile::TempDir;
 
-use crate::Directory;
-use crate::reference::{Mutation, Reference};
+use crate::reference::Reference;
 
-async fn directory(name: &str) -> (String, Directory) {
-    let directory = Directory::new(name);
-    (directory.0.to_str().unwrap().to_owned(), directory)
+async fn directory() -> (String, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    (directory.path().to_str().unwrap().to_owned(), directory)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -22,7 +22,7 @@ async fn an_engine_that_holds() {
     let tally = crash::check_killed_runs(
         "killed::an_engine_that_holds",
         CrashPlan::default(),
-        async || directory("killed").await,
+        directory,
         async |place| Reference::new(place),
     )
     .await;
@@ -32,7 +32,7 @@ async fn an_engine_that_holds() {
     assert!(tally.unknown_outcomes > 0, "{tally:?}");
 }
 
-/// One test a mutation, with what the crash matrix says of it.
+/// A test per mutation, with a piece of the message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -41,8 +41,8 @@ macro_rules! caught {
             let tally = crash::check_killed_runs(
                 concat!("killed::", stringify!($name)),
                 CrashPlan { random_rounds: 0, ..CrashPlan::default() },
-                async || directory(stringify!($name)).await,
-                async |place| Reference::broken(place, Mutation::$mutation),
+                directory,
+                async |place| Reference::broken(place, stringify!($mutation)),
             )
             .await;
             println!("{tally:?}");
@@ -66,13 +66,13 @@ async fn a_test_that_is_not_there() {
     crash::check_killed_runs(
         "killed::no_test_of_this_name",
         CrashPlan::default(),
-        async || directory("nowhere").await,
+        directory,
         async |place| Reference::new(place),
     )
     .await;
 }
 
-/// Waits for runs that another process drives. What it wants and gets are files.
+/// A client of runs in another process. Requests and results are files.
 struct Client(PathBuf);
 
 impl DurableEngine for Client {
@@ -96,8 +96,13 @@ impl DurableEngine for Client {
     }
 }
 
-/// The process that drives them.
-async fn work(place: String, scenario: Scenario, log: EffectLog, mutation: Mutation) -> Infallible {
+/// Runs the agents of all requests, in a process of its own.
+async fn work(
+    place: String,
+    scenario: Scenario,
+    log: EffectLog,
+    mutation: &'static str,
+) -> Infallible {
     let (place, engine) = (PathBuf::from(&place), Reference::broken(&place, mutation));
     loop {
         for entry in std::fs::read_dir(&place).unwrap() {
@@ -120,9 +125,9 @@ async fn workers_of_an_engine_that_holds() {
     let tally = crash::check_killed_workers(
         "killed::workers_of_an_engine_that_holds",
         CrashPlan { boundaries: 40, random_rounds: 5 },
-        async || directory("workers").await,
+        directory,
         async |place| Client(place.into()),
-        async |place, scenario, log| work(place, scenario, log, Mutation::None).await,
+        async |place, scenario, log| work(place, scenario, log, "").await,
     )
     .await;
     println!("{tally:?}");
@@ -135,9 +140,9 @@ async fn a_worker_that_runs_again_what_was_begun() {
     crash::check_killed_workers(
         "killed::a_worker_that_runs_again_what_was_begun",
         CrashPlan { random_rounds: 0, ..CrashPlan::default() },
-        async || directory("again").await,
+        directory,
         async |place| Client(place.into()),
-        async |place, scenario, log| work(place, scenario, log, Mutation::RunsAgain).await,
+        async |place, scenario, log| work(place, scenario, log, "RunsAgain").await,
     )
     .await;
 }

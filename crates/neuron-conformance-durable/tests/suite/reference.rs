@@ -1,4 +1,4 @@
-//! A durable engine as small as it can be: a journal of lines in a file for each run.
+//! A minimal durable engine whose journals are files with lines.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -13,62 +13,21 @@ use futures_util::future::join_all;
 use neuron_conformance_durable::{
     DurableEngine, EffectLog, RunFailure, Scenario, ScenarioProvider, boundary,
 };
-use neuron_runtime::{LocalDurableContext, StepRecord, llm_digest, outcome_unknown, tool_digest};
+use neuron_runtime::{
+    LocalDurableContext, StepRecord, execute_as_batch, llm_digest, outcome_unknown, tool_digest,
+};
 use neuron_types::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The most bytes of a record.
+/// Maximum size of a record in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// The one thing that is broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mutation {
-    None,
-    ForgetsAnswers,
-    ForgetsSummaries,
-    ForgetsTools,
-    ForgetsToolUsage,
-    CountsToolUsageTwice,
-    IgnoresDigests,
-    DigestsOneMessage,
-    PoisonsRuns,
-    RunsAgain,
-    NeverRepeats,
-    WritesNoIntent,
-    NewKeys,
-    ErrorsAreTexts,
-    ForgetsErrors,
-    RetryIsFailure,
-    ResultsAsTheyCome,
-    RunsInNoScope,
-    RunsInOneScope,
-    ReplaysInScope,
-    ForgetsSignals,
-    ForgetsThatNoneCame,
-    LosesEarlySignals,
-    NewestSignalFirst,
-    LivingClock,
-    ClockGoesBack,
-    JournalsRequests,
-    NoRecordLimit,
-    HugeIsNotRecorded,
-    ContinuesWithoutUsage,
-    ContinuesWithoutTurns,
-    ContinuesWithoutEnd,
-    DeltasTwice,
-    NoDeltas,
-    NoRetries,
-    RetriesAll,
-    CancelIsAFailure,
-    DropsLastMessage,
-    RecordsBeforeItRuns,
-}
+/// The name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
+pub(crate) type Mutation = &'static str;
 
-use Mutation as M;
-
-/// An engine without a server: its runs are files in a directory.
+/// An engine without a server. Its runs are files in a directory.
 pub(crate) struct Reference {
     place: PathBuf,
     mutation: Mutation,
@@ -77,7 +36,7 @@ pub(crate) struct Reference {
 
 impl Reference {
     pub(crate) fn new(place: impl Into<PathBuf>) -> Self {
-        Self::broken(place, M::None)
+        Self::broken(place, "")
     }
 
     pub(crate) fn broken(place: impl Into<PathBuf>, mutation: Mutation) -> Self {
@@ -107,22 +66,22 @@ impl DurableEngine for Reference {
             let context = JournalContext::new(run_id, scenario, log, journal);
             match agent.run(start, Durability::new(context)).await {
                 Err(LoopError::Durable(DurableError::ContinueAsNew(_)))
-                    if self.mutation != M::ContinuesWithoutEnd =>
+                    if self.mutation != "ContinuesWithoutEnd" =>
                 {
                     let state = state.lock().unwrap().take().expect("the state");
                     let mut snapshot: RunSnapshot = serde_json::from_value(state).unwrap();
                     match self.mutation {
-                        M::ContinuesWithoutUsage => snapshot.usage = TokenUsage::default(),
-                        M::ContinuesWithoutTurns => (snapshot.turns, snapshot.requests) = (0, 0),
+                        "ContinuesWithoutUsage" => snapshot.usage = TokenUsage::default(),
+                        "ContinuesWithoutTurns" => (snapshot.turns, snapshot.requests) = (0, 0),
                         _ => {}
                     }
                     start = snapshot.into();
                 }
-                Ok(mut result) if self.mutation == M::DropsLastMessage => {
+                Ok(mut result) if self.mutation == "DropsLastMessage" => {
                     result.messages.pop();
                     return Ok(result);
                 }
-                Err(_) if self.mutation == M::CancelIsAFailure => {
+                Err(_) if self.mutation == "CancelIsAFailure" => {
                     return Err(RunFailure::new("something went wrong"));
                 }
                 result => return result.map_err(RunFailure::from),
@@ -146,14 +105,14 @@ impl DurableEngine for Reference {
     }
 }
 
-/// One line of a journal.
+/// A line of a journal.
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    /// Of what the step was asked for.
+    /// The digest of the step's input.
     #[serde(default)]
     digest: String,
-    /// What it gave; none where it only began.
+    /// The result, and `None` if the step only began.
     #[serde(default)]
     record: Option<Value>,
 }
@@ -185,12 +144,12 @@ impl Journal {
         self.lines.lock().unwrap().insert(key.into(), line);
     }
 
-    /// What a step gave, if it ended; else whether it began.
+    /// Returns the state of a step.
     fn find(&self, key: &str, digest: &str) -> Result<Found, DurableError> {
         let lines = self.lines.lock().unwrap();
         let Some(line) = lines.get(key) else { return Ok(Found::Nothing) };
-        if line.digest != digest && !self.is(M::IgnoresDigests) {
-            if self.is(M::PoisonsRuns) {
+        if line.digest != digest && !self.is("IgnoresDigests") {
+            if self.is("PoisonsRuns") {
                 append(&self.path, &Line { key: key.into(), digest: digest.into(), record: None });
             }
             let (expected, got) = (format!("{key} {}", line.digest), format!("{key} {digest}"));
@@ -209,7 +168,7 @@ enum Found {
 struct JournalContext {
     run_id: String,
     journal: Journal,
-    /// The real work.
+    /// Calls the model and the tools.
     local: LocalDurableContext<ScenarioProvider>,
     tools: Arc<neuron_tool::ToolRegistry>,
     calls: AtomicUsize,
@@ -241,7 +200,7 @@ impl JournalContext {
         context
     }
 
-    /// Journals the time, once.
+    /// Writes the time to the journal, once.
     fn stamp(&self, key: &str) {
         let at = match self.journal.find(key, "") {
             Ok(Found::Ended(at)) => at.as_i64().unwrap(),
@@ -266,11 +225,11 @@ impl JournalContext {
         let key = format!("llm/{}", self.calls.fetch_add(1, Ordering::SeqCst));
         let mut digest = llm_digest(request)?;
         let journal = &self.journal;
-        if journal.is(M::DigestsOneMessage) {
+        if journal.is("DigestsOneMessage") {
             let messages = request.messages.last().cloned().into_iter().collect();
             digest = llm_digest(&CompletionRequest { messages, ..Default::default() })?;
         }
-        if journal.is(M::JournalsRequests) {
+        if journal.is("JournalsRequests") {
             append(
                 &journal.path,
                 &Line {
@@ -280,25 +239,25 @@ impl JournalContext {
                 },
             );
         }
-        let is_forgotten = journal.is(M::ForgetsAnswers)
-            || (journal.is(M::ForgetsSummaries) && request.tools.is_empty());
+        let is_forgotten = journal.is("ForgetsAnswers")
+            || (journal.is("ForgetsSummaries") && request.tools.is_empty());
         let json = match self.journal.find(&key, &digest)? {
             Found::Ended(record) if !is_forgotten => serde_json::to_vec(&record).unwrap(),
             _ => {
                 let result = match work.await {
                     Ok(response) => Ok(response),
-                    Err(DurableError::Provider(error)) if journal.is(M::ErrorsAreTexts) => {
+                    Err(DurableError::Provider(error)) if journal.is("ErrorsAreTexts") => {
                         Err(ProviderError::Other(error.to_string().into()))
                     }
-                    Err(DurableError::Provider(error)) if !journal.is(M::ForgetsErrors) => {
+                    Err(DurableError::Provider(error)) if !journal.is("ForgetsErrors") => {
                         Err(error)
                     }
                     Err(error) => return Err(error),
                 };
-                let limit = if journal.is(M::NoRecordLimit) { usize::MAX } else { LIMIT };
+                let limit = if journal.is("NoRecordLimit") { usize::MAX } else { LIMIT };
                 let record = StepRecord::of_llm(result, Utc::now());
                 let json = record.to_json_within(limit)?;
-                if journal.is(M::HugeIsNotRecorded) && record.to_json()?.len() > LIMIT {
+                if journal.is("HugeIsNotRecorded") && record.to_json()?.len() > LIMIT {
                     return StepRecord::<CompletionResponse>::from_json(&json)?.into_llm();
                 }
                 self.journal.write(&key, &digest, Some(serde_json::from_slice(&json).unwrap()));
@@ -318,54 +277,54 @@ impl JournalContext {
     ) -> Result<ToolOutput, DurableError> {
         let ToolInvocation { call, mut ctx, effect, scope, .. } = invocation;
         let journal = &self.journal;
-        if journal.is(M::NewKeys) {
+        if journal.is("NewKeys") {
             ctx.idempotency_key = format!("{:?}", std::time::Instant::now());
         }
         let digest = tool_digest(&call)?;
         let found = self.journal.find(&key, &digest)?;
         let is_begun = !matches!(found, Found::Nothing);
         if let Found::Ended(record) = found
-            && !journal.is(M::ForgetsTools)
+            && !journal.is("ForgetsTools")
         {
             let record =
                 StepRecord::<ToolOutput>::from_json(&serde_json::to_vec(&record).unwrap())?;
             self.see(record.at);
-            if journal.is(M::ReplaysInScope) {
+            if journal.is("ReplaysInScope") {
                 scope.run(async {}).await;
             }
             return match journal.mutation {
-                M::ForgetsToolUsage => record.into_tool_uncounted(),
+                "ForgetsToolUsage" => record.into_tool_uncounted(),
                 _ => record.into_tool(&ctx.usage),
             };
         }
         let must_not_repeat = match journal.mutation {
-            M::RunsAgain | M::ForgetsTools => false,
-            M::NeverRepeats => true,
+            "RunsAgain" | "ForgetsTools" => false,
+            "NeverRepeats" => true,
             _ => effect == ToolEffect::AtMostOnce,
         };
         let result = if is_begun && must_not_repeat {
             Ok(outcome_unknown(&call.name))
         } else {
-            if journal.is(M::RecordsBeforeItRuns) {
+            if journal.is("RecordsBeforeItRuns") {
                 let (nothing, usage) = (ToolOutput::text(""), TokenUsage::default());
                 let record = StepRecord::of_tool(Ok(nothing), usage, Utc::now()).to_json()?;
                 journal.write(&key, &digest, Some(serde_json::from_slice(&record).unwrap()));
-            } else if !journal.is(M::WritesNoIntent) {
+            } else if !journal.is("WritesNoIntent") {
                 journal.write(&key, &digest, None);
             }
             let work =
                 self.local.execute_tool(&call.name, call.input.clone(), &ctx, options.clone());
             let mut result = match journal.mutation {
-                M::RunsInNoScope => work.await,
+                "RunsInNoScope" => work.await,
                 _ => scope.run(work).await,
             };
-            if journal.is(M::RetriesAll) && result.is_err() {
+            if journal.is("RetriesAll") && result.is_err() {
                 result = self.local.execute_tool(&call.name, call.input, &ctx, options).await;
             }
             match result {
                 Ok(output) => Ok(output),
                 Err(DurableError::Tool(ToolError::ModelRetry(text)))
-                    if journal.is(M::RetryIsFailure) =>
+                    if journal.is("RetryIsFailure") =>
                 {
                     Err(ToolError::ExecutionFailed(text.into()))
                 }
@@ -373,13 +332,13 @@ impl JournalContext {
                 Err(error) => return Err(error),
             }
         };
-        let limit = if journal.is(M::NoRecordLimit) { usize::MAX } else { LIMIT };
+        let limit = if journal.is("NoRecordLimit") { usize::MAX } else { LIMIT };
         let record = StepRecord::of_tool(result, ctx.usage.total(), Utc::now());
         let json = record.to_json_within(&call.name, limit)?;
-        if journal.is(M::HugeIsNotRecorded) && record.to_json()?.len() > LIMIT {
+        if journal.is("HugeIsNotRecorded") && record.to_json()?.len() > LIMIT {
             return StepRecord::<ToolOutput>::from_json(&json)?.into_tool_uncounted();
         }
-        if journal.is(M::CountsToolUsageTwice) {
+        if journal.is("CountsToolUsageTwice") {
             ctx.usage.add(&ctx.usage.total());
         }
         self.journal.write(&key, &digest, Some(serde_json::from_slice(&json).unwrap()));
@@ -398,14 +357,14 @@ impl JournalContext {
         };
         let journal = &self.journal;
         if let Found::Ended(value) = journal.find(&key, name)? {
-            let is_forgotten = journal.is(M::ForgetsSignals)
-                || (journal.is(M::ForgetsThatNoneCame) && !taken(&value));
+            let is_forgotten = journal.is("ForgetsSignals")
+                || (journal.is("ForgetsThatNoneCame") && !taken(&value));
             if !is_forgotten {
                 return Ok(value.get("signal").cloned());
             }
         }
         let lost = match journal.mutation {
-            M::LosesEarlySignals => read::<(String, Value)>(&journal.signals).len(),
+            "LosesEarlySignals" => read::<(String, Value)>(&journal.signals).len(),
             _ => 0,
         };
         let waited = tokio::time::timeout(timeout, async {
@@ -413,7 +372,7 @@ impl JournalContext {
                 let sent: Vec<(String, Value)> = read(&self.journal.signals);
                 let sent = sent.into_iter().skip(lost).filter(|(sent, _)| sent == name);
                 let mut sent: Vec<_> = sent.collect();
-                if journal.is(M::NewestSignalFirst) {
+                if journal.is("NewestSignalFirst") {
                     sent.reverse();
                 }
                 match sent.into_iter().nth(before) {
@@ -454,8 +413,8 @@ impl DurableContext for JournalContext {
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
         match self.journal.mutation {
-            M::NoDeltas => self.execute_llm_call_ref(request, options).await,
-            M::DeltasTwice => {
+            "NoDeltas" => self.execute_llm_call_ref(request, options).await,
+            "DeltasTwice" => {
                 let response = self
                     .llm(request, self.local.execute_llm_stream(request, options, sink))
                     .await?;
@@ -476,9 +435,7 @@ impl DurableContext for JournalContext {
         options: ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.into(), input };
-        let effect = self.tools.get(tool_name).map_or(ToolEffect::AtMostOnce, |tool| tool.effect());
-        let invocation = ToolInvocation::new(call, ctx.clone()).with_effect(effect);
-        self.execute_tools(vec![invocation], options).await.pop().expect("one result")
+        execute_as_batch(self, &self.tools, call, ctx, options).await
     }
 
     async fn execute_tools(
@@ -488,17 +445,17 @@ impl DurableContext for JournalContext {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         let number = self.batches.fetch_add(1, Ordering::SeqCst);
         let options = match self.journal.mutation {
-            M::NoRetries => ActivityOptions { retry_policy: None, ..options },
+            "NoRetries" => ActivityOptions { retry_policy: None, ..options },
             _ => options,
         };
         let first = batch.first().map(|invocation| invocation.scope.clone()).unwrap_or_default();
         let calls = batch.into_iter().enumerate().map(|(index, mut invocation)| {
-            if self.journal.is(M::RunsInOneScope) {
+            if self.journal.is("RunsInOneScope") {
                 invocation.scope = first.clone();
             }
             self.tool(format!("tools/{number}/{index}"), invocation, options.clone())
         });
-        if self.journal.is(M::ResultsAsTheyCome) {
+        if self.journal.is("ResultsAsTheyCome") {
             let calls = calls.collect::<futures_util::stream::FuturesUnordered<_>>();
             return futures_util::StreamExt::collect(calls).await;
         }
@@ -510,8 +467,7 @@ impl DurableContext for JournalContext {
         signal_name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, DurableError> {
-        let Some(value) = self.signal(signal_name, timeout).await? else { return Ok(None) };
-        serde_json::from_value(value).map(Some).map_err(|error| DurableError::Other(error.into()))
+        parse_signal(self.signal(signal_name, timeout).await?)
     }
 
     fn should_continue_as_new(&self) -> bool {
@@ -529,13 +485,13 @@ impl DurableContext for JournalContext {
         let end = self.now() + duration;
         tokio::time::sleep((end - Utc::now()).to_std().unwrap_or_default()).await;
         self.see(end.timestamp_millis());
-        if self.journal.is(M::ClockGoesBack) {
+        if self.journal.is("ClockGoesBack") {
             self.now.fetch_sub(1000, Ordering::SeqCst);
         }
     }
 
     fn now(&self) -> DateTime<Utc> {
-        if self.journal.is(M::LivingClock) {
+        if self.journal.is("LivingClock") {
             return Utc::now();
         }
         DateTime::from_timestamp_millis(self.now.load(Ordering::SeqCst)).expect("a time")

@@ -1,4 +1,4 @@
-//! Storages whose process is killed: one that holds, and those that do not.
+//! Storages whose process is killed, one correct and others broken.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -6,19 +6,20 @@ use std::time::Duration;
 
 use neuron_conformance::session::kill;
 use neuron_types::{Session, SessionStorage, SessionSummary, StorageError, check_session_id};
+use tempfile::TempDir;
 
-/// How a session becomes a file.
+/// The way in which a session is written.
 #[derive(Clone, Copy)]
 enum Writing {
-    /// Into another file, which takes its place when it is whole.
+    /// Into another file, which is renamed when it is complete.
     Atomic,
     /// Into the file itself.
     InPlace,
-    /// It says that it did before it does.
+    /// After the save has returned.
     Later,
 }
 
-/// One file a session; no revisions, no locks.
+/// A file per session, without revisions and locks.
 struct Files(PathBuf, Writing);
 
 impl Files {
@@ -52,10 +53,10 @@ impl SessionStorage for Files {
         let (path, writing) = (self.path(&session.id), self.1);
         let json = serde_json::to_vec(session).unwrap();
         match writing {
-            // Also in the process of the test: but that one lives to the end.
+            // The process of the test is not killed, and must write.
             Writing::Later if neuron_conformance::child_process::task().is_some() => {
                 std::thread::spawn(move || {
-                    // So late that no process lives to see it.
+                    // Later than any kill.
                     std::thread::sleep(Duration::from_secs(10));
                     write(&path, json, writing)
                 });
@@ -87,28 +88,16 @@ impl SessionStorage for Files {
     }
 }
 
-/// A directory that goes with its value.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-async fn directory(name: &str) -> (String, Directory) {
-    let path = std::env::temp_dir().join(format!("neuron-killed-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&path).unwrap();
-    (path.to_str().unwrap().to_owned(), Directory(path))
+async fn directory() -> (String, TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    (directory.path().to_str().unwrap().to_owned(), directory)
 }
 
 #[tokio::test]
 async fn a_storage_that_holds() {
-    let killed = kill::check_saves(
-        "killed::a_storage_that_holds",
-        async || directory("atomic").await,
-        async |place| Files(place.into(), Writing::Atomic),
-    )
+    let killed = kill::check_saves("killed::a_storage_that_holds", directory, async |place| {
+        Files(place.into(), Writing::Atomic)
+    })
     .await;
     assert_eq!(killed.rounds, killed.old + killed.new);
     assert!(killed.rounds > 0);
@@ -117,13 +106,11 @@ async fn a_storage_that_holds() {
 #[tokio::test]
 #[should_panic(expected = "the session storage does not conform: kill: round ")]
 async fn one_that_writes_in_place() {
-    // One round may miss it; a hundred do not.
+    // One call may miss the torn write.
     for _ in 0..20 {
-        kill::check_saves(
-            "killed::one_that_writes_in_place",
-            async || directory("in-place").await,
-            async |place| Files(place.into(), Writing::InPlace),
-        )
+        kill::check_saves("killed::one_that_writes_in_place", directory, async |place| {
+            Files(place.into(), Writing::InPlace)
+        })
         .await;
     }
 }
@@ -132,11 +119,9 @@ async fn one_that_writes_in_place() {
 #[should_panic(expected = "was the last to finish")]
 async fn one_that_writes_later() {
     for _ in 0..20 {
-        kill::check_saves(
-            "killed::one_that_writes_later",
-            async || directory("later").await,
-            async |place| Files(place.into(), Writing::Later),
-        )
+        kill::check_saves("killed::one_that_writes_later", directory, async |place| {
+            Files(place.into(), Writing::Later)
+        })
         .await;
     }
 }
@@ -144,10 +129,8 @@ async fn one_that_writes_later() {
 #[tokio::test]
 #[should_panic(expected = "the process did not begin to write")]
 async fn a_test_that_is_not_there() {
-    kill::check_saves(
-        "killed::no_test_of_this_name",
-        async || directory("nowhere").await,
-        async |place| Files(place.into(), Writing::Atomic),
-    )
+    kill::check_saves("killed::no_test_of_this_name", directory, async |place| {
+        Files(place.into(), Writing::Atomic)
+    })
     .await;
 }

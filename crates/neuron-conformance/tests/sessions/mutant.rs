@@ -1,4 +1,4 @@
-//! A storage that holds, broken in one way.
+//! A correct storage in memory that can be broken in one way.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,61 +11,11 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// The one thing that is broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mutation {
-    None,
-    CutsTimes,
-    SortsKeys,
-    CutsAtNul,
-    RoundsFloats,
-    ForgetsState,
-    LosesLastMessage,
-    LoadingChanges,
-    CannotReadDeep,
-    MissingIsEmpty,
-    DeletesNothing,
-    MissingIsOther,
-    ListsDeleted,
-    KeepsTheRest,
-    SavesNewMessages,
-    NewestWins,
-    TakesBadIds,
-    BadIdIsMissing,
-    FoldsIds,
-    CutsIds,
-    ListsUnordered,
-    ListsByLanguage,
-    CountsOne,
-    TearsSaves,
-    SavesLater,
-    FailsWhenBusy,
-    CreateOverwrites,
-    CreateRaces,
-    UpdateCreates,
-    ReadingRevises,
-    UpdateIgnores,
-    UpdateRaces,
-    ConflictWrites,
-    ConflictIsOther,
-    SaveKeepsRevision,
-    CountsFromOne,
-    AppendIgnores,
-    AppendRaces,
-    AppendDropsState,
-    AppendsFirst,
-    AppendsTwice,
-    AppendReplaces,
-    AppendKeepsTime,
-    AppendSkips,
-    BeginsAgain,
-    HashesContent,
-    VersionedTakesBadIds,
-    TearsUpdates,
-    TearsAppends,
-}
+/// The name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
+pub(crate) type Mutation = &'static str;
 
-use Mutation as M;
+/// The mutant without a mutation.
+pub(crate) const CORRECT: Mutation = "";
 
 /// A clone shares the sessions.
 #[derive(Clone)]
@@ -100,20 +50,20 @@ impl Mutant {
 
     fn check(&self, id: &str) -> Result<(), StorageError> {
         match check_session_id(id) {
-            Err(_) if self.is(M::TakesBadIds) => Ok(()),
-            Err(_) if self.is(M::BadIdIsMissing) => Err(StorageError::NotFound(id.into())),
+            Err(_) if self.is("TakesBadIds") => Ok(()),
+            Err(_) if self.is("BadIdIsMissing") => Err(StorageError::NotFound(id.into())),
             checked => checked,
         }
     }
 
     fn check_versioned(&self, id: &str) -> Result<(), StorageError> {
-        if self.is(M::VersionedTakesBadIds) { Ok(()) } else { check_session_id(id) }
+        if self.is("VersionedTakesBadIds") { Ok(()) } else { check_session_id(id) }
     }
 
     fn key(&self, id: &str) -> String {
         match self.mutation {
-            M::FoldsIds => id.to_lowercase(),
-            M::CutsIds => id.chars().take(60).collect(),
+            "FoldsIds" => id.to_lowercase(),
+            "CutsIds" => id.chars().take(60).collect(),
             _ => id.to_owned(),
         }
     }
@@ -121,25 +71,25 @@ impl Mutant {
     fn get(&self, id: &str) -> Result<Stored, StorageError> {
         self.sessions.lock().unwrap().get(&self.key(id)).cloned().ok_or_else(|| {
             match self.mutation {
-                M::MissingIsOther => StorageError::Other("no such row".into()),
+                "MissingIsOther" => StorageError::Other("no such row".into()),
                 _ => StorageError::NotFound(id.into()),
             }
         })
     }
 
-    /// Writes without asking, and gives the new revision.
+    /// Writes a session unconditionally, and returns the new revision.
     fn put(&self, session: Session) -> SessionRevision {
         let mut sessions = self.sessions.lock().unwrap();
         let key = self.key(&session.id);
         let before = sessions.get(&key).map(|stored| stored.revision.clone());
         let revision = match self.mutation {
-            M::CountsFromOne | M::BeginsAgain => {
+            "CountsFromOne" | "BeginsAgain" => {
                 let before = before.map_or(0, |before| number(&before));
-                // In a second mutation the sessions at least do not share theirs.
-                let prefix = if self.is(M::BeginsAgain) { session.id.as_str() } else { "" };
+                // With `BeginsAgain`, sessions do not share revisions.
+                let prefix = if self.is("BeginsAgain") { session.id.as_str() } else { "" };
                 SessionRevision::new(format!("{prefix}#{}", before + 1))
             }
-            M::HashesContent => {
+            "HashesContent" => {
                 SessionRevision::new(serde_json::to_string(&session.messages).unwrap())
             }
             _ => self.next_revision(),
@@ -152,30 +102,30 @@ impl Mutant {
         SessionRevision::new(self.revisions.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
-    /// What becomes of a session when it is stored.
+    /// Returns a session as it is stored.
     fn stored_form(&self, mut session: Session) -> Session {
         match self.mutation {
-            M::CutsTimes => {
+            "CutsTimes" => {
                 session.created_at = session.created_at.trunc_subsecs(6);
                 session.updated_at = session.updated_at.trunc_subsecs(6);
             }
-            M::SortsKeys => each_input(&mut session, &sorted),
-            M::RoundsFloats => each_input(&mut session, &rounded),
-            M::CutsAtNul => {
+            "SortsKeys" => each_input(&mut session, &sorted),
+            "RoundsFloats" => each_input(&mut session, &rounded),
+            "CutsAtNul" => {
                 for block in session.messages.iter_mut().flat_map(|message| &mut message.content) {
                     if let ContentBlock::Text(text) = block {
                         *text = text.split('\0').next().unwrap().to_owned();
                     }
                 }
             }
-            M::ForgetsState => session.state = SessionState::default(),
-            M::LosesLastMessage => drop(session.messages.pop()),
+            "ForgetsState" => session.state = SessionState::default(),
+            "LosesLastMessage" => drop(session.messages.pop()),
             _ => {}
         }
         session
     }
 
-    /// Writes in two steps, between which others have their turn.
+    /// Writes a session in two steps, and yields to other tasks between them.
     async fn put_in_two(&self, session: Session) -> SessionRevision {
         let mut half = session.clone();
         half.messages.truncate(session.messages.len() / 2);
@@ -194,27 +144,27 @@ impl SessionStorage for Mutant {
         let before = self.get(&session.id).ok();
         if let Some(Stored { session: before, .. }) = &before {
             match self.mutation {
-                M::KeepsTheRest => {
+                "KeepsTheRest" => {
                     let rest = before.messages.iter().skip(session.messages.len());
                     session.messages.extend(rest.cloned());
                 }
-                M::SavesNewMessages if session.messages.len() >= before.messages.len() => {
+                "SavesNewMessages" if session.messages.len() >= before.messages.len() => {
                     let new = session.messages.split_off(before.messages.len());
                     session.messages = before.messages.iter().cloned().chain(new).collect();
                 }
-                M::NewestWins if before.updated_at > session.updated_at => return Ok(()),
+                "NewestWins" if before.updated_at > session.updated_at => return Ok(()),
                 _ => {}
             }
         }
         match (self.mutation, before) {
-            (M::TearsSaves, _) => drop(self.put_in_two(session).await),
-            (M::SavesLater, _) => {
+            ("TearsSaves", _) => drop(self.put_in_two(session).await),
+            ("SavesLater", _) => {
                 let storage = self.clone();
                 let turns = match session.state.event_count % 3 {
                     1 => 20,
                     _ => 2,
                 };
-                // The caller may go away; the save does not.
+                // Dropping the call does not stop the save.
                 let save = tokio::spawn(async move {
                     for _ in 0..turns {
                         tokio::task::yield_now().await;
@@ -223,7 +173,7 @@ impl SessionStorage for Mutant {
                 });
                 save.await.unwrap();
             }
-            (M::FailsWhenBusy, _) => {
+            ("FailsWhenBusy", _) => {
                 let others = self.busy.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
                 self.busy.fetch_sub(1, Ordering::Relaxed);
@@ -232,7 +182,7 @@ impl SessionStorage for Mutant {
                 }
                 self.put(session);
             }
-            (M::SaveKeepsRevision, Some(Stored { revision, .. })) => {
+            ("SaveKeepsRevision", Some(Stored { revision, .. })) => {
                 let stored = Stored { session, revision };
                 self.sessions.lock().unwrap().insert(stored.session.id.clone(), stored);
             }
@@ -244,15 +194,15 @@ impl SessionStorage for Mutant {
     async fn load(&self, id: &str) -> Result<Session, StorageError> {
         self.check(id)?;
         let stored = match self.get(id) {
-            Err(_) if self.is(M::MissingIsEmpty) => return Ok(Session::new(id, ".".into())),
+            Err(_) if self.is("MissingIsEmpty") => return Ok(Session::new(id, ".".into())),
             stored => stored?,
         };
-        if self.is(M::LoadingChanges) {
+        if self.is("LoadingChanges") {
             let mut changed = stored.session.clone();
             changed.updated_at = Utc::now();
             self.put(changed);
         }
-        if self.is(M::CannotReadDeep) {
+        if self.is("CannotReadDeep") {
             let json = serde_json::to_string(&stored.session).unwrap();
             return serde_json::from_str(&json)
                 .map_err(|error| StorageError::Serialization(error.to_string()));
@@ -264,10 +214,10 @@ impl SessionStorage for Mutant {
         let sessions = self.sessions.lock().unwrap();
         let mut list: Vec<_> = sessions.values().map(|stored| stored.session.summary()).collect();
         match self.mutation {
-            M::ListsUnordered => list.reverse(),
-            M::ListsByLanguage => list.sort_by_key(|summary| summary.id.to_lowercase()),
-            M::CountsOne => list.iter_mut().for_each(|summary| summary.message_count = 1),
-            M::ListsDeleted => list.extend(self.deleted.lock().unwrap().iter().cloned()),
+            "ListsUnordered" => list.reverse(),
+            "ListsByLanguage" => list.sort_by_key(|summary| summary.id.to_lowercase()),
+            "CountsOne" => list.iter_mut().for_each(|summary| summary.message_count = 1),
+            "ListsDeleted" => list.extend(self.deleted.lock().unwrap().iter().cloned()),
             _ => {}
         }
         Ok(list)
@@ -276,7 +226,7 @@ impl SessionStorage for Mutant {
     async fn delete(&self, id: &str) -> Result<(), StorageError> {
         self.check(id)?;
         let stored = match self.get(id) {
-            Err(_) if self.is(M::DeletesNothing) => return Ok(()),
+            Err(_) if self.is("DeletesNothing") => return Ok(()),
             stored => stored?,
         };
         self.deleted.lock().unwrap().push(stored.session.summary());
@@ -290,22 +240,22 @@ impl VersionedSessionStorage for Mutant {
         self.check_versioned(&session.id)?;
         let id = session.id.clone();
         let conflict = || StorageError::Conflict { id: id.clone() };
-        if !self.is(M::CreateOverwrites) && self.get(&id).is_ok() {
+        if !self.is("CreateOverwrites") && self.get(&id).is_ok() {
             return Err(conflict());
         }
-        if self.is(M::CreateRaces) {
+        if self.is("CreateRaces") {
             tokio::task::yield_now().await;
             return Ok(self.put(session.clone()));
         }
         let mut sessions = self.sessions.lock().unwrap();
-        if sessions.contains_key(&self.key(&id)) && !self.is(M::CreateOverwrites) {
+        if sessions.contains_key(&self.key(&id)) && !self.is("CreateOverwrites") {
             return Err(conflict());
         }
-        // Taken at once, so that nobody comes in between.
+        // Under one lock, so that no other task creates the session.
         let taken = Stored { session: session.clone(), revision: SessionRevision::new("") };
         sessions.remove(&self.key(&id));
         match self.mutation {
-            M::CountsFromOne | M::BeginsAgain | M::HashesContent => {
+            "CountsFromOne" | "BeginsAgain" | "HashesContent" => {
                 drop(sessions);
                 Ok(self.put(session.clone()))
             }
@@ -320,7 +270,7 @@ impl VersionedSessionStorage for Mutant {
     async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
         self.check_versioned(id)?;
         let stored = self.get(id)?;
-        if self.is(M::ReadingRevises) {
+        if self.is("ReadingRevises") {
             let revision = self.put(stored.session.clone());
             return Ok((stored.session, revision));
         }
@@ -338,20 +288,20 @@ impl VersionedSessionStorage for Mutant {
         expected: &SessionRevision,
     ) -> Result<SessionRevision, StorageError> {
         self.check_versioned(&session.id)?;
-        if self.is(M::UpdateCreates) {
+        if self.is("UpdateCreates") {
             return Ok(self.put(session.clone()));
         }
         let write = |stored: &mut Session| *stored = session.clone();
         match self.mutation {
-            M::UpdateRaces | M::TearsUpdates => {
+            "UpdateRaces" | "TearsUpdates" => {
                 self.expect(&session.id, expected, false)?;
                 tokio::task::yield_now().await;
                 match self.mutation {
-                    M::UpdateRaces => Ok(self.put(session.clone())),
+                    "UpdateRaces" => Ok(self.put(session.clone())),
                     _ => Ok(self.put_in_two(session.clone()).await),
                 }
             }
-            _ => self.change(&session.id, expected, self.is(M::UpdateIgnores), write),
+            _ => self.change(&session.id, expected, self.is("UpdateIgnores"), write),
         }
     }
 
@@ -365,36 +315,36 @@ impl VersionedSessionStorage for Mutant {
         self.check_versioned(id)?;
         let write = |session: &mut Session| {
             match self.mutation {
-                M::AppendsFirst => drop(session.messages.splice(0..0, messages.iter().cloned())),
-                M::AppendReplaces => session.messages = messages.to_vec(),
-                M::AppendsTwice => session.messages.extend([messages, messages].concat()),
+                "AppendsFirst" => drop(session.messages.splice(0..0, messages.iter().cloned())),
+                "AppendReplaces" => session.messages = messages.to_vec(),
+                "AppendsTwice" => session.messages.extend([messages, messages].concat()),
                 _ => session.messages.extend_from_slice(messages),
             }
             if let Some(state) = state
-                && !self.is(M::AppendDropsState)
+                && !self.is("AppendDropsState")
             {
                 session.state = state.clone();
             }
-            if !self.is(M::AppendKeepsTime) {
+            if !self.is("AppendKeepsTime") {
                 session.updated_at = now();
             }
         };
         match self.mutation {
-            M::AppendSkips if messages.is_empty() && state.is_none() => {
+            "AppendSkips" if messages.is_empty() && state.is_none() => {
                 Ok(self.expect(id, expected, false)?.revision)
             }
-            M::AppendRaces | M::TearsAppends => {
+            "AppendRaces" | "TearsAppends" => {
                 let mut session = self.expect(id, expected, false)?.session;
                 let mut half = session.clone();
                 write(&mut session);
-                if self.is(M::TearsAppends) {
+                if self.is("TearsAppends") {
                     half.messages.extend(messages.iter().take(messages.len().div_ceil(2)).cloned());
                     self.put(half);
                 }
                 tokio::task::yield_now().await;
                 Ok(self.put(session))
             }
-            _ => self.change(id, expected, self.is(M::AppendIgnores), write),
+            _ => self.change(id, expected, self.is("AppendIgnores"), write),
         }
     }
 }
@@ -409,7 +359,7 @@ impl Mutant {
         let stored = self.get(id)?;
         match &stored.revision {
             revision if revision == expected || ignores => Ok(stored),
-            _ if self.is(M::ConflictIsOther) => Err(StorageError::Other("no row changed".into())),
+            _ if self.is("ConflictIsOther") => Err(StorageError::Other("no row changed".into())),
             _ => Err(StorageError::Conflict { id: id.to_owned() }),
         }
     }
@@ -422,9 +372,9 @@ impl Mutant {
         ignores: bool,
         write: impl FnOnce(&mut Session),
     ) -> Result<SessionRevision, StorageError> {
-        let counts = matches!(self.mutation, M::CountsFromOne | M::BeginsAgain | M::HashesContent);
+        let counts = matches!(self.mutation, "CountsFromOne" | "BeginsAgain" | "HashesContent");
         let mut stored = match self.expect(id, expected, ignores) {
-            Err(error) if self.is(M::ConflictWrites) => {
+            Err(error) if self.is("ConflictWrites") => {
                 let mut stored = self.get(id)?;
                 write(&mut stored.session);
                 self.put(stored.session);
@@ -439,7 +389,7 @@ impl Mutant {
         let mut sessions = self.sessions.lock().unwrap();
         let current = sessions.get_mut(&self.key(id));
         let current = current.ok_or_else(|| StorageError::NotFound(id.to_owned()))?;
-        // Somebody may have come in between, on another thread.
+        // Another thread may have written in between.
         if current.revision != *expected && !ignores {
             return Err(StorageError::Conflict { id: id.to_owned() });
         }
@@ -482,7 +432,7 @@ fn rounded(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(rounded).collect(),
         Value::Number(number) if number.is_f64() => {
             let float = number.as_f64().unwrap();
-            // What a parser does that multiplies digits and powers of ten.
+            // The error of a parser that multiplies digits and powers of ten.
             Value::from(float + float * f64::EPSILON)
         }
         value => value.clone(),
