@@ -42,7 +42,6 @@
 //! ```
 
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -122,8 +121,8 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
     if let Some(task) = Task::of_this_process() {
         let engine = open(task.place).await;
         child_process::report(BEGINS);
-        let log = EffectLog::new(task.log);
-        let result = run_with_signals(&engine, &task.run_id, &Scenario::crash(), &log).await;
+        let scenario = Scenario::crash();
+        let result = run_with_signals(&engine, &task.run_id, &scenario, &task.log).await;
         let result = result.map_err(|failure| failure.to_string());
         child_process::report(&format!("{ENDED}{}", json!(result)));
         std::process::exit(0);
@@ -144,7 +143,7 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
                 End::Silent => round.case.fail("the process did not end the run"),
             }
         }
-        let engine = open(round.place.to_owned()).await;
+        let engine = open(round.task.place.clone()).await;
         (round.run(&engine).await, processes)
     };
     check(test, plan, &place, &open, run).await
@@ -170,11 +169,11 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
 ) -> CrashTally {
     if let Some(task) = Task::of_this_process() {
         child_process::report(BEGINS);
-        serve(task.place, Scenario::crash(), EffectLog::new(task.log)).await;
+        serve(task.place, Scenario::crash(), task.log).await;
     }
     let (place, _guard) = place().await;
     let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
-        let engine = open(round.place.to_owned()).await;
+        let engine = open(round.task.place.clone()).await;
         let has_ended = Arc::new(AtomicBool::new(false));
         // The last worker stays until the run has ended.
         let workers = async {
@@ -208,8 +207,8 @@ async fn check<E: DurableEngine>(
     let rounds = Rounds::new(test, place);
     let round = rounds.round("undisturbed", "");
     let (expected, processes) = run(&round, vec![KillAt::Never]).await;
-    let model_calls = round.log.model_calls();
-    effects::check(&round.case, &round.log, model_calls, 0);
+    let model_calls = round.task.log.model_calls();
+    effects::check(&round.case, &round.task.log, model_calls, 0);
     round.check_run_again(&open(place.to_owned()).await, &expected).await;
     let boundaries = processes.iter().map(|process| process.boundaries).sum();
 
@@ -219,7 +218,7 @@ async fn check<E: DurableEngine>(
         processes.retain(|process| matches!(process.end, End::Killed { .. }));
         let places: Vec<_> = processes.iter().map(|process| &process.last_boundary).collect();
         let case = round.case.step(format_args!("killed at {places:?}"));
-        effects::check(&case, &round.log, model_calls, processes.len());
+        effects::check(&case, &round.task.log, model_calls, processes.len());
         let (known, unknown) = with_known_outcomes(&result, &expected);
         case.holds(
             unknown == 0 || processes.iter().any(Process::may_interrupt_a_call),
@@ -278,7 +277,8 @@ impl<'t> Rounds<'t> {
         let log = EffectLog::new(self.logs.path().join(&run_id));
         let case =
             Case::new("durable engine", "crash", format_args!("{name} of {}{seed}", self.test));
-        Round { test: self.test, place: self.place, run_id, log, case }
+        let task = Task { stop: 0, run_id, log, place: self.place.to_owned() };
+        Round { test: self.test, task, case }
     }
 
     /// Returns each round with its kills.
@@ -328,21 +328,15 @@ impl Drop for Rounds<'_> {
 /// A run whose processes are killed.
 struct Round<'t> {
     test: &'t str,
-    place: &'t str,
-    run_id: String,
-    log: EffectLog,
+    task: Task,
     case: Case,
 }
 
 impl Round<'_> {
     /// Starts a process, and watches it on a thread of its own until it is killed or the run is over.
     async fn watch(&self, kill: KillAt, is_over: Arc<AtomicBool>) -> Process {
-        let task = json!(Task {
-            stop: if let KillAt::Boundary(number) = kill { number } else { 0 },
-            run_id: self.run_id.clone(),
-            log: self.log.path().to_owned(),
-            place: self.place.to_owned(),
-        });
+        let stop = if let KillAt::Boundary(number) = kill { number } else { 0 };
+        let task = json!(Task { stop, ..self.task.clone() });
         let child = ChildProcess::start(self.test, &task.to_string());
         let watch = tokio::task::spawn_blocking(move || Process::watch(child, kill, &is_over));
         self.case.ok(watch.await)
@@ -351,7 +345,7 @@ impl Round<'_> {
     /// Runs the scenario to its end.
     async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
         let scenario = Scenario::crash();
-        self.ended(run_with_signals(engine, &self.run_id, &scenario, &self.log)).await
+        self.ended(run_with_signals(engine, &self.task.run_id, &scenario, &self.task.log)).await
     }
 
     /// Returns the result of a run that must end.
@@ -365,22 +359,23 @@ impl Round<'_> {
 
     /// Checks that an ended run has the same result again, without effects.
     async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
-        let before = self.log.effects().len();
-        let again = self.ended(engine.run(&self.run_id, &Scenario::crash(), &self.log)).await;
+        let before = self.task.log.effects().len();
+        let again =
+            self.ended(engine.run(&self.task.run_id, &Scenario::crash(), &self.task.log)).await;
         self.case.equal("the result of the run that has ended", &again, result);
-        let effects = self.log.effects();
+        let effects = self.task.log.effects();
         let new = effects.iter().skip(before).find(|effect| effect.kind.is_effect());
         self.case.equal("what the run that has ended did", new, None);
     }
 }
 
 /// The task of a child.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
     /// The boundary to stop at, or 0.
     stop: u64,
     run_id: String,
-    log: PathBuf,
+    log: EffectLog,
     place: String,
 }
 

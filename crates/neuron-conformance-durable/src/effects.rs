@@ -17,7 +17,8 @@ const POLL: Duration = Duration::from_millis(2);
 ///
 /// The file has one line per effect. A line is written at once, so all processes of a run can append, and a killed
 /// process leaves whole lines. Use one file per run. Clones are handles of the same file.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct EffectLog {
     path: PathBuf,
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -171,10 +171,8 @@ struct JournalContext {
     /// Calls the model and the tools.
     local: LocalDurableContext<ScenarioProvider>,
     tools: Arc<neuron_tool::ToolRegistry>,
-    calls: AtomicUsize,
-    batches: AtomicUsize,
-    waits: AtomicUsize,
-    sleeps: AtomicUsize,
+    /// Number of steps of each kind.
+    steps: Mutex<HashMap<&'static str, usize>>,
     /// The newest time of the journal.
     now: AtomicI64,
 }
@@ -183,21 +181,19 @@ impl JournalContext {
     fn new(run_id: &str, scenario: &Scenario, log: &EffectLog, journal: Journal) -> Self {
         let tools = scenario.tools(log);
         let local = LocalDurableContext::new(Arc::new(scenario.provider(log)), tools.clone());
-        let count = AtomicUsize::default;
         let run_id = run_id.to_owned();
-        let context = Self {
-            run_id,
-            journal,
-            local,
-            tools,
-            calls: count(),
-            batches: count(),
-            waits: count(),
-            sleeps: count(),
-            now: AtomicI64::new(0),
-        };
+        let context =
+            Self { run_id, journal, local, tools, steps: Mutex::default(), now: AtomicI64::new(0) };
         context.stamp("start");
         context
+    }
+
+    /// Returns the key of the next step of a kind.
+    fn next_key(&self, kind: &'static str) -> String {
+        let mut steps = self.steps.lock().unwrap();
+        let number = steps.entry(kind).or_default();
+        *number += 1;
+        format!("{kind}/{}", *number - 1)
     }
 
     /// Writes the time to the journal, once.
@@ -222,7 +218,7 @@ impl JournalContext {
         request: &CompletionRequest,
         work: impl Future<Output = Result<CompletionResponse, DurableError>>,
     ) -> Result<CompletionResponse, DurableError> {
-        let key = format!("llm/{}", self.calls.fetch_add(1, Ordering::SeqCst));
+        let key = self.next_key("llm");
         let mut digest = llm_digest(request)?;
         let journal = &self.journal;
         if journal.is("DigestsOneMessage") {
@@ -348,7 +344,7 @@ impl JournalContext {
     }
 
     async fn signal(&self, name: &str, timeout: Duration) -> Result<Option<Value>, DurableError> {
-        let key = format!("signal/{}", self.waits.fetch_add(1, Ordering::SeqCst));
+        let key = self.next_key("signal");
         let taken = |record: &Value| record.get("signal").is_some();
         let before = {
             let lines = self.journal.lines.lock().unwrap();
@@ -443,7 +439,7 @@ impl DurableContext for JournalContext {
         batch: Vec<ToolInvocation>,
         options: ActivityOptions,
     ) -> Vec<Result<ToolOutput, DurableError>> {
-        let number = self.batches.fetch_add(1, Ordering::SeqCst);
+        let batch_key = self.next_key("tools");
         let options = match self.journal.mutation {
             "NoRetries" => ActivityOptions { retry_policy: None, ..options },
             _ => options,
@@ -453,7 +449,7 @@ impl DurableContext for JournalContext {
             if self.journal.is("RunsInOneScope") {
                 invocation.scope = first.clone();
             }
-            self.tool(format!("tools/{number}/{index}"), invocation, options.clone())
+            self.tool(format!("{batch_key}/{index}"), invocation, options.clone())
         });
         if self.journal.is("ResultsAsTheyCome") {
             let calls = calls.collect::<futures_util::stream::FuturesUnordered<_>>();
@@ -480,8 +476,7 @@ impl DurableContext for JournalContext {
     }
 
     async fn sleep(&self, duration: Duration) {
-        let number = self.sleeps.fetch_add(1, Ordering::SeqCst);
-        self.stamp(&format!("sleep/{number}"));
+        self.stamp(&self.next_key("sleep"));
         let end = self.now() + duration;
         tokio::time::sleep((end - Utc::now()).to_std().unwrap_or_default()).await;
         self.see(end.timestamp_millis());

@@ -71,9 +71,30 @@ where
     }
     let begin = Instant::now();
     let end = load.time.map(|time| begin + time);
-    let spawn =
-        |task| tokio::spawn(write(storage.clone(), ctx.case.clone(), ids.clone(), task, load, end));
+    let spawn = |task: usize| {
+        let (storage, case, ids) = (storage.clone(), ctx.case.clone(), ids.clone());
+        let mut random = Random::new(task as u64);
+        tokio::spawn(async move {
+            let (mut written, mut conflicts) = (HashMap::<_, Vec<_>>::new(), 0);
+            for number in 0..load.writes {
+                if end.is_some_and(|end| Instant::now() >= end) {
+                    break;
+                }
+                let id = case.some("no session", ids.get(random.below(ids.len() as u64) as usize));
+                loop {
+                    match write(&storage, &case, id, task, number, random.below(3)).await {
+                        Ok(_) => break,
+                        Err(StorageError::Conflict { .. }) => conflicts += 1,
+                        Err(error) => case.fail(format_args!("failed: {error} ({error:?})")),
+                    }
+                }
+                written.entry(id.clone()).or_default().push(number);
+            }
+            (written, conflicts)
+        })
+    };
     let mut tally = Tally::default();
+    // The numbers that each task wrote to each session, in order.
     let mut written = Vec::new();
     for task in (0..load.tasks).map(spawn).collect::<Vec<_>>() {
         let (of_task, conflicts) = ctx.case.ok(task.await);
@@ -98,36 +119,8 @@ where
     tally
 }
 
-/// Runs one task. Returns the numbers that it wrote to each session, in order, and its conflicts.
-async fn write<S: VersionedSessionStorage>(
-    storage: S,
-    case: Case,
-    ids: Vec<String>,
-    task: usize,
-    load: Load,
-    end: Option<Instant>,
-) -> (HashMap<String, Vec<usize>>, usize) {
-    let mut random = Random::new(task as u64);
-    let (mut written, mut conflicts) = (HashMap::<_, Vec<_>>::new(), 0);
-    for number in 0..load.writes {
-        if end.is_some_and(|end| Instant::now() >= end) {
-            break;
-        }
-        let id = case.some("no session", ids.get(random.below(ids.len() as u64) as usize));
-        loop {
-            match write_once(&storage, &case, id, task, number, random.below(3)).await {
-                Ok(_) => break,
-                Err(StorageError::Conflict { .. }) => conflicts += 1,
-                Err(error) => case.fail(format_args!("failed: {error} ({error:?})")),
-            }
-        }
-        written.entry(id.clone()).or_default().push(number);
-    }
-    (written, conflicts)
-}
-
 /// Adds a message in one of three ways. The state counts the messages of two of them.
-async fn write_once(
+async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
     id: &str,
