@@ -65,6 +65,7 @@ mod base64;
 mod chunks;
 mod events;
 mod queue;
+mod shape;
 
 pub use anthropic::AnthropicServer;
 pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};

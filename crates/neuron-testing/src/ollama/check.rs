@@ -1,10 +1,13 @@
-//! What Ollama refuses. Its server is written in Go and reads a body into typed structures, so that
-//! most refusals are those of Go's JSON decoder; fields that it does not know it takes.
+//! The rules for a request's body. Ollama decodes a body into typed structures of Go: most errors are
+//! those of Go's JSON decoder, and unknown fields are ignored.
+
+use std::sync::LazyLock;
 
 use serde_json::Value;
 
 use super::ApiError;
 use crate::base64;
+use crate::shape::{self, Null, Problem, Wording as _, words};
 
 /// Checks the body of a request to `/api/chat` as Ollama does.
 ///
@@ -33,26 +36,19 @@ use crate::base64;
 /// );
 /// ```
 pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
-    let chat = Place { path: "ChatRequest".into(), value: body };
-    chat.object("api.ChatRequest")?;
-    chat.get("model").string()?;
-    chat.get("stream").boolean()?;
-    for message in chat.get("messages").list("[]api.Message")? {
-        check_message(&message)?;
+    shape::check(Wording, "ChatRequest", body, &"api.ChatRequest".into())?;
+    let mut messages = body["messages"].as_array().into_iter().flatten();
+    messages.try_for_each(check_message)?;
+    check_think(&body["think"])?;
+    check_keep_alive(&body["keep_alive"])?;
+    check_model(body)?;
+    check_format(&body["format"])?;
+    match body["top_logprobs"].as_i64() {
+        Some(count) if !(0..=20).contains(&count) => {
+            Err(ApiError::invalid_request("top_logprobs must be between 0 and 20"))
+        }
+        _ => check_options(&body["options"]),
     }
-    for tool in chat.get("tools").list("api.Tools")? {
-        check_tool(&tool)?;
-    }
-    check_think(chat.get("think").value)?;
-    check_keep_alive(chat.get("keep_alive").value)?;
-    check_required_model(body)?;
-    check_format(chat.get("format").value)?;
-    if let Some(count) = body.get("top_logprobs").and_then(Value::as_i64)
-        && !(0..=20).contains(&count)
-    {
-        return Err(ApiError::invalid_request("top_logprobs must be between 0 and 20"));
-    }
-    check_options(&chat.get("options"))
 }
 
 /// Checks the body of a request to `/api/embed` as Ollama does.
@@ -61,65 +57,39 @@ pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
 ///
 /// A 400 for the first rule that is broken; a 500 for an option of a wrong type, as Ollama has it.
 pub fn check_embed_request(body: &Value) -> Result<(), ApiError> {
-    let embed = Place { path: "EmbedRequest".into(), value: body };
-    embed.object("api.EmbedRequest")?;
-    embed.get("model").string()?;
-    embed.get("truncate").boolean()?;
-    check_keep_alive(embed.get("keep_alive").value)?;
-    check_required_model(body)?;
-    match embed.get("input").value {
+    shape::check(Wording, "EmbedRequest", body, &"api.EmbedRequest".into())?;
+    check_keep_alive(&body["keep_alive"])?;
+    check_model(body)?;
+    match &body["input"] {
         Value::Null | Value::String(_) => {}
         Value::Array(texts) if texts.iter().all(Value::is_string) => {}
         _ => return Err(ApiError::invalid_request("invalid input type")),
     }
-    check_options(&embed.get("options"))
+    check_options(&body["options"])
 }
 
-fn check_required_model(body: &Value) -> Result<(), ApiError> {
-    match body.get("model").and_then(Value::as_str) {
+fn check_model(body: &Value) -> Result<(), ApiError> {
+    match body["model"].as_str() {
         None | Some("") => Err(ApiError::invalid_request("model is required")),
         Some(_) => Ok(()),
     }
 }
 
-fn check_message(message: &Place<'_>) -> Result<(), ApiError> {
-    message.object("api.Message")?;
-    for key in ["role", "content", "thinking", "tool_name", "tool_call_id"] {
-        message.get(key).string()?;
-    }
-    let role = message.get("role").value.as_str().unwrap_or_default().to_lowercase();
+fn check_message(message: &Value) -> Result<(), ApiError> {
+    let role = message["role"].as_str().unwrap_or_default().to_lowercase();
     if !["system", "user", "assistant", "tool"].contains(&role.as_str()) {
         return Err(ApiError::invalid_request(format!(
             "invalid role: \"{role}\" (must be \"system\", \"user\", \"assistant\", or \"tool\")"
         )));
     }
-    for image in message.get("images").list("[]api.ImageData")? {
-        image.string()?;
-        let text = image.value.as_str().unwrap_or_default();
-        if let Some(at) = base64::first_error(text) {
+    let images = message["images"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    match images.filter_map(base64::first_error).next() {
+        Some(at) => {
             let text = format!("illegal base64 data at input byte {at}");
-            return Err(ApiError::invalid_request(text));
+            Err(ApiError::invalid_request(text))
         }
+        None => Ok(()),
     }
-    for call in message.get("tool_calls").list("[]api.ToolCall")? {
-        call.object("api.ToolCall")?;
-        call.get("id").string()?;
-        let function = call.get("function");
-        function.object("api.ToolCallFunction")?;
-        function.get("name").string()?;
-        function.get("arguments").object("api.ToolCallFunctionArguments")?;
-    }
-    Ok(())
-}
-
-fn check_tool(tool: &Place<'_>) -> Result<(), ApiError> {
-    tool.object("api.Tool")?;
-    tool.get("type").string()?;
-    let function = tool.get("function");
-    function.object("api.ToolFunction")?;
-    function.get("name").string()?;
-    function.get("description").string()?;
-    function.get("parameters").object("api.ToolFunctionParameters")
 }
 
 fn check_think(think: &Value) -> Result<(), ApiError> {
@@ -189,70 +159,70 @@ fn check_format(format: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// The options whose types are known. Ollama takes all others and warns in its log.
-fn check_options(options: &Place<'_>) -> Result<(), ApiError> {
-    options.object("map[string]interface {}")?;
-    for (key, value) in options.value.as_object().into_iter().flatten() {
-        let (fits, kind) = match key.as_str() {
-            "num_ctx" | "num_batch" | "num_gpu" | "main_gpu" | "num_thread" | "num_keep"
-            | "seed" | "num_predict" | "top_k" | "repeat_last_n" => {
-                (value.as_f64().is_some_and(|number| number.fract() == 0.0), "integer")
-            }
-            "top_p" | "min_p" | "typical_p" | "temperature" | "repeat_penalty"
-            | "presence_penalty" | "frequency_penalty" => (value.is_number(), "float32"),
-            "stop" => (value.is_array(), "array"),
-            _ => continue,
+/// Checks the options of a known type. Ollama ignores unknown options.
+fn check_options(options: &Value) -> Result<(), ApiError> {
+    let types = Wording.shape("options");
+    for (key, value) in options.as_object().into_iter().flatten() {
+        let is_listed = |kind: &&str| words(types, kind).any(|option| option == key);
+        let kind = ["integer", "float32", "array"].into_iter().find(is_listed);
+        let fits = match kind {
+            Some("integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+            Some("float32") => value.is_number(),
+            Some(_) => value.is_array(),
+            None => true,
         };
         if !fits {
+            let kind = kind.unwrap_or_default();
             return Err(ApiError::new(500, format!("option \"{key}\" must be of type {kind}")));
         }
     }
     Ok(())
 }
 
-/// A value in a request, with the path that Go would name.
-struct Place<'a> {
-    path: String,
-    value: &'a Value,
-}
+/// Ollama's shapes and the texts of Go's JSON decoder.
+#[derive(Debug, Clone, Copy)]
+struct Wording;
 
-impl<'a> Place<'a> {
-    /// A field; one that is missing is null, which Go takes for every type.
-    fn get(&self, key: &str) -> Place<'a> {
-        let value = self.value.get(key).unwrap_or(&Value::Null);
-        Place { path: format!("{}.{key}", self.path), value }
+impl shape::Wording for Wording {
+    type Error = ApiError;
+
+    const NULL: Null = Null::Fits;
+
+    fn shapes(self) -> &'static Value {
+        static SHAPES: LazyLock<Value> =
+            LazyLock::new(|| shape::parse(include_str!("shapes.json")));
+        &SHAPES
     }
 
-    fn string(&self) -> Result<(), ApiError> {
-        self.expect(self.value.is_string(), "string")
+    fn is_lenient(self) -> bool {
+        true
     }
 
-    fn boolean(&self) -> Result<(), ApiError> {
-        self.expect(self.value.is_boolean(), "bool")
+    /// Go's errors do not say which item of a list they are about.
+    fn item(self, path: &str, _index: usize) -> String {
+        path.to_owned()
     }
 
-    fn object(&self, kind: &str) -> Result<(), ApiError> {
-        self.expect(self.value.is_object(), kind)
-    }
-
-    fn list(&self, kind: &str) -> Result<Vec<Place<'a>>, ApiError> {
-        self.expect(self.value.is_array(), kind)?;
-        let list = self.value.as_array().into_iter().flatten();
-        Ok(list.map(|value| Place { path: self.path.clone(), value }).collect())
-    }
-
-    fn expect(&self, fits: bool, kind: &str) -> Result<(), ApiError> {
-        if fits || self.value.is_null() {
-            return Ok(());
-        }
-        let got = go_kind_of(self.value);
-        Err(ApiError::invalid_request(match self.path.contains('.') {
-            true => format!(
-                "json: cannot unmarshal {got} into Go struct field {} of type {kind}",
-                self.path
-            ),
-            false => format!("json: cannot unmarshal {got} into Go value of type {kind}"),
-        }))
+    fn error(self, path: &str, problem: Problem<'_>) -> ApiError {
+        let Problem::Type { expected, found } = problem else {
+            return ApiError::invalid_request(format!("{path}: {problem:?}"));
+        };
+        let kind = match expected {
+            "text" => "string",
+            "boolean" => "bool",
+            "object" => "map[string]interface {}",
+            "list of text" => "[]api.ImageData",
+            "list of api.Tool" => "api.Tools",
+            shape => &shape.replace("list of ", "[]"),
+        };
+        let target = match path.contains('.') {
+            true => format!("struct field {path}"),
+            false => "value".to_owned(),
+        };
+        ApiError::invalid_request(format!(
+            "json: cannot unmarshal {} into Go {target} of type {kind}",
+            go_kind_of(found)
+        ))
     }
 }
 

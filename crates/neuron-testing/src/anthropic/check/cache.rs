@@ -1,35 +1,15 @@
-//! The rules for cache breakpoints: their form, their number, their order.
+//! The rules for cache breakpoints: their number and their order.
 
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::{Object, expected, invalid};
+use super::wording::{Object, invalid};
 
-/// The most breakpoints that a request may have.
+/// Maximum number of breakpoints in a request.
 const MOST: usize = 4;
-
-/// Checks the form of an object's breakpoint, if it has one.
-pub(super) fn check_cache_control(object: &Object<'_>) -> Result<(), ApiError> {
-    if object.get("cache_control").is_some_and(Value::is_null) {
-        return Ok(());
-    }
-    let Some(cache) = object.object("cache_control")? else {
-        return Ok(());
-    };
-    if cache.text("type")? != "ephemeral" {
-        return Err(expected(&cache.path_of("type"), &["ephemeral"]));
-    }
-    let cache = cache.of_kind("ephemeral");
-    cache.only(&[&["type", "ttl"]])?;
-    match cache.get("ttl").map(Value::as_str) {
-        None | Some(Some("5m" | "1h")) => Ok(()),
-        Some(_) => Err(expected(&cache.path_of("ttl"), &["5m", "1h"])),
-    }
-}
 
 /// Checks the number and the order of all breakpoints.
 pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
-    check_cache_control(body)?;
     let mut found = Vec::new();
     for part in ["tools", "system", "messages"] {
         if let Some(part) = body.get(part) {
@@ -54,8 +34,8 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Finds breakpoints on blocks, on blocks in their content, and on tools; never in arguments or
-/// schemas.
+/// Finds the breakpoints of tools, of blocks and of blocks in their content. Arguments and schemas
+/// are not searched.
 fn collect<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),

@@ -1,125 +1,90 @@
-//! The rules for the conversation: who begins, what a message holds, and that every tool call has
-//! its result.
+//! The rules for the conversation: the order of roles, the content of messages, and the results of
+//! tool calls.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
 use super::ApiError;
-use super::blocks::{Place, check_block, check_not_blank};
-use super::object::{Object, expected, invalid};
+use super::blocks::{check_block, check_not_blank};
+use super::wording::{Object, invalid};
 
 pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
-    body.required("messages")?;
-    let messages = body.list("messages")?;
+    let messages = body.objects("messages");
     if messages.is_empty() {
         return Err(invalid("messages: at least one message is required"));
     }
     let mut turns: Vec<Turn<'_>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
-        let is_last = index + 1 == messages.len();
-        let place = check_message(index, message, is_last, betas)?;
-        let content = message.get("content").and_then(Value::as_array);
-        let blocks = content.into_iter().flatten().enumerate();
-        let blocks =
-            blocks.map(|(position, block)| Block { message: index, position, json: block });
-        match turns.last_mut() {
-            Some(turn) if turn.place == place => {
-                turn.last = index;
-                turn.blocks.extend(blocks);
-            }
-            _ => turns.push(Turn { place, last: index, blocks: blocks.collect() }),
+        let role = message.text("role")?;
+        check_message(message, role, index + 1 == messages.len(), betas)?;
+        if turns.last().is_none_or(|turn| turn.role != role) {
+            turns.push(Turn { role, last: index, blocks: Vec::new() });
+        }
+        if let Some(turn) = turns.last_mut() {
+            turn.last = index;
+            turn.blocks.extend(message.objects("content"));
         }
     }
-    let first = turns.iter().find(|turn| turn.place != Place::System);
-    if first.is_some_and(|turn| turn.place == Place::Assistant) {
+    let first = turns.iter().find(|turn| turn.role != "system");
+    if first.is_some_and(|turn| turn.role == "assistant") {
         return Err(invalid("messages: first message must use the \"user\" role"));
     }
     check_calls(&turns)
 }
 
-/// The messages of one role that follow each other: the vendor reads them as one.
+/// Consecutive messages of one role. The vendor reads them as one.
 struct Turn<'a> {
-    place: Place,
-    /// The index of the last of them.
+    role: &'a str,
+    /// The index of the last of the messages.
     last: usize,
-    blocks: Vec<Block<'a>>,
+    blocks: Vec<Object<'a>>,
 }
 
-struct Block<'a> {
-    message: usize,
-    position: usize,
-    json: &'a Value,
-}
-
-impl<'a> Block<'a> {
-    /// The id of a tool call, or the call that a result answers.
-    fn id(&self, kind: &str) -> Option<&'a str> {
-        let key = match kind {
-            "tool_use" => "id",
-            _ => "tool_use_id",
-        };
-        self.json.get("type").filter(|name| *name == kind)?;
-        self.json.get(key)?.as_str()
-    }
-
-    fn path(&self) -> String {
-        format!("messages.{}.content.{}", self.message, self.position)
+impl<'a> Turn<'a> {
+    /// Returns the blocks of a kind, each with the id of its call.
+    fn ids(&self, kind: &str, key: &str) -> impl Iterator<Item = (&Object<'a>, &'a str)> {
+        let of_kind = self.blocks.iter().filter(move |block| block.str("type") == Some(kind));
+        of_kind.filter_map(move |block| Some((block, block.str(key)?)))
     }
 }
 
 fn check_message(
-    index: usize,
-    message: &Value,
+    message: &Object<'_>,
+    role: &str,
     is_last: bool,
     betas: &[&str],
-) -> Result<Place, ApiError> {
-    let path = format!("messages.{index}");
-    let message = Object::new(&path, message)?;
-    let place = match message.text("role")? {
-        "user" => Place::User,
-        "assistant" => Place::Assistant,
-        "system" => Place::System,
-        _ => {
-            let roles = ["user", "assistant", "system"];
-            return Err(expected(&format!("{path}.role"), &roles));
+) -> Result<(), ApiError> {
+    message.fits("message")?;
+    let path = message.at("content");
+    let may_be_empty = is_last && role == "assistant";
+    let last_text = match message.required("content")? {
+        Value::String(text) if text.is_empty() && may_be_empty => None,
+        Value::String(text) => {
+            check_not_blank(&path, text)?;
+            Some(text.as_str())
         }
-    };
-    let content = message.required("content")?;
-    message.only(&[&["role", "content"]])?;
-    let path = format!("{path}.content");
-    let may_be_empty = is_last && place == Place::Assistant;
-    match content {
-        Value::String(text) if text.is_empty() && may_be_empty => {}
-        Value::Array(blocks) if blocks.is_empty() && may_be_empty => {}
-        Value::Array(blocks) if blocks.is_empty() => {
+        Value::Array(blocks) if blocks.is_empty() && !may_be_empty => {
             return Err(invalid(format!(
-                "messages.{index}: all messages must have non-empty content except for the \
-                 optional final assistant message"
+                "{}: all messages must have non-empty content except for the optional final \
+                 assistant message",
+                message.path
             )));
         }
-        Value::String(text) => check_not_blank(&path, text)?,
         Value::Array(blocks) => {
             for (position, block) in blocks.iter().enumerate() {
-                check_block(&format!("{path}.{position}"), block, place, betas)?;
+                check_block(&format!("{path}.{position}"), block, role, betas)?;
             }
+            blocks.last().and_then(|block| block.get("text")?.as_str())
         }
         _ => return Err(invalid(format!("{path}: Input should be a valid list"))),
-    }
-    if may_be_empty && last_text(content).is_some_and(|text| text.ends_with(char::is_whitespace)) {
+    };
+    if may_be_empty && last_text.is_some_and(|text| text.ends_with(char::is_whitespace)) {
         return Err(invalid(
             "messages: final assistant content cannot end with trailing whitespace",
         ));
     }
-    Ok(place)
-}
-
-fn last_text(content: &Value) -> Option<&str> {
-    match content {
-        Value::String(text) => Some(text),
-        Value::Array(blocks) => blocks.last()?.get("text")?.as_str(),
-        _ => None,
-    }
+    Ok(())
 }
 
 fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
@@ -131,59 +96,50 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
         check_results(turn, &open, caller)?;
         open.clear();
         caller = turn.last;
-        for block in &turn.blocks {
-            let Some(id) = block.id("tool_use") else {
-                continue;
-            };
+        for (block, id) in turn.ids("tool_use", "id") {
             if !seen.insert(id) {
-                return Err(invalid(format!("{}: `tool_use` ids must be unique", block.path())));
+                return Err(invalid(format!("{}: `tool_use` ids must be unique", block.path)));
             }
             open.push(id);
         }
     }
-    match open.is_empty() {
-        true => Ok(()),
-        false => Err(without_results(caller, &open)),
-    }
+    check_open(caller, &open)
 }
 
 /// Checks that a turn begins with a result for every open call, and has no other results.
 fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), ApiError> {
-    let at_start: Vec<&str> =
-        turn.blocks.iter().map_while(|block| block.id("tool_result")).collect();
     let mut seen = HashSet::new();
-    for block in &turn.blocks {
-        let Some(id) = block.id("tool_result") else {
-            continue;
-        };
+    for (block, id) in turn.ids("tool_result", "tool_use_id") {
+        let path = &block.path;
         if !open.contains(&id) {
             return Err(invalid(format!(
-                "{}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each \
+                "{path}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each \
                  `tool_result` block must have a corresponding `tool_use` block in the previous \
-                 message.",
-                block.path()
+                 message."
             )));
         }
         if !seen.insert(id) {
             return Err(invalid(format!(
-                "{}: each tool_use must have a single result. Found multiple `tool_result` blocks \
-                 with id: {id}",
-                block.path()
+                "{path}: each tool_use must have a single result. Found multiple `tool_result` \
+                 blocks with id: {id}"
             )));
         }
     }
+    let is_result = |block: &&Object<'_>| block.str("type") == Some("tool_result");
+    let at_start = turn.blocks.iter().take_while(is_result);
+    let at_start: Vec<_> = at_start.filter_map(|block| block.str("tool_use_id")).collect();
     let missing: Vec<&str> = open.iter().copied().filter(|id| !at_start.contains(id)).collect();
-    match missing.is_empty() {
-        true => Ok(()),
-        false => Err(without_results(caller, &missing)),
-    }
+    check_open(caller, &missing)
 }
 
-fn without_results(message: usize, ids: &[&str]) -> ApiError {
-    invalid(format!(
+fn check_open(message: usize, ids: &[&str]) -> Result<(), ApiError> {
+    if ids.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(format!(
         "messages.{message}: `tool_use` ids were found without `tool_result` blocks immediately \
          after: {}. Each `tool_use` block must have a corresponding `tool_result` block in the \
          next message.",
         ids.join(", ")
-    ))
+    )))
 }

@@ -549,3 +549,8 @@ fn tool_choice() {
         "Thinking may not be enabled when tool_choice forces tool use.",
     );
 }
+
+#[test]
+fn shapes_are_well_formed() {
+    crate::shape::tests::check_shapes(Wording, &["beta_fields", "places"]);
+}

@@ -152,3 +152,8 @@ fn embeddings() {
     let error = check_embed_request(&json!({"input": "hi"})).unwrap_err();
     assert_eq!(error.message, "model is required");
 }
+
+#[test]
+fn shapes_are_well_formed() {
+    shape::tests::check_shapes(Wording, &["options"]);
+}

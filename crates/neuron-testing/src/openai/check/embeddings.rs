@@ -3,26 +3,22 @@
 use serde_json::Value;
 
 use super::ApiError;
-use super::object::{Object, check_length, empty_array, invalid_type};
+use super::chat::check_model;
+use super::wording::{Object, Wording, invalid_type};
 
-pub(in super::super) fn check_embeddings(body: &Value, lenient: bool) -> Result<(), ApiError> {
-    let body = Object::body(body, lenient)?;
-    let Some(model) = body.optional_text("model")?.filter(|model| !model.is_empty()) else {
-        return Err(ApiError::invalid_request("you must provide a model parameter"));
-    };
-    body.only(&[&["input", "model", "dimensions", "encoding_format", "user"]])?;
-    body.one_of("encoding_format", &["float", "base64"])?;
-    let dimensions = body.integer("dimensions", 1)?;
-    if dimensions.is_some() && model == "text-embedding-ada-002" {
+pub(in super::super) fn check_embeddings(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
+    let body = Object::new(Wording { is_lenient }, "", body)?;
+    body.fits("embeddings")?;
+    let model = check_model(&body)?;
+    if body.get("dimensions").is_some() && model == "text-embedding-ada-002" {
         return Err(ApiError::invalid_request(
             "This model does not support specifying dimensions.",
         ));
     }
     match body.required("input")? {
         Value::String(text) => check_text(text),
-        Value::Array(list) if list.is_empty() => Err(empty_array("input")),
         Value::Array(list) => {
-            check_length("input", list, 2048)?;
+            body.check("input", "nonempty list up to 2048")?;
             list.iter().try_for_each(check_input)
         }
         other => Err(invalid_type("input", "a string or an array", other)),
@@ -34,7 +30,10 @@ fn check_input(input: &Value) -> Result<(), ApiError> {
         Value::String(text) => check_text(text),
         Value::Number(token) if token.is_u64() => Ok(()),
         Value::Array(tokens) if !tokens.is_empty() && tokens.iter().all(Value::is_u64) => Ok(()),
-        _ => Err(unusable()),
+        _ => Err(ApiError::invalid_request(
+            "'$.input' is invalid. Please check the API reference: \
+             https://platform.openai.com/docs/api-reference.",
+        )),
     }
 }
 
@@ -44,11 +43,4 @@ fn check_text(text: &str) -> Result<(), ApiError> {
             .param("input")),
         _ => Ok(()),
     }
-}
-
-fn unusable() -> ApiError {
-    ApiError::invalid_request(
-        "'$.input' is invalid. Please check the API reference: \
-         https://platform.openai.com/docs/api-reference.",
-    )
 }

@@ -5,14 +5,15 @@
 
 mod chat;
 mod embeddings;
+mod format;
 mod items;
 mod messages;
 mod models;
-mod object;
 mod parts;
 mod responses;
 mod schema;
 mod tools;
+mod wording;
 
 use serde_json::Value;
 

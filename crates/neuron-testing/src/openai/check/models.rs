@@ -1,7 +1,9 @@
 //! What some models refuse that others take.
 
+use serde_json::Value;
+
 use super::ApiError;
-use super::object::Object;
+use super::wording::Object;
 
 /// Whether a model reasons, by its name.
 fn reasons(model: &str) -> bool {
@@ -21,11 +23,11 @@ pub(super) fn check_sampling(
     model: &str,
     effort: Option<&str>,
 ) -> Result<(), ApiError> {
-    if !reasons(model) || effort == Some("none") || body.lenient() {
+    if !reasons(model) || effort == Some("none") || body.vendor.is_lenient {
         return Ok(());
     }
     for key in ["temperature", "top_p"] {
-        if let Some(value) = body.number(key, 0.0, 2.0)?
+        if let Some(value) = body.get(key).and_then(Value::as_f64)
             && value != 1.0
         {
             return Err(no_sampling(body, model, key, value));
@@ -35,7 +37,7 @@ pub(super) fn check_sampling(
 }
 
 fn no_sampling(body: &Object<'_>, model: &str, key: &str, value: f64) -> ApiError {
-    let responses = body.has("input");
+    let responses = body.fields.contains_key("input");
     if responses || is_o_series(model) {
         let error = unsupported(key);
         // The Responses API says no code here.
@@ -51,7 +53,7 @@ fn no_sampling(body: &Object<'_>, model: &str, key: &str, value: f64) -> ApiErro
 
 /// Checks what Chat Completions refuses from reasoning models.
 pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
-    if !reasons(model) || body.lenient() {
+    if !reasons(model) || body.vendor.is_lenient {
         return Ok(());
     }
     if body.get("max_tokens").is_some() {
@@ -65,7 +67,7 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     if body.get("stop").is_some() {
         return Err(unsupported("stop"));
     }
-    let effort = body.optional_text("reasoning_effort")?;
+    let effort = body.str("reasoning_effort");
     check_sampling(body, model, effort)?;
     check_tools_while_reasoning(body, model, effort)
 }
@@ -82,7 +84,7 @@ fn check_tools_while_reasoning(
         Some(_) => ["gpt-5.4", "gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
         None => ["gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
     };
-    let has_functions = body.objects("tools")?.iter().any(|tool| tool.get("function").is_some());
+    let has_functions = body.objects("tools").iter().any(|tool| tool.get("function").is_some());
     if !reasons_here || !has_functions {
         return Ok(());
     }

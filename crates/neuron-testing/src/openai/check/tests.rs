@@ -433,3 +433,8 @@ fn bad_formats() {
          to be supplied and to be false.",
     );
 }
+
+#[test]
+fn shapes_are_well_formed() {
+    crate::shape::tests::check_shapes(wording::Wording { is_lenient: false }, &[]);
+}

@@ -1,0 +1,91 @@
+//! The vendor's texts for a request that does not fit its shape.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::ApiError;
+use crate::shape::{self, Null, Problem};
+
+pub(super) type Object<'a> = shape::Object<'a, Wording>;
+
+/// Anthropic's shapes and texts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wording;
+
+impl shape::Wording for Wording {
+    type Error = ApiError;
+
+    const NULL: Null = Null::Value;
+
+    fn shapes(self) -> &'static Value {
+        static SHAPES: LazyLock<Value> =
+            LazyLock::new(|| shape::parse(include_str!("shapes.json")));
+        &SHAPES
+    }
+
+    fn item(self, path: &str, index: usize) -> String {
+        format!("{path}.{index}")
+    }
+
+    fn tagged(self, path: &str, tag: &str) -> String {
+        // The vendor leaves the tag out of these paths.
+        let is_plain = path == "thinking" || path.starts_with("context_management");
+        if is_plain { path.to_owned() } else { format!("{path}.{tag}") }
+    }
+
+    fn error(self, path: &str, problem: Problem<'_>) -> ApiError {
+        let what = match problem {
+            Problem::Missing => "Field required".to_owned(),
+            Problem::Unknown => "Extra inputs are not permitted".to_owned(),
+            Problem::Type { expected, .. } => {
+                let expected = match expected.split(' ').next().unwrap_or_default() {
+                    "text" if expected.contains("list") => "a valid list",
+                    "list" => "a valid list",
+                    "text" | "name" | "one" => "a valid string",
+                    "boolean" => "a valid boolean",
+                    "count" => "a valid integer",
+                    "number" => "a valid number",
+                    "map" => "a valid dictionary",
+                    _ => "an object",
+                };
+                format!("Input should be {expected}")
+            }
+            Problem::Choice { allowed, .. } => {
+                let quoted = quoted(allowed);
+                let list = match quoted.as_slice() {
+                    [rest @ .., last] if !rest.is_empty() => {
+                        format!("{} or {last}", rest.join(", "))
+                    }
+                    few => few.concat(),
+                };
+                format!("Input should be {list}")
+            }
+            Problem::Tag { key, tags, found } => format!(
+                "Input tag '{found}' found using '{key}' does not match any of the expected tags: \
+                 {}",
+                quoted(tags).join(", ")
+            ),
+            Problem::Range { is_integer: true, least, .. } => {
+                format!("Input should be greater than or equal to {least}")
+            }
+            Problem::Range { least, most, .. } => format!("range: {least}..{most}"),
+            Problem::Pattern | Problem::Empty { .. } => {
+                "String should match pattern '^[a-zA-Z0-9_-]+$'".to_owned()
+            }
+            Problem::Length { most, .. } => format!("String should have at most {most} characters"),
+        };
+        ApiError::invalid_request(match path {
+            "" => what,
+            path => format!("{path}: {what}"),
+        })
+    }
+}
+
+fn quoted(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| format!("'{word}'")).collect()
+}
+
+pub(super) fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::invalid_request(message)
+}

@@ -1,0 +1,40 @@
+//! The rules for the format of a response, in both APIs.
+
+use super::ApiError;
+use super::schema::check_strict_schema;
+use super::wording::Object;
+
+/// Checks a format. `input` names the field with the conversation, `param` the field to blame for a
+/// schema.
+pub(super) fn check_format(
+    body: &Object<'_>,
+    input: &str,
+    format: Option<Object<'_>>,
+    param: &str,
+) -> Result<(), ApiError> {
+    let Some(format) = format else { return Ok(()) };
+    // The vendor's guard against responses that never end.
+    if format.str("type") == Some("json_object") {
+        let text = body.get(input).map(ToString::to_string).unwrap_or_default();
+        if !text.to_lowercase().contains("json") {
+            return Err(ApiError::invalid_request(format!(
+                "'{input}' must contain the word 'json' in some form, to use '{}' of type \
+                 'json_object'.",
+                format.path
+            ))
+            .param(input));
+        }
+    }
+    // Responses has the schema in the format itself.
+    let named = format.object("json_schema").unwrap_or(format);
+    match named.get("schema") {
+        Some(schema) if named.is_true("strict") => {
+            let name = named.str("name").unwrap_or_default();
+            let checked = check_strict_schema(schema, &format!("response_format '{name}'"));
+            checked.map_err(|text| {
+                ApiError::invalid_request(text).param(param).code("invalid_json_schema")
+            })
+        }
+        _ => Ok(()),
+    }
+}

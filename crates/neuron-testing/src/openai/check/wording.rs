@@ -1,0 +1,149 @@
+//! The vendor's texts for a request that does not fit its shape.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use super::ApiError;
+use crate::shape::{self, Null, Problem};
+
+pub(super) type Object<'a> = shape::Object<'a, Wording>;
+
+/// OpenAI's shapes and texts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wording {
+    /// Set for servers that ignore unknown parameters.
+    pub(super) is_lenient: bool,
+}
+
+impl shape::Wording for Wording {
+    type Error = ApiError;
+
+    const NULL: Null = Null::Missing;
+
+    fn shapes(self) -> &'static Value {
+        static SHAPES: LazyLock<Value> =
+            LazyLock::new(|| shape::parse(include_str!("shapes.json")));
+        &SHAPES
+    }
+
+    fn is_lenient(self) -> bool {
+        self.is_lenient
+    }
+
+    fn item(self, path: &str, index: usize) -> String {
+        format!("{path}[{index}]")
+    }
+
+    fn error(self, path: &str, problem: Problem<'_>) -> ApiError {
+        match problem {
+            Problem::Missing => {
+                let text = format!("Missing required parameter: '{path}'.");
+                refused(path, text, "missing_required_parameter")
+            }
+            Problem::Unknown => {
+                refused(path, format!("Unknown parameter: '{path}'."), "unknown_parameter")
+            }
+            Problem::Type { expected, found } => {
+                invalid_type(path, described(path, expected), found)
+            }
+            Problem::Choice { allowed, found } => invalid_value(path, found, allowed),
+            Problem::Tag { key, tags, found } => {
+                invalid_value(&format!("{path}.{key}"), found, tags)
+            }
+            Problem::Range { is_integer, least, most, found } => {
+                let kind = if is_integer { "integer" } else { "decimal" };
+                let (side, sign, bound) = match found < least {
+                    true => ("below minimum", ">=", least),
+                    false => ("above maximum", "<=", most),
+                };
+                let what = format!(
+                    "{kind} {side} value. Expected a value {sign} {bound}, but got {found} instead."
+                );
+                let side = if found < least { "below_min" } else { "above_max" };
+                invalid(path, &what, &format!("{kind}_{side}_value"))
+            }
+            Problem::Pattern => {
+                let what = "string does not match pattern. Expected a string that matches the \
+                            pattern '^[a-zA-Z0-9_-]+$'.";
+                invalid(path, what, "invalid_value")
+            }
+            Problem::Empty { is_list } => {
+                let (a, kind) = container(is_list);
+                let what = format!(
+                    "empty {kind}. Expected {a} {kind} with minimum length 1, but got an empty \
+                     {kind} instead."
+                );
+                invalid(path, &what, &format!("empty_{kind}"))
+            }
+            Problem::Length { is_list, most, found } => {
+                let (a, kind) = container(is_list);
+                let what = format!(
+                    "{kind} too long. Expected {a} {kind} with maximum length {most}, but got {a} \
+                     {kind} with length {found} instead."
+                );
+                invalid(path, &what, &format!("{kind}_above_max_length"))
+            }
+        }
+    }
+}
+
+/// Returns the error for a value that breaks a rule of its own.
+pub(super) fn invalid(path: &str, what: &str, code: &str) -> ApiError {
+    refused(path, format!("Invalid '{path}': {what}"), code)
+}
+
+/// Returns the error for a value that is none of the allowed.
+pub(super) fn invalid_value(path: &str, value: &str, allowed: &[&str]) -> ApiError {
+    let quoted: Vec<String> = allowed.iter().map(|value| format!("'{value}'")).collect();
+    let supported = match quoted.as_slice() {
+        [one, other] => format!("{one} and {other}"),
+        [rest @ .., last] if !rest.is_empty() => format!("{}, and {last}", rest.join(", ")),
+        few => few.concat(),
+    };
+    let text = format!("Invalid value: '{value}'. Supported values are: {supported}.");
+    refused(path, text, "invalid_value")
+}
+
+/// Returns the error for a value of a wrong type.
+pub(super) fn invalid_type(path: &str, expected: &str, found: &Value) -> ApiError {
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a decimal",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    let (subject, param) = match path {
+        "" => ("the request body".to_owned(), None),
+        path => (format!("'{path}'"), Some(path.to_owned())),
+    };
+    let text = format!("Invalid type for {subject}: expected {expected}, but got {found} instead.");
+    ApiError { param, ..ApiError::invalid_request(text).code("invalid_type") }
+}
+
+/// Returns the vendor's words for a kind.
+fn described(path: &str, kind: &str) -> &'static str {
+    match kind {
+        "text or list of object" if path == "input" => "one of a string or array of input items",
+        "text or list of object" => "one of an array of objects or string",
+        "text or nonempty list of object" => "one of a string or array of objects",
+        _ if kind.starts_with("text or list") => "a string or array of strings",
+        _ if kind.contains("list") => "an array",
+        _ if kind.starts_with("integer") => "an integer",
+        _ if kind.starts_with("number") => "a decimal",
+        _ if kind.starts_with("boolean") => "a boolean",
+        _ if ["text", "name", "one "].iter().any(|start| kind.starts_with(start)) => "a string",
+        _ => "an object",
+    }
+}
+
+fn container(is_list: bool) -> (&'static str, &'static str) {
+    if is_list { ("an", "array") } else { ("a", "string") }
+}
+
+fn refused(path: &str, text: String, code: &str) -> ApiError {
+    ApiError::invalid_request(text).param(path).code(code)
+}

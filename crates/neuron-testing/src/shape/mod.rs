@@ -1,0 +1,146 @@
+//! Checks of a request's structure against shapes, for every vendor.
+//!
+//! Each vendor lists the objects of its requests in a `shapes.json`. A shape lists the fields of an
+//! object with the kind of each: another shape, or a text.
+//!
+//! | kind | value |
+//! |---|---|
+//! | `any` | every value |
+//! | `text`, `text up to 64` | a string, of at most 64 characters |
+//! | `name`, `name up to 64` | a string of letters, digits, `_` and `-` |
+//! | `boolean`, `object`, `map` | a value of this type; vendors word `object` and `map` differently |
+//! | `integer from 1`, `number from 0 to 2` | a number, both bounds optional |
+//! | `count from 1` | an integer that is not negative |
+//! | `one of low high` | one of these strings |
+//! | `list`, `nonempty list up to 4 of text` | an array; length and kind of the items optional |
+//! | `text or list of text` | a string, or a value of the other kind |
+//! | `text or null` | a value of the kind, or an explicit null |
+//! | `tagged part` | an object whose `type` names one of the shapes under `part` |
+//! | anything else | an object of the shape with this name |
+//!
+//! A `!` after a field's name makes the field required. `unchecked` lists further fields, whose
+//! values are not checked. `*` in the list allows all fields. Under a name for `tagged`, `unchecked`
+//! lists the tags of objects whose fields are not checked, and a text refers to another shape.
+//!
+//! A vendor's code has the rules that relate fields to each other.
+
+mod kind;
+mod object;
+
+use serde_json::Value;
+
+pub(crate) use kind::check;
+pub(crate) use object::Object;
+
+/// The shapes of a vendor, and the vendor's texts for a request that does not fit one.
+pub(crate) trait Wording: Copy + 'static {
+    /// The vendor's error.
+    type Error;
+
+    /// How the vendor reads null.
+    const NULL: Null;
+
+    /// Returns the content of the vendor's `shapes.json`.
+    fn shapes(self) -> &'static Value;
+
+    /// Returns `true` if the vendor ignores unknown fields.
+    fn is_lenient(self) -> bool {
+        false
+    }
+
+    /// Returns the path of an item of the list at `path`.
+    fn item(self, path: &str, index: usize) -> String;
+
+    /// Returns the path of the object at `path` for errors in its fields, once its tag is known.
+    fn tagged(self, path: &str, tag: &str) -> String {
+        let _ = tag;
+        path.to_owned()
+    }
+
+    /// Returns the vendor's error for a problem with the value at `path`.
+    fn error(self, path: &str, problem: Problem<'_>) -> Self::Error;
+
+    /// Returns the shape, or the table of shapes, with this name.
+    fn shape(self, name: &str) -> &'static Value {
+        self.shapes().get(name).unwrap_or(&Value::Null)
+    }
+}
+
+/// How a vendor reads null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Null {
+    /// As a value that fits only the kinds that allow null.
+    Value,
+    /// As a field that is missing.
+    Missing,
+    /// As a value of every type.
+    Fits,
+}
+
+/// A mismatch between a value and its kind.
+#[derive(Debug)]
+pub(crate) enum Problem<'a> {
+    /// A required field is missing.
+    Missing,
+    /// The shape does not have the field.
+    Unknown,
+    Type {
+        /// The kind, as in `shapes.json`.
+        expected: &'a str,
+        found: &'a Value,
+    },
+    /// A string is none of the allowed.
+    Choice { allowed: &'a [&'a str], found: &'a str },
+    /// The field `key` has none of the table's tags.
+    Tag { key: &'a str, tags: &'a [&'a str], found: &'a str },
+    /// A number is out of range.
+    Range { is_integer: bool, least: f64, most: f64, found: f64 },
+    /// A name has a character that is not allowed.
+    Pattern,
+    /// A list or a name is empty.
+    Empty { is_list: bool },
+    /// A list or a string is too long.
+    Length { is_list: bool, most: usize, found: usize },
+}
+
+/// Parses the content of a `shapes.json`. Tests check that it is valid.
+pub(crate) fn parse(shapes: &str) -> Value {
+    serde_json::from_str(shapes).unwrap_or_default()
+}
+
+/// Splits the whitespace-separated list under `key`.
+pub(crate) fn words<'a>(shape: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    shape.get(key).and_then(Value::as_str).unwrap_or_default().split_whitespace()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const GRAMMAR: &str = "any text name up to boolean object map integer number from count list \
+                           nonempty of or null tagged";
+
+    /// Asserts that every kind is made of words of the grammar, numbers and names of shapes. `lists`
+    /// names the parts of the file that are lists of words.
+    pub(crate) fn check_shapes(vendor: impl Wording, lists: &[&str]) {
+        let shapes = vendor.shapes().as_object().unwrap();
+        let shapes = shapes.iter().filter(|(name, _)| !lists.contains(&name.as_str()));
+        shapes.for_each(|(_, shape)| check_shape(vendor, shape));
+    }
+
+    fn check_shape(vendor: impl Wording, shape: &Value) {
+        for (key, kind) in shape.as_object().unwrap() {
+            let Some(kind) = kind.as_str() else {
+                check_shape(vendor, kind);
+                continue;
+            };
+            let (kind, _words) = kind.split_once("one of ").unwrap_or((kind, ""));
+            for word in kind.split_whitespace().filter(|_| key != "unchecked") {
+                let known = GRAMMAR.split(' ').any(|known| known == word)
+                    || word.parse::<f64>().is_ok()
+                    || vendor.shape(word).is_object();
+                assert!(known, "{key}: {kind}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! An object of a request: the check of its fields, and access to them.
+
+use serde_json::{Map, Value};
+
+use super::kind::check;
+use super::{Null, Problem, Wording, words};
+
+/// An object of a request and its path.
+///
+/// `text`, `required` and the checks return the vendor's errors. The other methods are for rules on
+/// an object whose structure has been checked. They return nothing for a value of another type.
+#[derive(Debug, Clone)]
+pub(crate) struct Object<'a, W> {
+    pub(crate) vendor: W,
+    pub(crate) path: String,
+    pub(crate) fields: &'a Map<String, Value>,
+}
+
+impl<'a, W: Wording> Object<'a, W> {
+    pub(crate) fn new(
+        vendor: W,
+        path: impl Into<String>,
+        value: &'a Value,
+    ) -> Result<Self, W::Error> {
+        let path = path.into();
+        match value.as_object() {
+            Some(fields) => Ok(Self { vendor, path, fields }),
+            None => Err(vendor.error(&path, Problem::Type { expected: "object", found: value })),
+        }
+    }
+
+    /// Returns the path of a field.
+    pub(crate) fn at(&self, key: &str) -> String {
+        match self.path.as_str() {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        }
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.fields.get(key).filter(|value| W::NULL == Null::Value || !value.is_null())
+    }
+
+    pub(crate) fn str(&self, key: &str) -> Option<&'a str> {
+        self.get(key)?.as_str()
+    }
+
+    pub(crate) fn is_true(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| *value == true)
+    }
+
+    pub(crate) fn object(&self, key: &str) -> Option<Self> {
+        Self::new(self.vendor, self.at(key), self.get(key)?).ok()
+    }
+
+    /// Returns the objects in the list under `key`.
+    pub(crate) fn objects(&self, key: &str) -> Vec<Self> {
+        let path = self.at(key);
+        let items = self.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
+        let item = |(index, value)| Self::new(self.vendor, self.vendor.item(&path, index), value);
+        items.filter_map(|item_at| item(item_at).ok()).collect()
+    }
+
+    pub(crate) fn required(&self, key: &str) -> Result<&'a Value, W::Error> {
+        self.get(key).ok_or_else(|| self.error(key, Problem::Missing))
+    }
+
+    /// Returns a required string.
+    pub(crate) fn text(&self, key: &str) -> Result<&'a str, W::Error> {
+        self.required(key)?;
+        self.check(key, "text")?;
+        Ok(self.str(key).unwrap_or_default())
+    }
+
+    /// Returns the vendor's error for a field.
+    pub(crate) fn error(&self, key: &str, problem: Problem<'_>) -> W::Error {
+        self.vendor.error(&self.at(key), problem)
+    }
+
+    /// Checks a field, unless it is missing.
+    pub(crate) fn check(&self, key: &str, kind: &str) -> Result<(), W::Error> {
+        self.check_field(key, &kind.into())
+    }
+
+    /// Checks the object against the shape with this name.
+    pub(crate) fn fits(&self, shape: &str) -> Result<(), W::Error> {
+        self.fits_shape(self.vendor.shape(shape), &[])
+    }
+
+    /// Checks the object against the shape that its field `key` names in a table. Returns the object
+    /// with the path of its fields.
+    pub(crate) fn tagged(&self, table: &str, key: &str) -> Result<Self, W::Error> {
+        self.with_tag(table, key, self.text(key)?)
+    }
+
+    /// As [`tagged`](Self::tagged), for a tag that the caller knows.
+    pub(crate) fn with_tag(&self, table: &str, key: &str, tag: &str) -> Result<Self, W::Error> {
+        let table = self.vendor.shape(table);
+        let tagged = Self { path: self.vendor.tagged(&self.path, tag), ..self.clone() };
+        let tags = || {
+            let shapes = table.as_object().into_iter().flatten().map(|(tag, _)| &**tag);
+            shapes.filter(|tag| *tag != "unchecked").chain(words(table, "unchecked"))
+        };
+        if !tags().any(|known| known == tag) {
+            let problem = Problem::Tag { key, tags: &tags().collect::<Vec<_>>(), found: tag };
+            return Err(self.vendor.error(&self.path, problem));
+        }
+        match table.get(tag) {
+            Some(Value::String(name)) => tagged.fits_shape(self.vendor.shape(name), &[key])?,
+            Some(shape) => tagged.fits_shape(shape, &[key])?,
+            None => {}
+        }
+        Ok(tagged)
+    }
+
+    /// Checks for missing fields, then for unknown ones, then each value. Fields in `others` are
+    /// allowed besides those of the shape.
+    pub(crate) fn fits_shape(&self, shape: &Value, others: &[&str]) -> Result<(), W::Error> {
+        let kinds = || {
+            let fields = shape.as_object().into_iter().flatten();
+            fields.filter(|(key, _)| *key != "unchecked").map(|(key, kind)| {
+                let name = key.strip_suffix('!');
+                (name.unwrap_or(key), kind, name.is_some())
+            })
+        };
+        for (key, kind, _) in kinds().filter(|(.., is_required)| *is_required) {
+            let is_nullable = kind.as_str().is_some_and(|kind| kind.ends_with(" or null"));
+            if !(is_nullable && self.fields.contains_key(key)) {
+                self.required(key)?;
+            }
+        }
+        let is_known = |key: &str| {
+            kinds().any(|(known, ..)| known == key)
+                || others.contains(&key)
+                || words(shape, "unchecked").any(|known| known == key || known == "*")
+        };
+        if !self.vendor.is_lenient()
+            && let Some(key) = self.fields.keys().find(|key| !is_known(key))
+        {
+            return Err(self.error(key, Problem::Unknown));
+        }
+        kinds().try_for_each(|(key, kind, _)| self.check_field(key, kind))
+    }
+
+    fn check_field(&self, key: &str, kind: &Value) -> Result<(), W::Error> {
+        self.get(key).map_or(Ok(()), |value| check(self.vendor, &self.at(key), value, kind))
+    }
+}
