@@ -39,28 +39,20 @@ impl shape::Wording for Wording {
             Problem::Missing => "Field required".to_owned(),
             Problem::Unknown => "Extra inputs are not permitted".to_owned(),
             Problem::Type { expected, .. } => {
-                let expected = match expected.split(' ').next().unwrap_or_default() {
-                    "text" if expected.contains("list") => "a valid list",
-                    "list" => "a valid list",
-                    "text" | "name" | "one" => "a valid string",
-                    "boolean" => "a valid boolean",
-                    "count" => "a valid integer",
-                    "number" => "a valid number",
-                    "map" => "a valid dictionary",
-                    _ => "an object",
+                let words: Vec<&str> = expected.split(' ').collect();
+                let expected = match words.as_slice() {
+                    ["one", "of", allowed @ ..] => any_of(allowed),
+                    ["list", ..] | ["text", "or", "list", ..] => "a valid list".into(),
+                    ["text" | "name", ..] => "a valid string".into(),
+                    ["boolean"] => "a valid boolean".into(),
+                    ["count", ..] => "a valid integer".into(),
+                    ["number", ..] => "a valid number".into(),
+                    ["map"] => "a valid dictionary".into(),
+                    _ => "an object".into(),
                 };
                 format!("Input should be {expected}")
             }
-            Problem::Choice { allowed, .. } => {
-                let quoted = quoted(allowed);
-                let list = match quoted.as_slice() {
-                    [rest @ .., last] if !rest.is_empty() => {
-                        format!("{} or {last}", rest.join(", "))
-                    }
-                    few => few.concat(),
-                };
-                format!("Input should be {list}")
-            }
+            Problem::Choice { allowed, .. } => format!("Input should be {}", any_of(allowed)),
             Problem::Tag { key, tags, found } => format!(
                 "Input tag '{found}' found using '{key}' does not match any of the expected tags: \
                  {}",
@@ -79,6 +71,13 @@ impl shape::Wording for Wording {
             "" => what,
             path => format!("{path}: {what}"),
         })
+    }
+}
+
+fn any_of(words: &[&str]) -> String {
+    match quoted(words).as_slice() {
+        [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        few => few.concat(),
     }
 }
 
