@@ -1,34 +1,21 @@
-//! Base64 with padding: writing it, and finding where it is not.
+//! Base64 with padding: encoding, and the position of the first error.
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let mut bits = 0_u32;
-        for index in 0..3 {
-            bits = bits << 8 | chunk.get(index).map_or(0, |byte| u32::from(*byte));
-        }
-        for index in 0..4 {
-            let letter = ALPHABET.get((bits >> (18 - 6 * index) & 63) as usize);
-            text.push(match letter {
-                Some(letter) if index <= chunk.len() => char::from(*letter),
-                _ => '=',
-            });
-        }
-    }
-    text
+    STANDARD.encode(bytes)
 }
 
-/// Returns where the text stops being base64, if it does.
+/// Returns the position of the first byte that is not base64. Bits that the last character has too
+/// many are ignored, as Go does.
 pub(crate) fn first_error(text: &str) -> Option<usize> {
-    let letters = text.trim_end_matches('=');
-    let padding = text.len() - letters.len();
-    let wrong = letters.bytes().position(|byte| !ALPHABET.contains(&byte));
-    wrong.or_else(|| {
-        let whole = text.len().is_multiple_of(4) && padding <= 2;
-        (!whole).then_some(letters.len())
-    })
+    let letters = text.trim_end_matches('=').len();
+    match STANDARD.decode(text) {
+        Ok(_) | Err(DecodeError::InvalidLastSymbol(..)) => None,
+        Err(DecodeError::InvalidByte(position, _)) => Some(position.min(letters)),
+        Err(_) => Some(letters),
+    }
 }
 
 #[cfg(test)]

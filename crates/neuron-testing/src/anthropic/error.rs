@@ -1,13 +1,13 @@
 //! Errors as the vendor sends them.
 
-use std::fmt;
 use std::time::Duration;
 
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
 /// An error of the Messages API: an HTTP status, a type and a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{status} {kind}: {message}")]
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
@@ -46,14 +46,6 @@ impl ApiError {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 }
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: {}", self.status, self.kind, self.message)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 /// The error from which a provider makes this one again, as far as the vendor has one.
 impl From<&ProviderError> for ApiError {

@@ -1,13 +1,13 @@
 //! Errors as Ollama sends them: a status and a text.
 
-use std::fmt;
 use std::time::Duration;
 
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
 /// An error of Ollama's: an HTTP status and a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{status}: {message}")]
 pub struct ApiError {
     /// The HTTP status. Within a stream it does not show.
     pub status: u16,
@@ -44,14 +44,6 @@ impl ApiError {
         Self::new(404, format!("model '{model}' not found"))
     }
 }
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status, self.message)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 /// The error from which a provider makes this one again, as far as Ollama has one.
 impl From<&ProviderError> for ApiError {

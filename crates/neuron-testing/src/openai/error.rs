@@ -1,13 +1,13 @@
 //! Errors as the vendor sends them.
 
-use std::fmt;
 use std::time::Duration;
 
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
 /// An error of OpenAI's: an HTTP status and what the body says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{status} {}: {message}", .code.as_ref().unwrap_or(.kind))]
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
@@ -82,15 +82,6 @@ impl ApiError {
         Self::new(404, "invalid_request_error", message).code("model_not_found")
     }
 }
-
-impl fmt::Display for ApiError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let code = self.code.as_deref().unwrap_or(&self.kind);
-        write!(f, "{} {code}: {}", self.status, self.message)
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 /// The error from which a provider makes this one again, as far as the vendor has one.
 impl From<&ProviderError> for ApiError {
