@@ -31,14 +31,14 @@ impl<R> Queue<R> {
     }
 
     pub(crate) fn push(&self, reply: R) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.left.push_back(reply);
         state.total += 1;
     }
 
     /// Takes the next reply, with the number of the call that gets it, from 1.
     pub(crate) fn take(&self) -> Result<(usize, R), Exhausted> {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.calls += 1;
         let call = state.calls;
         match state.left.pop_front() {
@@ -48,7 +48,7 @@ impl<R> Queue<R> {
     }
 
     pub(crate) fn remaining(&self) -> usize {
-        self.lock().left.len()
+        lock(&self.0).left.len()
     }
 
     /// Panics when replies are left.
@@ -56,17 +56,18 @@ impl<R> Queue<R> {
     #[expect(clippy::panic, reason = "an assertion for tests")]
     pub(crate) fn assert_complete(&self) {
         let (left, total) = {
-            let state = self.lock();
+            let state = lock(&self.0);
             (state.left.len(), state.total)
         };
         if left > 0 {
             panic!("{left} of the script's {total} replies were not used");
         }
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, State<R>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Locks a mutex whose data is valid even after a panic.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for Exhausted {

@@ -37,6 +37,7 @@ use serde_json::Value;
 /// # let _ = reply;
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Reply {
     answer: Answer,
     id: Option<String>,
@@ -120,13 +121,11 @@ impl Reply {
     }
 
     /// Answers with any content.
-    #[must_use]
     pub fn message(content: Vec<ContentBlock>) -> Self {
         Self::new(Answer::Content(content))
     }
 
     /// Answers with this response.
-    #[must_use]
     pub fn response(response: CompletionResponse) -> Self {
         Self {
             id: Some(response.id),
@@ -140,13 +139,11 @@ impl Reply {
     /// Answers with an error, before any event of a stream.
     ///
     /// A server sends the HTTP status and body from which a provider makes this error.
-    #[must_use]
     pub fn error(error: ProviderError) -> Self {
         Self::new(Answer::Error(error.into()))
     }
 
     /// Never answers.
-    #[must_use]
     pub fn hang() -> Self {
         Self::new(Answer::Hang)
     }
@@ -154,7 +151,6 @@ impl Reply {
     /// Adds a text: after the content there is, but before the tool calls.
     ///
     /// Changes nothing of an error or a reply that hangs.
-    #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         if let Answer::Content(content) = &mut self.answer {
             let before_calls = content
@@ -169,7 +165,6 @@ impl Reply {
     /// Adds reasoning: before all other content, but after reasoning that is there.
     ///
     /// Changes nothing of an error or a reply that hangs.
-    #[must_use]
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
         if let Answer::Content(content) = &mut self.answer {
             let after_thinking = content
@@ -184,42 +179,36 @@ impl Reply {
     }
 
     /// Sets the tokens that the call took.
-    #[must_use]
     pub fn usage(mut self, usage: TokenUsage) -> Self {
         self.usage = Some(usage);
         self
     }
 
     /// Sets why the model stopped.
-    #[must_use]
     pub fn stop_reason(mut self, stop_reason: StopReason) -> Self {
         self.stop_reason = Some(stop_reason);
         self
     }
 
     /// Sets the model that answers.
-    #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
     /// Sets the answer's id.
-    #[must_use]
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
     /// Waits so long before the answer begins, an error included.
-    #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.pace.delay = delay;
         self
     }
 
     /// Waits so long between two events of a stream.
-    #[must_use]
     pub fn event_delay(mut self, delay: Duration) -> Self {
         self.pace.event_delay = delay;
         self
@@ -227,26 +216,22 @@ impl Reply {
 
     /// Sets how many characters a delta of text, reasoning or arguments has: 16 unless set, and at
     /// least one.
-    #[must_use]
     pub fn chunk_chars(mut self, chars: usize) -> Self {
         self.pace.chunk_chars = chars.max(1);
         self
     }
 
     /// Ends the stream after so many events, without an error and without the rest.
-    #[must_use]
     pub fn end_early_after(self, events: usize) -> Self {
         self.cut(events, Cut::End)
     }
 
     /// Breaks the stream with an error after so many events.
-    #[must_use]
     pub fn fail_after(self, events: usize, error: ProviderError) -> Self {
         self.cut(events, Cut::Fail(error.into()))
     }
 
     /// Sends nothing more after so many events, and does not end the stream.
-    #[must_use]
     pub fn hang_after(self, events: usize) -> Self {
         self.cut(events, Cut::Hang)
     }

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -13,7 +13,7 @@ use neuron_types::{
 
 use crate::Reply;
 use crate::events::events;
-use crate::queue::{Exhausted, Queue};
+use crate::queue::{Exhausted, Queue, lock};
 use crate::script::{Asked, Cut, Outcome, Pace};
 
 /// A provider that answers from a script.
@@ -86,13 +86,13 @@ impl ScriptedProvider {
     /// Returns every request so far, in order, those that no reply was left for included.
     #[must_use]
     pub fn requests(&self) -> Vec<CompletionRequest> {
-        self.lock_requests().clone()
+        lock(&self.shared.requests).clone()
     }
 
     /// Returns how many requests there were.
     #[must_use]
     pub fn calls(&self) -> usize {
-        self.lock_requests().len()
+        lock(&self.shared.requests).len()
     }
 
     /// Returns how many replies are left.
@@ -136,7 +136,7 @@ impl ScriptedProvider {
 
     /// One critical section, so that requests and replies have the same order.
     fn take(&self, request: CompletionRequest) -> Result<(Outcome, Pace), ProviderError> {
-        let mut requests = self.lock_requests();
+        let mut requests = lock(&self.shared.requests);
         let result = match self.shared.script.take() {
             Ok((call, reply)) => Ok(reply.resolve(Asked {
                 call,
@@ -150,10 +150,6 @@ impl ScriptedProvider {
         };
         requests.push(request);
         result
-    }
-
-    fn lock_requests(&self) -> MutexGuard<'_, Vec<CompletionRequest>> {
-        self.shared.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn open(&self) -> Open {

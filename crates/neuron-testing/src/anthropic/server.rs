@@ -100,11 +100,8 @@ impl Vendor for AnthropicApi {
     }
 
     fn error_reply(&self, error: &ApiError, request_id: &str) -> ErrorReply {
-        let reply = ErrorReply::new(error.status, error.body(request_id));
-        match error.retry_after_header() {
-            Some(delay) => reply.header("retry-after", delay),
-            None => reply,
-        }
+        ErrorReply::new(error.status, error.body(request_id))
+            .retry_after(error.retry_after_header())
     }
 
     fn error_frames(

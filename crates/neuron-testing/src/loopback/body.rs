@@ -35,7 +35,7 @@ impl InFlight {
 impl Drop for InFlight {
     fn drop(&mut self) {
         if !self.done {
-            self.record.disconnected();
+            self.record.count(|counts| counts.disconnects += 1);
         }
     }
 }

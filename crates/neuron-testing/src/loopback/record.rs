@@ -1,11 +1,13 @@
 //! What a server remembers of its clients.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
+
+use crate::queue::lock;
 
 /// A request that a loopback server received.
 ///
@@ -68,56 +70,48 @@ impl fmt::Debug for RecordedRequest {
 
 /// Everything that happened at a server.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(crate) struct Record {
     requests: Mutex<Vec<RecordedRequest>>,
     counts: watch::Sender<Counts>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) connections: usize,
-    pub(super) requests: usize,
-    pub(super) disconnects: usize,
+pub(crate) struct Counts {
+    pub(crate) connections: usize,
+    pub(crate) requests: usize,
+    pub(crate) disconnects: usize,
 }
 
 impl Record {
-    pub(super) fn connected(&self) {
-        self.counts.send_modify(|counts| counts.connections += 1);
-    }
-
     /// Records a request and does `then` before the next can be recorded.
     pub(super) fn requested<T>(
         &self,
         request: RecordedRequest,
         then: impl FnOnce(&RecordedRequest) -> T,
     ) -> T {
-        let mut requests = self.lock_requests();
+        let mut requests = lock(&self.requests);
         let result = then(&request);
         requests.push(request);
         drop(requests);
-        self.counts.send_modify(|counts| counts.requests += 1);
+        self.count(|counts| counts.requests += 1);
         result
     }
 
-    pub(super) fn disconnected(&self) {
-        self.counts.send_modify(|counts| counts.disconnects += 1);
+    pub(super) fn count(&self, event: impl FnOnce(&mut Counts)) {
+        self.counts.send_modify(event);
     }
 
-    pub(super) fn requests(&self) -> Vec<RecordedRequest> {
-        self.lock_requests().clone()
+    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
+        lock(&self.requests).clone()
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         *self.counts.borrow()
     }
 
     /// Waits until the counts are as wanted.
-    pub(super) async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
+    pub(crate) async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
         // Fails only when the sender is gone, and `self` holds it.
         let _ = self.counts.subscribe().wait_for(wanted).await;
-    }
-
-    fn lock_requests(&self) -> MutexGuard<'_, Vec<RecordedRequest>> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -22,6 +22,7 @@ use crate::Reply;
 /// # let _ = script;
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct ServerReply {
     pub(crate) source: Source,
     /// `None` leaves it to the server's own.
@@ -54,14 +55,12 @@ impl ServerReply {
     }
 
     /// Sets how the bytes are written and cut, in place of the server's own setting.
-    #[must_use]
     pub fn over(mut self, wire: Wire) -> Self {
         self.wire = Some(wire);
         self
     }
 
     /// Adds a response header.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
@@ -74,7 +73,6 @@ impl ServerReply {
 
 impl Reply {
     /// Makes this a server's reply whose bytes are written and cut in this way.
-    #[must_use]
     pub fn over(self, wire: Wire) -> ServerReply {
         ServerReply::from(self).over(wire)
     }

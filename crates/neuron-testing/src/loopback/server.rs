@@ -3,7 +3,7 @@
 use std::future::{pending, poll_fn};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use http::{HeaderName, HeaderValue, Request, Response};
@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::body::{Body, InFlight, body};
 use super::plan::{Answer, Plan};
 use super::record::{Record, RecordedRequest};
+use crate::queue::lock;
 
 /// Says what to do with a request. Called for one request at a time.
 type Handler = dyn Fn(&RecordedRequest) -> Plan + Send + Sync;
@@ -27,7 +28,7 @@ type Handler = dyn Fn(&RecordedRequest) -> Plan + Send + Sync;
 #[derive(Debug)]
 pub(crate) struct LoopbackServer {
     address: SocketAddr,
-    record: Arc<Record>,
+    pub(crate) record: Arc<Record>,
     listener: Arc<Slot>,
     accepting: AbortHandle,
 }
@@ -53,26 +54,6 @@ impl LoopbackServer {
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
-
-    pub(crate) fn requests(&self) -> Vec<RecordedRequest> {
-        self.record.requests()
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.record.counts().connections
-    }
-
-    pub(crate) fn disconnects(&self) -> usize {
-        self.record.counts().disconnects
-    }
-
-    pub(crate) async fn wait_for_disconnect(&self) {
-        self.record.wait_for(|counts| counts.disconnects > 0).await;
-    }
-
-    pub(crate) async fn wait_for_requests(&self, count: usize) {
-        self.record.wait_for(|counts| counts.requests >= count).await;
-    }
 }
 
 impl Drop for LoopbackServer {
@@ -80,10 +61,6 @@ impl Drop for LoopbackServer {
         drop(lock(&self.listener).take());
         self.accepting.abort();
     }
-}
-
-fn lock(slot: &Slot) -> std::sync::MutexGuard<'_, Option<TcpListener>> {
-    slot.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn accept(listener: Arc<Slot>, record: Arc<Record>, handler: Arc<Handler>) {
@@ -101,7 +78,7 @@ async fn accept(listener: Arc<Slot>, record: Arc<Record>, handler: Arc<Handler>)
         .await;
         match accepted {
             Some(Ok((stream, _))) => {
-                record.connected();
+                record.count(|counts| counts.connections += 1);
                 let serving = serve(stream, Arc::clone(&record), Arc::clone(&handler));
                 connections.spawn(serving);
             }

@@ -24,6 +24,7 @@ use super::Step;
 /// assert_eq!(replies.count(), length - 1);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Wire {
     split: Option<Split>,
     cut: Option<(usize, CutKind)>,
@@ -47,14 +48,12 @@ enum CutKind {
 
 impl Wire {
     /// Sends the body in chunks of so many bytes, whatever they hold; at least one.
-    #[must_use]
     pub fn split_every(mut self, bytes: usize) -> Self {
         self.split = Some(Split::Every(bytes.max(1)));
         self
     }
 
     /// Sends the body in two chunks, the first of so many bytes.
-    #[must_use]
     pub fn split_at(mut self, bytes: usize) -> Self {
         self.split = Some(Split::At(bytes));
         self
@@ -63,35 +62,30 @@ impl Wire {
     /// Sends so many bytes of the body, then closes the connection: the client sees an error.
     ///
     /// Changes nothing of a body that is not longer.
-    #[must_use]
     pub fn cut_at(mut self, bytes: usize) -> Self {
         self.cut = Some((bytes, CutKind::Abort));
         self
     }
 
     /// Sends so many bytes of the body, then ends it as if that were all.
-    #[must_use]
     pub fn end_at(mut self, bytes: usize) -> Self {
         self.cut = Some((bytes, CutKind::End));
         self
     }
 
     /// Ends the lines of an event stream with CR LF.
-    #[must_use]
     pub fn crlf(mut self) -> Self {
         self.crlf = true;
         self
     }
 
     /// Writes `data:` and `event:` without the space after the colon.
-    #[must_use]
     pub fn no_space(mut self) -> Self {
         self.no_space = true;
         self
     }
 
     /// Writes a comment line before every event of a stream.
-    #[must_use]
     pub fn comments(mut self) -> Self {
         self.comments = true;
         self
@@ -99,7 +93,6 @@ impl Wire {
 
     /// Pads every event's JSON with spaces before its last brace, as vendors do to hide how long
     /// tokens are.
-    #[must_use]
     pub fn padded(mut self) -> Self {
         self.padded = true;
         self

@@ -21,6 +21,7 @@
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Dialect {
     pub(super) no_call_ids: bool,
     pub(super) calls: CallLines,
@@ -39,28 +40,24 @@ pub(super) enum CallLines {
 
 impl Dialect {
     /// Leaves out the ids and the indexes of tool calls.
-    #[must_use]
     pub fn without_call_ids(mut self) -> Self {
         self.no_call_ids = true;
         self
     }
 
     /// Streams each tool call in a line of its own.
-    #[must_use]
     pub fn calls_apart(mut self) -> Self {
         self.calls = CallLines::Apart;
         self
     }
 
     /// Streams tool calls in the last line, which says that the answer is done.
-    #[must_use]
     pub fn calls_in_last_line(mut self) -> Self {
         self.calls = CallLines::Last;
         self
     }
 
     /// Leaves out how many tokens the prompt has, as when all of it was cached.
-    #[must_use]
     pub fn without_prompt_count(mut self) -> Self {
         self.no_prompt_count = true;
         self

@@ -9,7 +9,10 @@ use super::dialect::Dialect;
 use super::embeddings::embeddings_body;
 use super::error::ApiError;
 use crate::loopback::RecordedRequest;
-use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder};
+use crate::vendor::{
+    Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder, WANTS_EMBEDDINGS,
+    WANTS_MESSAGE,
+};
 
 /// Ollama on the loopback interface: `POST {url}/api/chat` and `/api/embed`, answered from one
 /// script.
@@ -60,7 +63,7 @@ pub struct OllamaApi {
     dialect: Dialect,
 }
 
-/// What an answer of Ollama's follows from: the endpoint.
+/// The endpoint of a request, from which Ollama's response follows.
 #[derive(Debug)]
 pub struct OllamaCall {
     endpoint: Endpoint,
@@ -122,9 +125,7 @@ impl Vendor for OllamaApi {
     fn body(&self, answer: &Answer<'_, OllamaCall>) -> Result<Value, ApiError> {
         match answer.call.detail.endpoint {
             Endpoint::Chat => Ok(chat_body(answer.response, &self.dialect)),
-            Endpoint::Embed => Err(ApiError::invalid_request(
-                "the script's reply holds a message, and this request asks for embeddings",
-            )),
+            Endpoint::Embed => Err(ApiError::invalid_request(WANTS_EMBEDDINGS)),
         }
     }
 
@@ -138,25 +139,13 @@ impl Vendor for OllamaApi {
         response: &EmbeddingResponse,
     ) -> Result<Value, ApiError> {
         if call.detail.endpoint != Endpoint::Embed {
-            return Err(ApiError::invalid_request(
-                "the script's reply holds embeddings, and this request asks for a message",
-            ));
+            return Err(ApiError::invalid_request(WANTS_MESSAGE));
         }
-        let mut body = embeddings_body(response);
-        if response.model.is_empty()
-            && let Some(fields) = body.as_object_mut()
-        {
-            fields.insert("model".into(), call.model.clone().into());
-        }
-        Ok(body)
+        Ok(embeddings_body(response))
     }
 
     fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
-        let reply = ErrorReply::new(error.status, error.body());
-        match error.retry_after_header() {
-            Some(delay) => reply.header("retry-after", delay),
-            None => reply,
-        }
+        ErrorReply::new(error.status, error.body()).retry_after(error.retry_after_header())
     }
 
     fn error_frames(

@@ -22,6 +22,7 @@
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
 pub struct Dialect {
     pub(super) no_call_index: bool,
     pub(super) later_ids: LaterIds,
@@ -48,63 +49,54 @@ pub(super) enum LaterIds {
 
 impl Dialect {
     /// Leaves out the index of tool calls in a chat's stream.
-    #[must_use]
     pub fn without_call_index(mut self) -> Self {
         self.no_call_index = true;
         self
     }
 
     /// Gives the deltas of a tool call after its first an id that is `null`.
-    #[must_use]
     pub fn later_ids_null(mut self) -> Self {
         self.later_ids = LaterIds::Null;
         self
     }
 
     /// Gives the deltas of a tool call after its first an id that is empty.
-    #[must_use]
     pub fn later_ids_empty(mut self) -> Self {
         self.later_ids = LaterIds::Empty;
         self
     }
 
     /// Sends each tool call of a chat's stream in one delta.
-    #[must_use]
     pub fn whole_arguments(mut self) -> Self {
         self.whole_arguments = true;
         self
     }
 
     /// Says `stop` where a chat's answer calls tools.
-    #[must_use]
     pub fn stop_with_calls(mut self) -> Self {
         self.stop_with_calls = true;
         self
     }
 
     /// Sends the usage unasked, and with the chunk that has the finish reason.
-    #[must_use]
     pub fn usage_on_last_choice(mut self) -> Self {
         self.usage_on_last_choice = true;
         self
     }
 
     /// Ends a chat's stream without `[DONE]`.
-    #[must_use]
     pub fn without_done(mut self) -> Self {
         self.no_done = true;
         self
     }
 
     /// Gives errors their HTTP status as code.
-    #[must_use]
     pub fn numeric_codes(mut self) -> Self {
         self.numeric_codes = true;
         self
     }
 
     /// Calls a chat's reasoning `reasoning` and not `reasoning_content`.
-    #[must_use]
     pub fn reasoning_field(mut self) -> Self {
         self.reasoning_field = true;
         self
@@ -112,28 +104,24 @@ impl Dialect {
 
     /// Breaks a stream of the Responses API with an `error` event that has code and message
     /// themselves, and not an object that has them, and with nothing after it.
-    #[must_use]
     pub fn flat_stream_errors(mut self) -> Self {
         self.flat_stream_errors = true;
         self
     }
 
     /// Takes parameters that the vendor does not know, and any parameter with any model.
-    #[must_use]
     pub fn lenient(mut self) -> Self {
         self.lenient = true;
         self
     }
 
     /// Sends embeddings with the last first. Their indexes are right.
-    #[must_use]
     pub fn shuffled_embeddings(mut self) -> Self {
         self.shuffled_embeddings = true;
         self
     }
 
     /// Sends embeddings as numbers even when base64 is asked for.
-    #[must_use]
     pub fn floats_only(mut self) -> Self {
         self.floats_only = true;
         self

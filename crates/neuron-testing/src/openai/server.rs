@@ -11,7 +11,10 @@ use super::error::ApiError;
 use super::item::Encrypted;
 use super::responses::Writer;
 use crate::loopback::RecordedRequest;
-use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder};
+use crate::vendor::{
+    Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder, WANTS_EMBEDDINGS,
+    WANTS_MESSAGE,
+};
 
 /// OpenAI on the loopback interface: `POST {url}/v1/chat/completions`, `/v1/responses` and
 /// `/v1/embeddings`, answered from one script.
@@ -76,23 +79,29 @@ impl OpenAiApi {
     }
 }
 
-/// What an answer of OpenAI's follows from: the endpoint, and options of the request.
+/// The endpoint of a request and its body, from which OpenAI's response follows.
 #[derive(Debug)]
 pub struct OpenAiCall {
     endpoint: Endpoint,
-    include_obfuscation: bool,
+    request: Value,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 enum Endpoint {
-    Chat {
-        include_usage: bool,
-    },
-    /// The request's body, parts of which the answer repeats.
-    Responses(Value),
-    Embeddings {
-        as_base64: bool,
-    },
+    Chat,
+    Responses,
+    Embeddings,
+}
+
+impl OpenAiCall {
+    /// Returns a flag of the request's stream options.
+    fn option(&self, name: &str) -> Option<bool> {
+        self.request.get("stream_options")?.get(name)?.as_bool()
+    }
+
+    fn includes_obfuscation(&self) -> bool {
+        self.option("include_obfuscation") != Some(false)
+    }
 }
 
 impl Vendor for OpenAiApi {
@@ -106,16 +115,15 @@ impl Vendor for OpenAiApi {
         rules: &Rules,
     ) -> Result<Call<OpenAiCall>, ApiError> {
         check_key(request, rules)?;
-        let check: fn(&Value, bool) -> Result<(), ApiError> =
-            match (request.method.as_str(), request.path.as_str()) {
-                ("POST", "/v1/chat/completions") => check_chat,
-                ("POST", "/v1/responses") => check_responses,
-                ("POST", "/v1/embeddings") => check_embeddings,
-                (method, path) => {
-                    let message = format!("Invalid URL ({method} {path})");
-                    return Err(ApiError::new(404, "invalid_request_error", message));
-                }
-            };
+        let endpoint = match (request.method.as_str(), request.path.as_str()) {
+            ("POST", "/v1/chat/completions") => Endpoint::Chat,
+            ("POST", "/v1/responses") => Endpoint::Responses,
+            ("POST", "/v1/embeddings") => Endpoint::Embeddings,
+            (method, path) => {
+                let message = format!("Invalid URL ({method} {path})");
+                return Err(ApiError::new(404, "invalid_request_error", message));
+            }
+        };
         let Some(body) = &request.json else {
             return Err(ApiError::invalid_request(
                 "We could not parse the JSON body of your request. (HINT: This likely means you \
@@ -123,24 +131,17 @@ impl Vendor for OpenAiApi {
                  but what was sent was not valid JSON.)",
             ));
         };
-        check(body, self.dialect.lenient)?;
+        match endpoint {
+            Endpoint::Chat => check_chat(body, self.dialect.lenient)?,
+            Endpoint::Responses => check_responses(body, self.dialect.lenient)?,
+            Endpoint::Embeddings => check_embeddings(body, self.dialect.lenient)?,
+        }
         let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
         if !rules.has_model(model) {
             return Err(ApiError::model_not_found(model));
         }
-        let flag = |pointer: &str| body.pointer(pointer).and_then(Value::as_bool);
-        let endpoint = match request.path.as_str() {
-            "/v1/responses" => Endpoint::Responses(body.clone()),
-            "/v1/embeddings" => Endpoint::Embeddings {
-                as_base64: body.get("encoding_format").is_some_and(|format| format == "base64"),
-            },
-            _ => Endpoint::Chat {
-                include_usage: flag("/stream_options/include_usage") == Some(true),
-            },
-        };
-        let include_obfuscation = flag("/stream_options/include_obfuscation") != Some(false);
-        let stream = flag("/stream") == Some(true);
-        Ok(Call::new(model, stream, OpenAiCall { endpoint, include_obfuscation }))
+        let stream = body.get("stream").is_some_and(|stream| *stream == true);
+        Ok(Call::new(model, stream, OpenAiCall { endpoint, request: body.clone() }))
     }
 
     fn error(&self, error: &ProviderError) -> ApiError {
@@ -148,28 +149,28 @@ impl Vendor for OpenAiApi {
     }
 
     fn body(&self, answer: &Answer<'_, OpenAiCall>) -> Result<Value, ApiError> {
-        match &answer.call.detail.endpoint {
-            Endpoint::Chat { .. } => Ok(chat_body(answer.response, &self.dialect)),
-            Endpoint::Responses(request) => Ok(writer(answer, request).finished()),
-            Endpoint::Embeddings { .. } => Err(ApiError::invalid_request(
-                "the script's reply holds a message, and this request asks for embeddings",
-            )),
+        match answer.call.detail.endpoint {
+            Endpoint::Chat => Ok(chat_body(answer.response, &self.dialect)),
+            Endpoint::Responses => Ok(writer(answer).finished()),
+            Endpoint::Embeddings => Err(ApiError::invalid_request(WANTS_EMBEDDINGS)),
         }
     }
 
     fn frames(&self, answer: &Answer<'_, OpenAiCall>) -> Vec<Vec<u8>> {
-        let OpenAiCall { endpoint, include_obfuscation } = &answer.call.detail;
-        let include_obfuscation = *include_obfuscation;
         let Answer { response, chunk_chars, wire, .. } = *answer;
-        match endpoint {
-            Endpoint::Chat { include_usage } => {
-                let options = ChatOptions { include_usage: *include_usage, include_obfuscation };
+        let call = &answer.call.detail;
+        match call.endpoint {
+            Endpoint::Chat => {
+                let options = ChatOptions {
+                    include_usage: call.option("include_usage") == Some(true),
+                    include_obfuscation: call.includes_obfuscation(),
+                };
                 chat_frames(response, chunk_chars, wire, &self.dialect, options)
             }
-            Endpoint::Responses(request) => {
-                writer(answer, request).frames(chunk_chars, include_obfuscation, wire)
+            Endpoint::Responses => {
+                writer(answer).frames(chunk_chars, call.includes_obfuscation(), wire)
             }
-            Endpoint::Embeddings { .. } => Vec::new(),
+            Endpoint::Embeddings => Vec::new(),
         }
     }
 
@@ -178,17 +179,11 @@ impl Vendor for OpenAiApi {
         call: &Call<OpenAiCall>,
         response: &EmbeddingResponse,
     ) -> Result<Value, ApiError> {
-        let Endpoint::Embeddings { as_base64 } = call.detail.endpoint else {
-            return Err(ApiError::invalid_request(
-                "the script's reply holds embeddings, and this request asks for a message",
-            ));
+        let OpenAiCall { endpoint: Endpoint::Embeddings, request } = &call.detail else {
+            return Err(ApiError::invalid_request(WANTS_MESSAGE));
         };
+        let as_base64 = request.get("encoding_format").is_some_and(|format| format == "base64");
         let mut body = embeddings_body(response, as_base64 && !self.dialect.floats_only);
-        if response.model.is_empty()
-            && let Some(fields) = body.as_object_mut()
-        {
-            fields.insert("model".into(), call.model.clone().into());
-        }
         if self.dialect.shuffled_embeddings
             && let Some(Value::Array(data)) = body.get_mut("data")
         {
@@ -198,11 +193,8 @@ impl Vendor for OpenAiApi {
     }
 
     fn error_reply(&self, error: &ApiError, _request_id: &str) -> ErrorReply {
-        let reply = ErrorReply::new(error.status, self.error_body(error));
-        match error.retry_after_header() {
-            Some(delay) => reply.header("retry-after", delay),
-            None => reply,
-        }
+        ErrorReply::new(error.status, self.error_body(error))
+            .retry_after(error.retry_after_header())
     }
 
     fn error_frames(
@@ -211,9 +203,9 @@ impl Vendor for OpenAiApi {
         sent: usize,
         error: &ApiError,
     ) -> Vec<Vec<u8>> {
-        match &answer.call.detail.endpoint {
-            Endpoint::Responses(request) => {
-                writer(answer, request).error_frames(error, sent, &self.dialect, answer.wire)
+        match answer.call.detail.endpoint {
+            Endpoint::Responses => {
+                writer(answer).error_frames(error, sent, &self.dialect, answer.wire)
             }
             _ => vec![answer.wire.data(&self.error_body(error))],
         }
@@ -246,19 +238,16 @@ impl OpenAiApi {
     }
 }
 
-fn writer<'a>(answer: &Answer<'a, OpenAiCall>, request: &'a Value) -> Writer<'a> {
+fn writer<'a>(answer: &Answer<'a, OpenAiCall>) -> Writer<'a> {
+    let request = &answer.call.detail.request;
     let included = request.get("include").and_then(Value::as_array);
-    let encrypted = match included {
-        Some(included) if included.iter().any(|name| name == "reasoning.encrypted_content") => {
-            Encrypted::Always
-        }
-        _ => Encrypted::Never,
-    };
+    let is_encrypted = included.into_iter().flatten().any(|it| it == "reasoning.encrypted_content");
+    let encrypted = if is_encrypted { Encrypted::Always } else { Encrypted::Never };
     Writer { response: answer.response, request, encrypted }
 }
 
 fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
-    let refused = |message: String| ApiError::new(401, "invalid_request_error", message);
+    let refused = |message: &str| ApiError::new(401, "invalid_request_error", message);
     match request.bearer() {
         key if rules.accepts_key(key) => Ok(()),
         Some(key) => {
@@ -267,12 +256,11 @@ fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
                  https://platform.openai.com/account/api-keys.",
                 masked(key)
             );
-            Err(refused(message).code("invalid_api_key"))
+            Err(refused(&message).code("invalid_api_key"))
         }
         None => Err(refused(
             "You didn't provide an API key. You need to provide your API key in an Authorization \
-             header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY)."
-                .into(),
+             header using Bearer auth (i.e. Authorization: Bearer YOUR_KEY).",
         )),
     }
 }

@@ -42,7 +42,6 @@ pub struct Answer<'a, D> {
 
 impl<'a, D> Answer<'a, D> {
     /// Creates an answer to the request `req_1`, with deltas of 16 characters.
-    #[must_use]
     pub fn new(call: &'a Call<D>, response: &'a CompletionResponse, wire: &'a Wire) -> Self {
         Self { call, response, chunk_chars: 16, request_id: "req_1", wire }
     }
@@ -51,6 +50,7 @@ impl<'a, D> Answer<'a, D> {
 /// How an error is answered.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[must_use]
 pub struct ErrorReply {
     /// The HTTP status.
     pub status: u16,
@@ -62,13 +62,19 @@ pub struct ErrorReply {
 
 impl ErrorReply {
     /// Builds one without headers of its own.
-    #[must_use]
     pub fn new(status: u16, body: Value) -> Self {
         Self { status, headers: Vec::new(), body }
     }
 
+    /// Adds a `retry-after` header, if the vendor's error has a value for one.
+    pub(crate) fn retry_after(self, delay: Option<String>) -> Self {
+        match delay {
+            Some(delay) => self.header("retry-after", delay),
+            None => self,
+        }
+    }
+
     /// Adds a header.
-    #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self

@@ -18,6 +18,12 @@ pub use server::{VendorServer, VendorServerBuilder};
 
 use crate::RecordedRequest;
 
+/// The error for a script whose reply is of the other kind.
+pub(crate) const WANTS_MESSAGE: &str =
+    "the script's reply holds embeddings, and this request asks for a message";
+pub(crate) const WANTS_EMBEDDINGS: &str =
+    "the script's reply holds a message, and this request asks for embeddings";
+
 /// A vendor that a [`VendorServer`] plays: what it refuses, and the form of its answers.
 ///
 /// All methods are plain functions of what they are given: the server has the script, the key, the
@@ -129,8 +135,7 @@ pub trait Vendor: Send + Sync + 'static {
         response: &EmbeddingResponse,
     ) -> Result<Value, Self::Error> {
         let _ = (call, response);
-        let message = "the script's reply holds embeddings, and this request asks for a message";
-        Err(self.error(&ProviderError::InvalidRequest(message.into())))
+        Err(self.error(&ProviderError::InvalidRequest(WANTS_MESSAGE.into())))
     }
 
     /// Returns how an error is answered.

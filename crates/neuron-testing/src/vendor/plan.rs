@@ -1,111 +1,93 @@
-//! From a scripted reply to what goes over the wire, for every vendor.
+//! From a scripted reply to the bytes on the wire, for every vendor.
 
 use std::time::Duration;
 
 use neuron_types::ProviderError;
-use serde_json::Value;
 
 use super::{Answer, Call, Vendor};
 use crate::Wire;
-use crate::loopback::{Plan, ServerReply, Source, Step};
+use crate::loopback::{Plan, Source, Step};
 use crate::script::{Asked, Cut, Outcome, Pace};
 
-/// A call of a vendor, and what its answer follows from besides the reply.
-pub(super) struct Asking<'a, V: Vendor> {
+/// A response in the making.
+pub(super) struct Responder<'a, V> {
     pub(super) vendor: &'a V,
-    pub(super) call: &'a Call<V::Detail>,
-    pub(super) asked: Asked<'a>,
     pub(super) request_id: &'a str,
-    /// For replies that set none.
     pub(super) wire: &'a Wire,
+    /// The script's own headers.
+    pub(super) headers: Vec<(String, String)>,
 }
 
-/// Plans the answer to a request that passed every check.
-pub(super) fn plan_reply<V: Vendor>(reply: ServerReply, asking: &Asking<'_, V>) -> Plan {
-    let wire = reply.wire.as_ref().unwrap_or(asking.wire);
-    let sending = Sending { asking, wire, headers: reply.headers };
-    match reply.source {
-        Source::Raw { status, body } => {
-            let body = vec![Step::Send(body.into())];
-            Plan::respond(status, sending.headers, wire.apply(body))
-        }
-        Source::Embeddings(response) => match asking.vendor.embeddings(asking.call, &response) {
-            Ok(body) => sending.whole(body.to_string().into_bytes()),
-            Err(error) => sending.refusal(&error),
-        },
-        Source::Reply(reply) => {
-            let (outcome, pace) = reply.resolve(asking.asked);
-            let delay = pace.delay;
-            let plan = match outcome {
-                Outcome::Hang => Plan::hang(),
-                Outcome::Error(error) => sending.error(&error),
-                Outcome::Response(response) => {
-                    let answer = Answer {
-                        call: asking.call,
-                        response: &response,
-                        chunk_chars: pace.chunk_chars,
-                        request_id: asking.request_id,
-                        wire,
-                    };
-                    match asking.call.stream {
-                        true => sending.streamed(&answer, &pace),
-                        false => sending.complete(&answer, pace),
-                    }
+const JSON: &str = "application/json";
+
+impl<V: Vendor> Responder<'_, V> {
+    /// Plans the response to a request that passed every check.
+    pub(super) fn reply(self, source: Source, call: &Call<V::Detail>, asked: Asked<'_>) -> Plan {
+        match source {
+            Source::Raw { status, body } => {
+                let body = vec![Step::Send(body.into())];
+                Plan::respond(status, self.headers, self.wire.apply(body))
+            }
+            Source::Embeddings(mut response) => {
+                if response.model.is_empty() {
+                    response.model.clone_from(&call.model);
                 }
-            };
-            plan.after(delay)
+                match self.vendor.embeddings(call, &response) {
+                    Ok(body) => self.whole(body.to_string().into_bytes()),
+                    Err(error) => self.refusal(&error),
+                }
+            }
+            Source::Reply(reply) => {
+                let (outcome, pace) = reply.resolve(asked);
+                let delay = pace.delay;
+                let plan = match outcome {
+                    Outcome::Hang => Plan::hang(),
+                    Outcome::Error(error) => self.error(&error),
+                    Outcome::Response(response) => {
+                        let answer = Answer {
+                            call,
+                            response: &response,
+                            chunk_chars: pace.chunk_chars,
+                            request_id: self.request_id,
+                            wire: self.wire,
+                        };
+                        match call.stream {
+                            true => self.streamed(&answer, pace),
+                            false => self.complete(&answer, pace),
+                        }
+                    }
+                };
+                plan.after(delay)
+            }
         }
     }
-}
 
-/// Plans the answer to a request that is refused.
-pub(super) fn plan_refusal<V: Vendor>(
-    vendor: &V,
-    error: &V::Error,
-    mut headers: Vec<(String, String)>,
-    request_id: &str,
-    wire: &Wire,
-) -> Plan {
-    let reply = vendor.error_reply(error, request_id);
-    push_headers(&mut headers, JSON, vendor.headers(request_id));
-    headers.extend(reply.headers);
-    let body = Step::Send(reply.body.to_string().into());
-    Plan::respond(reply.status, headers, wire.apply(vec![body]))
-}
-
-/// An answer on its way: the call, how bytes are written, and the script's own headers.
-struct Sending<'a, V: Vendor> {
-    asking: &'a Asking<'a, V>,
-    wire: &'a Wire,
-    headers: Vec<(String, String)>,
-}
-
-impl<V: Vendor> Sending<'_, V> {
-    fn refusal(self, error: &V::Error) -> Plan {
-        let Asking { vendor, request_id, .. } = self.asking;
-        plan_refusal(*vendor, error, self.headers, request_id, self.wire)
+    /// Plans the response to a request that is refused.
+    pub(super) fn refusal(self, error: &V::Error) -> Plan {
+        let reply = self.vendor.error_reply(error, self.request_id);
+        let body = vec![Step::Send(reply.body.to_string().into())];
+        self.respond(reply.status, JSON, reply.headers, body)
     }
 
-    /// Plans an error before the answer begins. No vendor has an answer for a broken network: the
-    /// connection is closed.
+    /// Plans an error before the response begins. A broken network has no response: the connection
+    /// is closed.
     fn error(self, error: &ProviderError) -> Plan {
         match error {
             ProviderError::Network(_) => Plan::close(),
             error => {
-                let error = self.asking.vendor.error(error);
+                let error = self.vendor.error(error);
                 self.refusal(&error)
             }
         }
     }
 
-    /// Plans an answer in one piece. It breaks if its stream would.
+    /// Plans a response in one piece. It breaks if its stream would.
     fn complete(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
-        let vendor = self.asking.vendor;
-        let mut body = match vendor.body(answer) {
-            Ok(body) => body_bytes(&body),
+        let mut body = match self.vendor.body(answer) {
+            Ok(body) => body.to_string().into_bytes(),
             Err(error) => return self.refusal(&error),
         };
-        match pace.cut.filter(|(after, _)| *after < vendor.frames(answer).len()) {
+        match pace.cut.filter(|(after, _)| *after < self.vendor.frames(answer).len()) {
             None => {}
             Some((_, Cut::Hang)) => return Plan::hang(),
             Some((_, Cut::Fail(error))) => return self.error(&error.into()),
@@ -115,24 +97,22 @@ impl<V: Vendor> Sending<'_, V> {
     }
 
     fn whole(self, body: Vec<u8>) -> Plan {
-        let wire = self.wire;
-        Plan::respond(200, self.headers_for(JSON), wire.apply(vec![Step::Send(body.into())]))
+        self.respond(200, JSON, Vec::new(), vec![Step::Send(body.into())])
     }
 
-    fn streamed(self, answer: &Answer<'_, V::Detail>, pace: &Pace) -> Plan {
-        let vendor = self.asking.vendor;
-        let mut frames = vendor.frames(answer);
+    fn streamed(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
+        let mut frames = self.vendor.frames(answer);
         let mut last = None;
-        if let Some((after, cut)) = &pace.cut {
-            frames.truncate(*after);
+        if let Some((after, cut)) = pace.cut {
+            frames.truncate(after);
             match cut {
                 Cut::End => {}
                 Cut::Hang => last = Some(Step::Hang),
-                Cut::Fail(error) => match ProviderError::from(error.clone()) {
+                Cut::Fail(error) => match ProviderError::from(error) {
                     ProviderError::Network(_) => last = Some(Step::Abort),
                     error => {
-                        let error = vendor.error(&error);
-                        frames.extend(vendor.error_frames(answer, frames.len(), &error));
+                        let error = self.vendor.error(&error);
+                        frames.extend(self.vendor.error_frames(answer, frames.len(), &error));
                     }
                 },
             }
@@ -145,28 +125,21 @@ impl<V: Vendor> Sending<'_, V> {
             steps.push(Step::Send(frame.into()));
         }
         steps.extend(last);
-        let wire = self.wire;
-        Plan::respond(200, self.headers_for(vendor.stream_type()), wire.apply(steps))
+        let content_type = self.vendor.stream_type();
+        self.respond(200, content_type, Vec::new(), steps)
     }
 
-    fn headers_for(mut self, content_type: &str) -> Vec<(String, String)> {
-        let vendors = self.asking.vendor.headers(self.asking.request_id);
-        push_headers(&mut self.headers, content_type, vendors);
-        self.headers
+    fn respond(
+        self,
+        status: u16,
+        content_type: &str,
+        others: Vec<(String, String)>,
+        body: Vec<Step>,
+    ) -> Plan {
+        let mut headers = self.headers;
+        headers.push(("content-type".into(), content_type.into()));
+        headers.extend(self.vendor.headers(self.request_id));
+        headers.extend(others);
+        Plan::respond(status, headers, self.wire.apply(body))
     }
-}
-
-const JSON: &str = "application/json";
-
-fn push_headers(
-    headers: &mut Vec<(String, String)>,
-    content_type: &str,
-    vendors: Vec<(String, String)>,
-) {
-    headers.push(("content-type".into(), content_type.into()));
-    headers.extend(vendors);
-}
-
-fn body_bytes(body: &Value) -> Vec<u8> {
-    body.to_string().into_bytes()
 }

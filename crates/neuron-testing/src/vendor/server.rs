@@ -9,7 +9,7 @@ use neuron_types::ProviderError;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::plan::{Asking, plan_refusal, plan_reply};
+use super::plan::Responder;
 use super::{Rules, Vendor};
 use crate::loopback::{LoopbackServer, Plan, RecordedRequest, ServerReply, Wire};
 use crate::queue::Queue;
@@ -81,7 +81,7 @@ impl<V: Vendor> VendorServer<V> {
     /// Returns every request so far, in order, those that were refused included.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.server.requests()
+        self.server.record.requests()
     }
 
     /// Returns the bodies of the requests so far; `null` for one that is no JSON.
@@ -110,24 +110,24 @@ impl<V: Vendor> VendorServer<V> {
     /// Returns how many connections clients opened.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.server.connections()
+        self.server.record.counts().connections
     }
 
     /// Returns how many answers were not finished because the client closed the connection.
     #[must_use]
     pub fn disconnects(&self) -> usize {
-        self.server.disconnects()
+        self.server.record.counts().disconnects
     }
 
     /// Waits until a client has closed its connection before its answer was finished; at once if
     /// one has already.
     pub async fn wait_for_disconnect(&self) {
-        self.server.wait_for_disconnect().await;
+        self.server.record.wait_for(|counts| counts.disconnects > 0).await;
     }
 
     /// Waits until there were so many requests; at once if there were already.
     pub async fn wait_for_requests(&self, count: usize) {
-        self.server.wait_for_requests(count).await;
+        self.server.record.wait_for(|counts| counts.requests >= count).await;
     }
 }
 
@@ -236,7 +236,7 @@ impl<V: Vendor> VendorServerBuilder<V> {
             let number = count.fetch_add(1, Ordering::Relaxed);
             let request_id = format!("req_{number}");
             let plan = desk.answer(request, &request_id).unwrap_or_else(|error| {
-                plan_refusal(&*desk.vendor, &error, Vec::new(), &request_id, &Wire::default())
+                desk.responder(&request_id, &Wire::default(), Vec::new()).refusal(&error)
             });
             if number == gather {
                 gate.send_replace(true);
@@ -282,8 +282,18 @@ impl<V: Vendor> Desk<V> {
             vendor.error(&ProviderError::InvalidRequest(message))
         })?;
         let asked = Asked { call: number, model: &call.model, prompt_chars: request.body.len() };
-        let asking = Asking { vendor, call: &call, asked, request_id, wire: &self.wire };
-        Ok(plan_reply(reply, &asking))
+        let wire = reply.wire.as_ref().unwrap_or(&self.wire);
+        let responder = self.responder(request_id, wire, reply.headers);
+        Ok(responder.reply(reply.source, &call, asked))
+    }
+
+    fn responder<'a>(
+        &'a self,
+        request_id: &'a str,
+        wire: &'a Wire,
+        headers: Vec<(String, String)>,
+    ) -> Responder<'a, V> {
+        Responder { vendor: &self.vendor, request_id, wire, headers }
     }
 }
 
