@@ -64,6 +64,7 @@ pub mod vendor;
 mod base64;
 mod chunks;
 mod events;
+mod json;
 mod queue;
 mod shape;
 

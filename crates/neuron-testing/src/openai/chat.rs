@@ -1,16 +1,17 @@
 //! An answer of Chat Completions: in one piece, and as chunks.
 
 use neuron_types::CompletionResponse;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::CREATED;
 use super::dialect::{Dialect, LaterIds};
 use super::finish::finish_reason_to_wire;
-use super::message::{Call, ChatMessage};
+use super::message::ChatMessage;
 use super::obfuscation::obfuscation;
 use super::usage::chat_usage;
 use crate::Wire;
 use crate::chunks::chunks;
+use crate::json::merge;
 
 /// Returns the JSON body that Chat Completions sends for this response.
 ///
@@ -42,15 +43,11 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
         "refusal": content.refusal,
         "annotations": [],
     });
-    if let Some(fields) = message.as_object_mut() {
-        if !content.reasoning.is_empty() {
-            fields.insert(reasoning_key(dialect).into(), content.reasoning.into());
-        }
-        if !content.calls.is_empty() {
-            let calls = content.calls.iter().map(Call::whole).collect();
-            fields.insert("tool_calls".into(), Value::Array(calls));
-        }
-        fields.extend(content.others);
+    if !content.reasoning.is_empty() {
+        message = merge(message, json!({reasoning_key(dialect): content.reasoning}));
+    }
+    if !content.calls.is_empty() {
+        message = merge(message, json!({"tool_calls": content.calls}));
     }
     json!({
         "id": response.id,
@@ -59,7 +56,7 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
         "model": response.model,
         "choices": [{
             "index": 0,
-            "message": message,
+            "message": merge(message, content.others.into()),
             "logprobs": null,
             "finish_reason": finish_reason(response, dialect),
         }],
@@ -115,64 +112,41 @@ pub(super) fn chat_frames(
     dialect: &Dialect,
     options: ChatOptions,
 ) -> Vec<Vec<u8>> {
-    let frame = Frame { response, options };
-    let mut frames: Vec<Vec<u8>> = deltas(response, chunk_chars, dialect)
-        .into_iter()
-        .map(|(delta, hidden)| wire.data(&frame.chunk(&delta, None, &hidden)))
-        .collect();
-    let mut last = frame.chunk(&json!({}), Some(finish_reason(response, dialect)), "");
+    let chunk = |choices: Value, usage: Option<Value>, hidden: &str| {
+        let mut chunk = json!({
+            "id": response.id,
+            "object": "chat.completion.chunk",
+            "created": CREATED,
+            "model": response.model,
+            "service_tier": "default",
+            "system_fingerprint": null,
+            "choices": choices,
+        });
+        if let Some(usage) = usage {
+            chunk = merge(chunk, json!({"usage": usage}));
+        }
+        if options.include_obfuscation {
+            chunk = merge(chunk, json!({"obfuscation": obfuscation(hidden)}));
+        }
+        wire.data(&chunk)
+    };
+    let choice = |delta: Value, finish_reason: Option<&str>| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
+    let no_usage = || options.include_usage.then_some(Value::Null);
+    let usage = || Some(chat_usage(&response.usage));
+    let deltas = deltas(response, chunk_chars, dialect).into_iter();
+    let mut frames: Vec<Vec<u8>> =
+        deltas.map(|(delta, hidden)| chunk(choice(delta, None), no_usage(), &hidden)).collect();
+    let last = choice(json!({}), Some(finish_reason(response, dialect)));
     if dialect.usage_on_last_choice {
-        insert(&mut last, "usage", chat_usage(&response.usage));
-    }
-    frames.push(wire.data(&last));
-    if options.include_usage && !dialect.usage_on_last_choice {
-        let mut usage = frame.base();
-        insert(&mut usage, "choices", json!([]));
-        insert(&mut usage, "usage", chat_usage(&response.usage));
-        frame.obfuscate(&mut usage, "");
-        frames.push(wire.data(&usage));
+        frames.push(chunk(last, usage(), ""));
+    } else {
+        frames.push(chunk(last, no_usage(), ""));
+        frames.extend(options.include_usage.then(|| chunk(json!([]), usage(), "")));
     }
     if !dialect.no_done {
         frames.push(wire.data_text("[DONE]"));
     }
     frames
-}
-
-/// What all chunks of a stream share.
-struct Frame<'a> {
-    response: &'a CompletionResponse,
-    options: ChatOptions,
-}
-
-impl Frame<'_> {
-    fn base(&self) -> Value {
-        json!({
-            "id": self.response.id,
-            "object": "chat.completion.chunk",
-            "created": CREATED,
-            "model": self.response.model,
-            "service_tier": "default",
-            "system_fingerprint": null,
-        })
-    }
-
-    fn chunk(&self, delta: &Value, finish_reason: Option<&str>, hidden: &str) -> Value {
-        let mut chunk = self.base();
-        let choice =
-            json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason});
-        insert(&mut chunk, "choices", json!([choice]));
-        if self.options.include_usage {
-            insert(&mut chunk, "usage", Value::Null);
-        }
-        self.obfuscate(&mut chunk, hidden);
-        chunk
-    }
-
-    fn obfuscate(&self, chunk: &mut Value, hidden: &str) {
-        if self.options.include_obfuscation {
-            insert(chunk, "obfuscation", obfuscation(hidden).into());
-        }
-    }
 }
 
 /// Returns every delta but the last, which is empty, with the text in it whose length is hidden.
@@ -192,18 +166,16 @@ fn deltas(
     ];
     for (key, text) in texts {
         let pieces = text.into_iter().flat_map(|text| chunks(text, chunk_chars));
-        deltas.extend(pieces.map(|piece| (field(key, piece.into()), piece.to_owned())));
+        deltas.extend(pieces.map(|piece| (json!({key: piece}), piece.to_owned())));
     }
     for (index, call) in message.calls.iter().enumerate() {
+        let index = if dialect.no_call_index { json!({}) } else { json!({"index": index}) };
         let pieces = call_deltas(call, chunk_chars, dialect).into_iter();
-        deltas.extend(pieces.map(|(mut piece, hidden)| {
-            if !dialect.no_call_index {
-                let others = std::mem::take(&mut piece);
-                piece.insert("index".into(), index.into());
-                piece.extend(others);
-            }
-            (json!({"tool_calls": [piece]}), hidden)
-        }));
+        deltas.extend(
+            pieces.map(|(piece, hidden)| {
+                (json!({"tool_calls": [merge(index.clone(), piece)]}), hidden)
+            }),
+        );
     }
     if !message.others.is_empty() {
         deltas.push((message.others.into(), String::new()));
@@ -212,31 +184,26 @@ fn deltas(
 }
 
 /// Returns the deltas of one tool call, without its index.
-fn call_deltas(
-    call: &Call<'_>,
-    chunk_chars: usize,
-    dialect: &Dialect,
-) -> Vec<(Map<String, Value>, String)> {
-    let object = |json: Value| json.as_object().cloned().unwrap_or_default();
-    let (id, name, arguments) = match call {
-        Call::Function { id, name, arguments } if !dialect.whole_arguments => (id, name, arguments),
-        whole => return vec![(object(whole.whole()), String::new())],
+fn call_deltas(call: &Value, chunk_chars: usize, dialect: &Dialect) -> Vec<(Value, String)> {
+    let mut first = call.clone();
+    let arguments = first.pointer_mut("/function/arguments").filter(|_| !dialect.whole_arguments);
+    let Some(Value::String(arguments)) = arguments.map(Value::take) else {
+        return vec![(call.clone(), String::new())];
     };
-    let first = json!({
-        "id": id,
-        "type": "function",
-        "function": {"name": name, "arguments": ""},
-    });
-    let later = chunks(arguments, chunk_chars).map(|piece| {
+    first = merge(
+        first,
+        json!({"function": merge(call["function"].clone(), json!({"arguments": ""}))}),
+    );
+    let later = chunks(&arguments, chunk_chars).map(|piece| {
         let function = json!({"arguments": piece});
         let delta = match dialect.later_ids {
             LaterIds::Missing => json!({"function": function}),
             LaterIds::Null => json!({"id": null, "function": function}),
             LaterIds::Empty => json!({"id": "", "function": function}),
         };
-        (object(delta), piece.to_owned())
+        (delta, piece.to_owned())
     });
-    std::iter::once((object(first), String::new())).chain(later).collect()
+    std::iter::once((first, String::new())).chain(later).collect()
 }
 
 fn finish_reason<'a>(response: &'a CompletionResponse, dialect: &Dialect) -> &'a str {
@@ -248,14 +215,4 @@ fn finish_reason<'a>(response: &'a CompletionResponse, dialect: &Dialect) -> &'a
 
 fn reasoning_key(dialect: &Dialect) -> &'static str {
     if dialect.reasoning_field { "reasoning" } else { "reasoning_content" }
-}
-
-fn field(key: &str, value: Value) -> Value {
-    Value::Object(Map::from_iter([(key.to_owned(), value)]))
-}
-
-fn insert(object: &mut Value, key: &str, value: Value) {
-    if let Some(fields) = object.as_object_mut() {
-        fields.insert(key.to_owned(), value);
-    }
 }

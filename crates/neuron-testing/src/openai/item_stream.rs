@@ -4,43 +4,41 @@ use serde_json::{Value, json};
 
 use super::obfuscation::obfuscation;
 use crate::chunks::chunks;
+use crate::json::merge;
 
-/// How the events of items are written.
+/// The options of a stream.
 pub(super) struct ItemStream {
     pub(super) chunk_chars: usize,
     pub(super) include_obfuscation: bool,
 }
 
 impl ItemStream {
-    /// Returns the events of an item, from the one that adds it to the one that has it whole.
+    /// Returns the events of an item, `output_item.added` first and `output_item.done` last.
     pub(super) fn events(&self, item: &Value, output_index: usize) -> Vec<Value> {
         let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
-        let at = Place { item_id: item.get("id").cloned().unwrap_or_default(), output_index };
+        let at = json!({"item_id": item.get("id"), "output_index": output_index});
         let mut events = vec![json!({
             "type": "response.output_item.added",
             "output_index": output_index,
             "item": beginning(item, kind),
         })];
-        let list = |key: &str| item.get(key).and_then(Value::as_array).into_iter().flatten();
         match kind {
-            "message" => {
-                for (index, part) in list("content").enumerate() {
-                    self.part(&at.at("content_index", index), part, &mut events);
-                }
-            }
-            "reasoning" => {
-                for (index, part) in list("summary").enumerate() {
-                    self.summary(&at.at("summary_index", index), part, &mut events);
-                }
-                for (index, part) in list("content").enumerate() {
-                    self.part(&at.at("content_index", index), part, &mut events);
+            "message" | "reasoning" => {
+                for (list, index_key) in
+                    [("summary", "summary_index"), ("content", "content_index")]
+                {
+                    let parts = item.get(list).and_then(Value::as_array).into_iter().flatten();
+                    for (index, part) in parts.enumerate() {
+                        let at = merge(at.clone(), json!({index_key: index}));
+                        self.part(list, &at, part, &mut events);
+                    }
                 }
             }
             "function_call" => {
-                self.deltas(&at.whole(), "function_call_arguments", "arguments", item, &mut events);
+                self.deltas(&at, "function_call_arguments", "arguments", item, &mut events);
             }
             "custom_tool_call" => {
-                self.deltas(&at.whole(), "custom_tool_call_input", "input", item, &mut events);
+                self.deltas(&at, "custom_tool_call_input", "input", item, &mut events);
             }
             _ => {}
         }
@@ -52,92 +50,59 @@ impl ItemStream {
         events
     }
 
-    /// A part of a message, or reasoning that is not summarised.
-    fn part(&self, at: &Value, part: &Value, events: &mut Vec<Value>) {
-        let (kind, key) = match part.get("type").and_then(Value::as_str) {
-            Some("refusal") => ("refusal", "refusal"),
-            Some("reasoning_text") => ("reasoning_text", "text"),
-            _ => ("output_text", "text"),
+    /// Adds the events of a part of a message, or of reasoning.
+    fn part(&self, list: &str, at: &Value, part: &Value, events: &mut Vec<Value>) {
+        let (frame, name, key) = match part.get("type").and_then(Value::as_str) {
+            _ if list == "summary" => ("reasoning_summary_part", "reasoning_summary_text", "text"),
+            Some("refusal") => ("content_part", "refusal", "refusal"),
+            Some("reasoning_text") => ("content_part", "reasoning_text", "text"),
+            _ => ("content_part", "output_text", "text"),
         };
-        let empty = with(part, [(key, "".into())]);
-        events.push(event("content_part.added", at, [("part", empty)]));
-        self.deltas(at, kind, key, part, events);
-        events.push(event("content_part.done", at, [("part", part.clone())]));
+        let empty = merge(part.clone(), json!({key: ""}));
+        events.push(event(&format!("{frame}.added"), at, json!({"part": empty})));
+        self.deltas(at, name, key, part, events);
+        events.push(event(&format!("{frame}.done"), at, json!({"part": part})));
     }
 
-    fn summary(&self, at: &Value, part: &Value, events: &mut Vec<Value>) {
-        let empty = with(part, [("text", "".into())]);
-        events.push(event("reasoning_summary_part.added", at, [("part", empty)]));
-        self.deltas(at, "reasoning_summary_text", "text", part, events);
-        events.push(event("reasoning_summary_part.done", at, [("part", part.clone())]));
-    }
-
-    /// The text under a key, in pieces and then whole.
+    /// Adds the events of the text under a key: its pieces, then all of it.
     fn deltas(&self, at: &Value, name: &str, key: &str, source: &Value, events: &mut Vec<Value>) {
         let text = source.get(key).and_then(Value::as_str).unwrap_or_default();
-        // The SDK's types want them on both events of a text, and on no other.
+        // The SDK's types require them on both events of a text, and on no other.
         let at = match name {
-            "output_text" => with(at, [("logprobs", json!([]))]),
-            _ => at.clone(),
+            "output_text" => &merge(at.clone(), json!({"logprobs": []})),
+            _ => at,
         };
         for piece in chunks(text, self.chunk_chars) {
-            let mut delta = event(&format!("{name}.delta"), &at, [("delta", piece.into())]);
-            if self.include_obfuscation {
-                delta = with(&delta, [("obfuscation", obfuscation(piece).into())]);
-            }
-            events.push(delta);
+            let delta = event(&format!("{name}.delta"), at, json!({"delta": piece}));
+            events.push(match self.include_obfuscation {
+                true => merge(delta, json!({"obfuscation": obfuscation(piece)})),
+                false => delta,
+            });
         }
-        events.push(event(&format!("{name}.done"), &at, [(key, text.into())]));
+        events.push(event(&format!("{name}.done"), at, json!({key: text})));
     }
 }
 
-/// Where an event belongs.
-struct Place {
-    item_id: Value,
-    output_index: usize,
-}
-
-impl Place {
-    fn whole(&self) -> Value {
-        json!({"item_id": self.item_id, "output_index": self.output_index})
-    }
-
-    fn at(&self, key: &str, index: usize) -> Value {
-        with(&self.whole(), [(key, index.into())])
-    }
-}
-
-/// An item before anything of it was streamed.
+/// Returns an item before anything of it was streamed.
 fn beginning(item: &Value, kind: &str) -> Value {
-    let in_progress = ("status", Value::from("in_progress"));
-    match kind {
-        "message" => with(item, [in_progress, ("content", json!([]))]),
-        "function_call" => with(item, [in_progress, ("arguments", "".into())]),
-        "custom_tool_call" => with(item, [("input", "".into())]),
-        "reasoning" => {
-            let mut item = with(item, [("summary", json!([]))]);
-            if let Some(fields) = item.as_object_mut() {
-                fields.shift_remove("content");
-            }
-            item
-        }
-        _ => item.clone(),
+    let mut item = item.clone();
+    if kind == "reasoning"
+        && let Some(fields) = item.as_object_mut()
+    {
+        fields.shift_remove("content");
     }
+    merge(
+        item,
+        match kind {
+            "message" => json!({"status": "in_progress", "content": []}),
+            "function_call" => json!({"status": "in_progress", "arguments": ""}),
+            "custom_tool_call" => json!({"input": ""}),
+            "reasoning" => json!({"summary": []}),
+            _ => Value::Null,
+        },
+    )
 }
 
-fn event<const N: usize>(name: &str, at: &Value, fields: [(&str, Value); N]) -> Value {
-    let mut event = json!({"type": format!("response.{name}")});
-    if let (Some(target), Some(place)) = (event.as_object_mut(), at.as_object()) {
-        target.extend(place.clone());
-    }
-    with(&event, fields)
-}
-
-/// A copy of an object with these fields set.
-fn with<const N: usize>(object: &Value, fields: [(&str, Value); N]) -> Value {
-    let mut object = object.clone();
-    if let Some(target) = object.as_object_mut() {
-        target.extend(fields.map(|(key, value)| (key.to_owned(), value)));
-    }
-    object
+fn event(name: &str, at: &Value, fields: Value) -> Value {
+    merge(merge(json!({"type": format!("response.{name}")}), at.clone()), fields)
 }

@@ -5,29 +5,18 @@ use serde_json::{Map, Value, json};
 
 /// What a message of Chat Completions holds. The order among the kinds is not on the wire.
 #[derive(Default)]
-pub(super) struct ChatMessage<'a> {
+pub(super) struct ChatMessage {
     pub(super) reasoning: String,
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
-    pub(super) calls: Vec<Call<'a>>,
+    pub(super) calls: Vec<Value>,
     /// Fields that are none of these.
     pub(super) others: Map<String, Value>,
 }
 
-/// A tool call.
-pub(super) enum Call<'a> {
-    Function {
-        id: &'a str,
-        name: &'a str,
-        arguments: String,
-    },
-    /// Of a kind that is not modelled, as it is.
-    Raw(&'a Value),
-}
-
-impl<'a> ChatMessage<'a> {
+impl ChatMessage {
     /// Reads a response. Blocks that the vendor has no form for are left out.
-    pub(super) fn new(response: &'a CompletionResponse) -> Self {
+    pub(super) fn new(response: &CompletionResponse) -> Self {
         let mut message = Self::default();
         for block in &response.message.content {
             message.add(block);
@@ -38,13 +27,14 @@ impl<'a> ChatMessage<'a> {
         message
     }
 
-    fn add(&mut self, block: &'a ContentBlock) {
+    fn add(&mut self, block: &ContentBlock) {
         match block {
             ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
                 match json.get("type").and_then(Value::as_str) {
                     // An item of the Responses API has content.
                     Some("message") if json.get("content").is_none() => self.add_fields(json),
-                    Some("custom" | "function") => self.calls.push(Call::Raw(json)),
+                    // Of a kind that is not modelled.
+                    Some("custom" | "function") => self.calls.push(json.clone()),
                     _ => portable.iter().for_each(|block| self.add(block)),
                 }
             }
@@ -52,10 +42,11 @@ impl<'a> ChatMessage<'a> {
                 self.text.get_or_insert_default().push_str(text);
             }
             ContentBlock::Thinking { thinking, .. } => self.reasoning.push_str(thinking),
-            ContentBlock::ToolUse { id, name, input } => {
-                let arguments = arguments(input);
-                self.calls.push(Call::Function { id, name, arguments });
-            }
+            ContentBlock::ToolUse { id, name, input } => self.calls.push(json!({
+                "id": id,
+                "type": "function",
+                "function": {"name": name, "arguments": arguments(input)},
+            })),
             ContentBlock::Raw { portable: Some(block), .. } => self.add(block),
             _ => {}
         }
@@ -68,19 +59,6 @@ impl<'a> ChatMessage<'a> {
                 ("refusal", Value::String(refusal)) => self.refusal = Some(refusal.clone()),
                 _ => drop(self.others.insert(key.clone(), value.clone())),
             }
-        }
-    }
-}
-
-impl Call<'_> {
-    pub(super) fn whole(&self) -> Value {
-        match self {
-            Self::Function { id, name, arguments } => json!({
-                "id": id,
-                "type": "function",
-                "function": {"name": name, "arguments": arguments},
-            }),
-            Self::Raw(json) => (*json).clone(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! An answer of the Responses API: in one piece, and as events.
 
+use std::sync::LazyLock;
+
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
 
@@ -10,6 +12,7 @@ use super::item::{Encrypted, incomplete_reason, output_items};
 use super::item_stream::ItemStream;
 use super::usage::responses_usage;
 use crate::Wire;
+use crate::json::merge;
 
 /// Returns the JSON body that the Responses API sends for this response.
 ///
@@ -77,14 +80,13 @@ impl Writer<'_> {
         let status = if reason.is_some() { "incomplete" } else { "completed" };
         let details = reason.map(|reason| json!({"reason": reason}));
         let output = output_items(self.response, self.encrypted);
-        let completed_at = if reason.is_some() { Value::Null } else { CREATED.into() };
-        self.object([
-            ("status", status.into()),
-            ("completed_at", completed_at),
-            ("incomplete_details", details.unwrap_or_default()),
-            ("output", output.into()),
-            ("usage", responses_usage(&self.response.usage)),
-        ])
+        self.object(json!({
+            "status": status,
+            "completed_at": reason.is_none().then_some(CREATED),
+            "incomplete_details": details,
+            "output": output,
+            "usage": responses_usage(&self.response.usage),
+        }))
     }
 
     /// Returns the bytes of every event.
@@ -129,7 +131,7 @@ impl Writer<'_> {
             return numbered(vec![event], sent, wire);
         }
         let failure = json!({"code": code, "message": error.message});
-        let failed = self.object([("status", "failed".into()), ("error", failure)]);
+        let failed = self.object(json!({"status": "failed", "error": failure}));
         let events = vec![
             json!({"type": "error", "error": error.object()}),
             json!({"type": "response.failed", "response": failed}),
@@ -138,60 +140,30 @@ impl Writer<'_> {
     }
 
     fn begun(&self) -> Value {
-        self.object([("status", "in_progress".into())])
+        self.object(json!({"status": "in_progress"}))
     }
 
-    /// The object with the settings of the request, and with these fields set.
-    fn object<const N: usize>(&self, fields: [(&str, Value); N]) -> Value {
-        let asked = |key: &str, default: Value| match self.request.get(key) {
-            None | Some(Value::Null) => default,
-            Some(value) => value.clone(),
-        };
-        let mut object = json!({
-            "id": self.response.id,
-            "object": "response",
-            "created_at": CREATED,
-            "status": "completed",
-            "background": asked("background", false.into()),
-            "completed_at": null,
-            "error": null,
-            "incomplete_details": null,
-            "instructions": asked("instructions", Value::Null),
-            "max_output_tokens": asked("max_output_tokens", Value::Null),
-            "max_tool_calls": asked("max_tool_calls", Value::Null),
-            "model": self.response.model,
-            "output": [],
-            "parallel_tool_calls": asked("parallel_tool_calls", true.into()),
-            "previous_response_id": asked("previous_response_id", Value::Null),
-            "prompt_cache_key": asked("prompt_cache_key", Value::Null),
-            "reasoning": asked("reasoning", json!({"effort": null, "summary": null})),
-            "safety_identifier": asked("safety_identifier", Value::Null),
-            "service_tier": asked("service_tier", "default".into()),
-            "store": asked("store", true.into()),
-            "temperature": asked("temperature", 1.0.into()),
-            "text": asked("text", json!({"format": {"type": "text"}, "verbosity": "medium"})),
-            "tool_choice": asked("tool_choice", "auto".into()),
-            "tools": asked("tools", json!([])),
-            "top_logprobs": asked("top_logprobs", 0.into()),
-            "top_p": asked("top_p", 1.0.into()),
-            "truncation": asked("truncation", "disabled".into()),
-            "usage": null,
-            "user": asked("user", Value::Null),
-            "metadata": asked("metadata", json!({})),
+    /// Returns the object with the settings of the request and with these fields.
+    fn object(&self, fields: Value) -> Value {
+        static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
+            serde_json::from_str(include_str!("response.json")).unwrap_or_default()
         });
-        if let Some(target) = object.as_object_mut() {
-            target.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+        let mut object = DEFAULTS.clone();
+        for (key, value) in object.as_object_mut().into_iter().flatten() {
+            if let Some(asked) = self.request.get(key).filter(|asked| !asked.is_null()) {
+                value.clone_from(asked);
+            }
         }
-        object
+        let response = self.response;
+        let own = json!({"id": response.id, "created_at": CREATED, "model": response.model});
+        merge(merge(object, own), fields)
     }
 }
 
 /// Writes events whose names are their types, numbered from `first`.
 fn numbered(events: Vec<Value>, first: usize, wire: &Wire) -> Vec<Vec<u8>> {
-    let numbered = events.into_iter().zip(first..).map(|(mut event, number)| {
-        if let Some(fields) = event.as_object_mut() {
-            fields.insert("sequence_number".into(), number.into());
-        }
+    let numbered = events.into_iter().zip(first..).map(|(event, number)| {
+        let event = merge(event, json!({"sequence_number": number}));
         let name = event.get("type").and_then(Value::as_str).unwrap_or_default();
         wire.event(name, &event)
     });
