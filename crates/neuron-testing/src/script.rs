@@ -278,20 +278,22 @@ impl Reply {
     }
 }
 
-/// Four characters a token, and a few tokens for the frame.
+/// Estimates four characters per token, and a few tokens for the frame.
 fn estimate(asked: &Asked<'_>, content: &[ContentBlock]) -> TokenUsage {
-    let chars: usize = content
-        .iter()
-        .map(|block| match block {
-            ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),
-            other => other.to_string().chars().count(),
-        })
-        .sum();
     TokenUsage {
         input_tokens: 8 + asked.prompt_chars / 4,
-        output_tokens: 4 + chars / 4,
+        output_tokens: 4 + chars(content) / 4,
         ..TokenUsage::default()
     }
+}
+
+/// Returns the number of characters in content.
+pub(crate) fn chars<'a>(content: impl IntoIterator<Item = &'a ContentBlock>) -> usize {
+    let blocks = content.into_iter().map(|block| match block {
+        ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),
+        other => other.to_string().chars().count(),
+    });
+    blocks.sum()
 }
 
 impl From<CompletionResponse> for Reply {

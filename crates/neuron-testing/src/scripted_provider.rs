@@ -1,20 +1,20 @@
 //! A provider that answers from a script and remembers what it was asked.
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
-    ProviderInfo, StreamEvent, StreamHandle, StreamReceiver,
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, ProviderInfo,
+    StreamEvent, StreamHandle, StreamReceiver,
 };
 
 use crate::Reply;
 use crate::events::events;
 use crate::queue::{Exhausted, Queue, lock};
-use crate::script::{Asked, Cut, Outcome, Pace};
+use crate::script::{Asked, Cut, Outcome, Pace, chars};
 
 /// A provider that answers from a script.
 ///
@@ -144,7 +144,7 @@ impl ScriptedProvider {
                     "" => MODEL,
                     model => model,
                 },
-                prompt_chars: prompt_chars(&request),
+                prompt_chars: chars(request.messages.iter().flat_map(|it| &it.content)),
             })),
             Err(exhausted) => Err(exhausted_error(exhausted, request.messages.last())),
         };
@@ -225,46 +225,30 @@ impl Drop for Open {
     }
 }
 
-/// A stream in the middle of its events.
-struct Running {
-    events: std::vec::IntoIter<StreamEvent>,
-    /// What comes after `events`; `None` is a plain end.
-    cut: Option<Cut>,
-    event_delay: Duration,
-    first: bool,
-    _open: Open,
-}
-
 fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
-    let mut events = events(response, pace.chunk_chars);
-    let cut = pace.cut.map(|(after, cut)| {
-        events.truncate(after);
-        cut
-    });
-    let running = Running {
-        events: events.into_iter(),
-        cut,
-        event_delay: pace.event_delay,
-        first: true,
-        _open: open,
-    };
-    // Fused: a receiver may be read after its end.
-    StreamReceiver::new(stream::unfold(running, next_event).fuse())
-}
-
-async fn next_event(mut running: Running) -> Option<(StreamEvent, Running)> {
-    let event = match running.events.next() {
-        Some(event) => event,
-        None => match running.cut.take()? {
-            Cut::End => return None,
-            Cut::Fail(error) => StreamEvent::Error(error),
-            Cut::Hang => pending().await,
-        },
-    };
-    if !std::mem::take(&mut running.first) {
-        sleep(running.event_delay).await;
+    let Pace { cut, event_delay, chunk_chars, .. } = pace;
+    let mut events = events(response, chunk_chars);
+    if let Some((after, _)) = &cut {
+        events.truncate(*after);
     }
-    Some((event, running))
+    let end = stream::once(async move {
+        // Held until the stream ends or is dropped.
+        let _open = open;
+        match cut {
+            None | Some((_, Cut::End)) => None,
+            Some((_, Cut::Fail(error))) => Some(StreamEvent::Error(error)),
+            Some((_, Cut::Hang)) => pending().await,
+        }
+    });
+    let events = stream::iter(events).map(Some).chain(end).filter_map(ready);
+    let delayed = events.enumerate().then(move |(index, event)| async move {
+        if index > 0 {
+            sleep(event_delay).await;
+        }
+        event
+    });
+    // Fused: a receiver may be read after its end.
+    StreamReceiver::new(delayed.fuse())
 }
 
 /// Needs no tokio clock when there is nothing to wait for.
@@ -283,16 +267,4 @@ fn exhausted_error(exhausted: Exhausted, last: Option<&Message>) -> ProviderErro
         None => "it has no messages".to_owned(),
     };
     ProviderError::InvalidRequest(format!("{exhausted}; {last}"))
-}
-
-fn prompt_chars(request: &CompletionRequest) -> usize {
-    request
-        .messages
-        .iter()
-        .flat_map(|message| &message.content)
-        .map(|block| match block {
-            ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),
-            other => other.to_string().chars().count(),
-        })
-        .sum()
 }

@@ -1,90 +1,76 @@
-//! The content blocks of an answer, in the vendor's form.
+//! The content blocks of a response, in the vendor's form.
 
 use neuron_types::{ContentBlock, ToolCall};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-/// Returns the blocks that the vendor would send, in the vendor's form.
-///
-/// A raw block of another provider is sent in its portable form or not at all.
-pub(super) fn wire_blocks(content: &[ContentBlock]) -> impl Iterator<Item = WireBlock<'_>> {
+use crate::chunks::chunks;
+use crate::json::merge;
+
+/// Returns the blocks that the vendor would send. A raw block of another provider is replaced by its
+/// portable form or left out.
+pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
-        ContentBlock::Raw { provider, json, .. } if provider == "anthropic" => {
-            Some(WireBlock::Complete(json.clone()))
-        }
-        block => block.portable().map(WireBlock::from),
+        ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),
+        block => block.portable(),
     })
 }
 
-/// A block of an answer: whole at once, or in deltas.
-pub(super) enum WireBlock<'a> {
-    Text(&'a str),
-    Thinking {
-        thinking: &'a str,
-        signature: &'a str,
-    },
-    ToolUse {
-        id: &'a str,
-        name: &'a str,
-        input: &'a Value,
-    },
-    Compaction(&'a str),
-    /// Kinds that a stream sends whole.
-    Complete(Value),
-}
-
-impl WireBlock<'_> {
-    /// The block in an answer in one piece.
-    ///
-    /// Arguments that are no JSON become a string that holds their text: the vendor parses what a
-    /// model wrote before it answers in one piece, so there is no right form for them, and `{}`
-    /// would make a broken call look like a good one.
-    pub(super) fn whole(&self) -> Value {
-        match self {
-            Self::Text(text) => json!({"type": "text", "text": text}),
-            Self::Thinking { thinking, signature } => {
-                json!({"type": "thinking", "thinking": thinking, "signature": signature})
-            }
-            Self::ToolUse { id, name, input } => {
-                let input = match ToolCall::invalid_json(input) {
-                    Some(raw) => Value::from(raw),
-                    None => (*input).clone(),
-                };
-                json!({"type": "tool_use", "id": id, "name": name, "input": input})
-            }
-            Self::Compaction(content) => json!({"type": "compaction", "content": content}),
-            Self::Complete(block) => block.clone(),
+/// Returns the block as a response in one piece has it.
+///
+/// Arguments that are no JSON become a string that holds their text. The vendor parses what a model
+/// wrote before it responds in one piece, so there is no right form for them, and `{}` would make a
+/// broken call look like a good one.
+pub(super) fn whole(block: &ContentBlock) -> Value {
+    match block {
+        ContentBlock::Raw { json, .. } => json.clone(),
+        ContentBlock::Text(text) => json!({"type": "text", "text": text}),
+        ContentBlock::Thinking { thinking, signature } => {
+            json!({"type": "thinking", "thinking": thinking, "signature": signature})
         }
-    }
-
-    /// The block as `content_block_start` has it.
-    pub(super) fn start(&self) -> Value {
-        match self {
-            Self::Text(_) => json!({"type": "text", "text": ""}),
-            Self::Thinking { .. } => json!({"type": "thinking", "thinking": "", "signature": ""}),
-            Self::ToolUse { id, name, .. } => {
-                json!({"type": "tool_use", "id": id, "name": name, "input": {}})
-            }
-            Self::Compaction(_) => json!({"type": "compaction", "content": null}),
-            Self::Complete(block) => block.clone(),
+        ContentBlock::RedactedThinking { data } => {
+            json!({"type": "redacted_thinking", "data": data})
         }
+        ContentBlock::ToolUse { id, name, input } => {
+            let input = ToolCall::invalid_json(input).map_or_else(|| input.clone(), Value::from);
+            json!({"type": "tool_use", "id": id, "name": name, "input": input})
+        }
+        ContentBlock::Compaction { content } => json!({"type": "compaction", "content": content}),
+        // A model sends no other kind. The client receives a kind or fields that it does not know.
+        other => serde_json::to_value(other).unwrap_or_default(),
     }
 }
 
-impl<'a> From<&'a ContentBlock> for WireBlock<'a> {
-    fn from(block: &'a ContentBlock) -> Self {
-        match block {
-            ContentBlock::Text(text) => Self::Text(text),
-            ContentBlock::Thinking { thinking, signature } => {
-                Self::Thinking { thinking, signature }
-            }
-            ContentBlock::ToolUse { id, name, input } => Self::ToolUse { id, name, input },
-            ContentBlock::Compaction { content } => Self::Compaction(content),
-            ContentBlock::RedactedThinking { data } => {
-                Self::Complete(json!({"type": "redacted_thinking", "data": data}))
-            }
-            // A model answers with none of the rest. The client sees a kind or fields that it
-            // does not know.
-            other => Self::Complete(serde_json::to_value(other).unwrap_or_default()),
+/// Returns the block as `content_block_start` has it, and its deltas.
+pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<Value>) {
+    let (empty, deltas) = match block {
+        ContentBlock::Text(text) => {
+            let delta = |piece| json!({"type": "text_delta", "text": piece});
+            (json!({"text": ""}), chunks(text, chunk_chars).map(delta).collect())
         }
-    }
+        ContentBlock::Thinking { thinking, signature } => {
+            let delta = |piece| json!({"type": "thinking_delta", "thinking": piece});
+            let signature = (!signature.is_empty())
+                .then(|| json!({"type": "signature_delta", "signature": signature}));
+            let deltas = chunks(thinking, chunk_chars).map(delta).chain(signature).collect();
+            (json!({"thinking": "", "signature": ""}), deltas)
+        }
+        ContentBlock::ToolUse { input, .. } => {
+            let json = match ToolCall::invalid_json(input) {
+                Some(raw) => raw.to_owned(),
+                // Arguments that are empty have the empty first piece alone.
+                None if input.as_object().is_some_and(Map::is_empty) => String::new(),
+                None => input.to_string(),
+            };
+            let delta = |piece| json!({"type": "input_json_delta", "partial_json": piece});
+            let pieces = std::iter::once("").chain(chunks(&json, chunk_chars));
+            (json!({"input": {}}), pieces.map(delta).collect())
+        }
+        ContentBlock::Compaction { content } => {
+            let delta = json!({"type": "compaction_delta", "content": content});
+            (json!({"content": null}), vec![delta])
+        }
+        // The vendor streams the other kinds whole.
+        _ => (json!({}), Vec::new()),
+    };
+    (merge(whole(block), empty), deltas)
 }

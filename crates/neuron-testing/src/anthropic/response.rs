@@ -3,7 +3,7 @@
 use neuron_types::{CompletionResponse, StopReason};
 use serde_json::{Value, json};
 
-use super::block::{WireBlock, wire_blocks};
+use super::block::{sent, whole};
 use super::stop_reason::stop_reason_to_wire;
 use super::usage::final_usage;
 
@@ -31,13 +31,12 @@ use super::usage::final_usage;
 /// [`ToolCall::invalid_json`]: neuron_types::ToolCall::invalid_json
 #[must_use]
 pub fn json_body(response: &CompletionResponse) -> Value {
-    let content = wire_blocks(&response.message.content);
     json!({
         "id": response.id,
         "type": "message",
         "role": "assistant",
         "model": response.model,
-        "content": content.map(|block: WireBlock<'_>| block.whole()).collect::<Vec<_>>(),
+        "content": sent(&response.message.content).map(whole).collect::<Vec<_>>(),
         "stop_reason": stop_reason_to_wire(&response.stop_reason),
         "stop_sequence": null,
         "stop_details": stop_details(&response.stop_reason),

@@ -2,40 +2,35 @@
 
 use neuron_types::StopReason;
 
+const WORDS: [(&str, StopReason); 8] = [
+    ("end_turn", StopReason::EndTurn),
+    ("tool_use", StopReason::ToolUse),
+    ("max_tokens", StopReason::MaxTokens),
+    ("stop_sequence", StopReason::StopSequence),
+    ("compaction", StopReason::Compaction),
+    ("pause_turn", StopReason::PauseTurn),
+    ("refusal", StopReason::Refusal),
+    ("model_context_window_exceeded", StopReason::ContextWindowExceeded),
+];
+
 /// Returns the vendor's word for a stop reason.
 ///
-/// The vendor has no word for [`StopReason::ContentFilter`] and says `refusal`.
+/// The vendor has no word for [`StopReason::ContentFilter`] and sends `refusal`.
 #[must_use]
 pub fn stop_reason_to_wire(reason: &StopReason) -> &str {
     match reason {
-        StopReason::EndTurn => "end_turn",
-        StopReason::ToolUse => "tool_use",
-        StopReason::MaxTokens => "max_tokens",
-        StopReason::StopSequence => "stop_sequence",
-        StopReason::Compaction => "compaction",
-        StopReason::PauseTurn => "pause_turn",
-        StopReason::ContentFilter | StopReason::Refusal => "refusal",
-        StopReason::ContextWindowExceeded => "model_context_window_exceeded",
         StopReason::Other(reason) => reason,
-        // Not one that this crate knows.
-        _ => "end_turn",
+        StopReason::ContentFilter => "refusal",
+        // A reason that this crate does not know ends the turn.
+        reason => WORDS.iter().find(|(_, it)| it == reason).map_or("end_turn", |(word, _)| word),
     }
 }
 
 /// Returns the stop reason for the vendor's word.
 #[must_use]
 pub fn stop_reason_from_wire(word: &str) -> StopReason {
-    match word {
-        "end_turn" => StopReason::EndTurn,
-        "tool_use" => StopReason::ToolUse,
-        "max_tokens" => StopReason::MaxTokens,
-        "stop_sequence" => StopReason::StopSequence,
-        "compaction" => StopReason::Compaction,
-        "pause_turn" => StopReason::PauseTurn,
-        "refusal" => StopReason::Refusal,
-        "model_context_window_exceeded" => StopReason::ContextWindowExceeded,
-        other => StopReason::Other(other.to_owned()),
-    }
+    let known = WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map_or_else(|| StopReason::Other(word.to_owned()), |(_, reason)| reason)
 }
 
 #[cfg(test)]

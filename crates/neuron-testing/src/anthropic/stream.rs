@@ -1,14 +1,14 @@
 //! An answer as server-sent events.
 
-use neuron_types::{CompletionResponse, ToolCall};
+use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
 
-use super::block::{WireBlock, wire_blocks};
-use super::response::stop_details;
+use super::block::{sent, streamed};
+use super::response::{json_body, stop_details};
 use super::stop_reason::stop_reason_to_wire;
 use super::usage::{final_usage, start_usage};
 use crate::Wire;
-use crate::chunks::chunks;
+use crate::json::merge;
 
 /// Returns the whole event stream that the vendor sends for this response, as bytes.
 ///
@@ -46,33 +46,25 @@ pub(super) fn event_bytes(event: &Value, wire: &Wire) -> Vec<u8> {
 
 /// Returns the data of every event, `message_stop` being the last.
 pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -> Vec<Value> {
-    let mut events = vec![json!({
-        "type": "message_start",
-        "message": {
-            "id": response.id,
-            "type": "message",
-            "role": "assistant",
-            "model": response.model,
-            "content": [],
-            "stop_reason": null,
-            "stop_sequence": null,
-            "stop_details": null,
-            "usage": start_usage(&response.usage),
-        },
-    })];
+    let begun = json!({
+        "content": [],
+        "stop_reason": null,
+        "stop_details": null,
+        "usage": start_usage(&response.usage),
+    });
+    let mut events =
+        vec![json!({"type": "message_start", "message": merge(json_body(response), begun)})];
     let mut ping = Some(json!({"type": "ping"}));
-    for (index, block) in wire_blocks(&response.message.content).enumerate() {
+    for (index, block) in sent(&response.message.content).enumerate() {
+        let (start, deltas) = streamed(block, chunk_chars);
         events.push(json!({
             "type": "content_block_start",
             "index": index,
-            "content_block": block.start(),
+            "content_block": start,
         }));
         events.extend(ping.take());
-        events.extend(
-            deltas(&block, chunk_chars).into_iter().map(
-                |delta| json!({"type": "content_block_delta", "index": index, "delta": delta}),
-            ),
-        );
+        let delta = |delta| json!({"type": "content_block_delta", "index": index, "delta": delta});
+        events.extend(deltas.into_iter().map(delta));
         events.push(json!({"type": "content_block_stop", "index": index}));
     }
     events.extend(ping);
@@ -87,36 +79,4 @@ pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -
     }));
     events.push(json!({"type": "message_stop"}));
     events
-}
-
-fn deltas(block: &WireBlock<'_>, chunk_chars: usize) -> Vec<Value> {
-    match block {
-        WireBlock::Text(text) => chunks(text, chunk_chars)
-            .map(|piece| json!({"type": "text_delta", "text": piece}))
-            .collect(),
-        WireBlock::Thinking { thinking, signature } => {
-            let signature = (!signature.is_empty())
-                .then(|| json!({"type": "signature_delta", "signature": signature}));
-            chunks(thinking, chunk_chars)
-                .map(|piece| json!({"type": "thinking_delta", "thinking": piece}))
-                .chain(signature)
-                .collect()
-        }
-        WireBlock::ToolUse { input, .. } => {
-            let json = match ToolCall::invalid_json(input) {
-                Some(raw) => raw.to_owned(),
-                // Arguments that are empty have the empty first piece alone.
-                None if input.as_object().is_some_and(serde_json::Map::is_empty) => String::new(),
-                None => input.to_string(),
-            };
-            std::iter::once("")
-                .chain(chunks(&json, chunk_chars))
-                .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
-                .collect()
-        }
-        WireBlock::Compaction(content) => {
-            vec![json!({"type": "compaction_delta", "content": content})]
-        }
-        WireBlock::Complete(_) => Vec::new(),
-    }
 }

@@ -2,106 +2,79 @@
 //! and its totals are those without the passes that it bills apart.
 
 use neuron_types::{TokenUsage, UsageIteration};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-/// The usage of `message_start`: what is known before the answer, and one token of it.
+use crate::json::merge;
+
+/// Returns the usage of `message_start`: the counts of the prompt, and one token of the response.
 ///
 /// With several passes these are the first one's counts, which the end of the stream corrects.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
-        Some([first, ..]) => Counts::of_iteration(first),
-        _ => Counts::of_call(usage),
+        Some([first, ..]) => counts(first),
+        _ => counts(&call(usage)),
     };
-    let mut fields = Counts { output: 1, ..counts }.fields();
-    fields.insert("service_tier".into(), "standard".into());
-    Value::Object(fields)
+    merge(counts, json!({"output_tokens": 1, "service_tier": "standard"}))
 }
 
-/// The usage at the end of a stream, and of an answer in one piece. Counts that are not known are
-/// left out.
+/// Returns the usage at the end of a stream, and of a response in one piece. Counts that are not
+/// known are left out.
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
-    let mut fields = Counts::of_call(usage).fields();
+    let mut fields = counts(&call(usage));
     if let Some(thinking) = usage.reasoning_tokens {
-        fields.insert("output_tokens_details".into(), json!({"thinking_tokens": thinking}));
+        let details = json!({"thinking_tokens": thinking});
+        fields = merge(fields, json!({"output_tokens_details": details}));
     }
-    if let Some(iterations) = &usage.iterations {
-        let iterations = iterations.iter().map(iteration).collect();
-        fields.insert("iterations".into(), Value::Array(iterations));
+    if let Some(passes) = &usage.iterations {
+        let passes: Vec<Value> = passes.iter().map(iteration).collect();
+        fields = merge(fields, json!({"iterations": passes}));
     }
-    Value::Object(fields)
+    fields
 }
 
 fn iteration(pass: &UsageIteration) -> Value {
-    let mut fields = Map::new();
-    fields.insert("type".into(), pass.kind.clone().into());
-    if let Some(model) = &pass.model {
-        fields.insert("model".into(), model.clone().into());
-    }
-    fields.extend(Counts::of_iteration(pass).fields());
-    Value::Object(fields)
+    let kind = match &pass.model {
+        Some(model) => json!({"type": pass.kind, "model": model}),
+        None => json!({"type": pass.kind}),
+    };
+    merge(kind, counts(pass))
 }
 
-/// Counts in our terms: the prompt's include the cached ones.
-#[derive(Clone, Copy)]
-struct Counts {
-    input: usize,
-    output: usize,
-    cache_read: Option<usize>,
-    cache_creation: Option<usize>,
+/// Returns the call's totals without the passes that the vendor leaves out of them.
+fn call(usage: &TokenUsage) -> UsageIteration {
+    let less = |all: Option<usize>, pass: Option<usize>| {
+        all.map(|count| count.saturating_sub(pass.unwrap_or_default()))
+    };
+    let mut all = UsageIteration {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_tokens: usage.cache_read_tokens,
+        cache_creation_tokens: usage.cache_creation_tokens,
+        ..Default::default()
+    };
+    for pass in usage.iterations.iter().flatten() {
+        if matches!(pass.kind.as_str(), "compaction" | "advisor_message") {
+            all.input_tokens = all.input_tokens.saturating_sub(pass.input_tokens);
+            all.output_tokens = all.output_tokens.saturating_sub(pass.output_tokens);
+            all.cache_read_tokens = less(all.cache_read_tokens, pass.cache_read_tokens);
+            all.cache_creation_tokens = less(all.cache_creation_tokens, pass.cache_creation_tokens);
+        }
+    }
+    all
 }
 
-impl Counts {
-    fn of_iteration(pass: &UsageIteration) -> Self {
-        Self {
-            input: pass.input_tokens,
-            output: pass.output_tokens,
-            cache_read: pass.cache_read_tokens,
-            cache_creation: pass.cache_creation_tokens,
-        }
+/// Returns the counts under the vendor's names. Ours of the prompt include the cached tokens.
+fn counts(pass: &UsageIteration) -> Value {
+    let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
+    let cached = read.unwrap_or_default() + created.unwrap_or_default();
+    let mut fields = json!({"input_tokens": pass.input_tokens.saturating_sub(cached)});
+    if let Some(count) = created {
+        fields = merge(fields, json!({"cache_creation_input_tokens": count}));
     }
-
-    /// The call's totals without the passes that the vendor leaves out of them.
-    fn of_call(usage: &TokenUsage) -> Self {
-        let all = Self {
-            input: usage.input_tokens,
-            output: usage.output_tokens,
-            cache_read: usage.cache_read_tokens,
-            cache_creation: usage.cache_creation_tokens,
-        };
-        usage
-            .iterations
-            .iter()
-            .flatten()
-            .filter(|pass| matches!(pass.kind.as_str(), "compaction" | "advisor_message"))
-            .map(Self::of_iteration)
-            .fold(all, Self::without)
+    if let Some(count) = read {
+        fields = merge(fields, json!({"cache_read_input_tokens": count}));
     }
-
-    fn without(self, other: Self) -> Self {
-        let less = |a: Option<usize>, b: Option<usize>| {
-            a.map(|count| count.saturating_sub(b.unwrap_or(0)))
-        };
-        Self {
-            input: self.input.saturating_sub(other.input),
-            output: self.output.saturating_sub(other.output),
-            cache_read: less(self.cache_read, other.cache_read),
-            cache_creation: less(self.cache_creation, other.cache_creation),
-        }
-    }
-
-    fn fields(self) -> Map<String, Value> {
-        let cached = self.cache_read.unwrap_or(0) + self.cache_creation.unwrap_or(0);
-        let mut fields = Map::new();
-        fields.insert("input_tokens".into(), self.input.saturating_sub(cached).into());
-        if let Some(count) = self.cache_creation {
-            fields.insert("cache_creation_input_tokens".into(), count.into());
-        }
-        if let Some(count) = self.cache_read {
-            fields.insert("cache_read_input_tokens".into(), count.into());
-        }
-        fields.insert("output_tokens".into(), self.output.into());
-        fields
-    }
+    merge(fields, json!({"output_tokens": pass.output_tokens}))
 }
 
 #[cfg(test)]
