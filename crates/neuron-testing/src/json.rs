@@ -9,3 +9,11 @@ pub(crate) fn merge(mut object: Value, fields: Value) -> Value {
     }
     object
 }
+
+/// Removes the fields of an object that are null.
+pub(crate) fn sparse(mut object: Value) -> Value {
+    if let Value::Object(object) = &mut object {
+        object.retain(|_, value| !value.is_null());
+    }
+    object
+}

@@ -4,7 +4,7 @@
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};
 
-use crate::json::merge;
+use crate::json::{merge, sparse};
 
 /// Returns the usage of `message_start`: the counts of the prompt, and one token of the response.
 ///
@@ -20,24 +20,15 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
 /// Returns the usage at the end of a stream, and of a response in one piece. Counts that are not
 /// known are left out.
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
-    let mut fields = counts(&call(usage));
-    if let Some(thinking) = usage.reasoning_tokens {
-        let details = json!({"thinking_tokens": thinking});
-        fields = merge(fields, json!({"output_tokens_details": details}));
-    }
-    if let Some(passes) = &usage.iterations {
-        let passes: Vec<Value> = passes.iter().map(iteration).collect();
-        fields = merge(fields, json!({"iterations": passes}));
-    }
-    fields
-}
-
-fn iteration(pass: &UsageIteration) -> Value {
-    let kind = match &pass.model {
-        Some(model) => json!({"type": pass.kind, "model": model}),
-        None => json!({"type": pass.kind}),
-    };
-    merge(kind, counts(pass))
+    let thinking = usage.reasoning_tokens.map(|count| json!({"thinking_tokens": count}));
+    let passes = usage.iterations.as_ref().map(|passes| {
+        let pass = |pass: &UsageIteration| {
+            merge(sparse(json!({"type": pass.kind, "model": pass.model})), counts(pass))
+        };
+        passes.iter().map(pass).collect::<Vec<_>>()
+    });
+    let others = json!({"output_tokens_details": thinking, "iterations": passes});
+    merge(counts(&call(usage)), sparse(others))
 }
 
 /// Returns the call's totals without the passes that the vendor leaves out of them.
@@ -67,14 +58,12 @@ fn call(usage: &TokenUsage) -> UsageIteration {
 fn counts(pass: &UsageIteration) -> Value {
     let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
     let cached = read.unwrap_or_default() + created.unwrap_or_default();
-    let mut fields = json!({"input_tokens": pass.input_tokens.saturating_sub(cached)});
-    if let Some(count) = created {
-        fields = merge(fields, json!({"cache_creation_input_tokens": count}));
-    }
-    if let Some(count) = read {
-        fields = merge(fields, json!({"cache_read_input_tokens": count}));
-    }
-    merge(fields, json!({"output_tokens": pass.output_tokens}))
+    sparse(json!({
+        "input_tokens": pass.input_tokens.saturating_sub(cached),
+        "cache_creation_input_tokens": created,
+        "cache_read_input_tokens": read,
+        "output_tokens": pass.output_tokens,
+    }))
 }
 
 #[cfg(test)]

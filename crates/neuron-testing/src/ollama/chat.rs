@@ -1,13 +1,14 @@
 //! An answer of Ollama's: in one piece, and as lines.
 
-use neuron_types::{CompletionResponse, ContentBlock, ToolCall, ToolUseRef};
-use serde_json::{Map, Value, json};
+use neuron_types::{CompletionResponse, ContentBlock, TokenUsage, ToolCall};
+use serde_json::{Value, json};
 
 use super::dialect::{CallLines, Dialect};
 use super::done_reason::done_reason_to_wire;
 use super::{CREATED_AT, EVAL_DURATION, LOAD_DURATION, PROMPT_EVAL_DURATION, TOTAL_DURATION};
 use crate::Wire;
 use crate::chunks::chunks;
+use crate::json::{merge, sparse};
 
 /// Returns the JSON body that Ollama sends for this response.
 ///
@@ -35,17 +36,13 @@ use crate::chunks::chunks;
 /// ```
 #[must_use]
 pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
-    let content = Content::new(response);
-    let calls: Vec<Value> = calls(&content, dialect);
-    let mut message = json!({"role": "assistant", "content": content.text});
-    if let Some(fields) = message.as_object_mut() {
-        if !content.thinking.is_empty() {
-            fields.insert("thinking".into(), content.thinking.into());
-        }
-        if !calls.is_empty() {
-            fields.insert("tool_calls".into(), calls.into());
-        }
-    }
+    let content = Content::new(response, dialect);
+    let message = sparse(json!({
+        "role": "assistant",
+        "content": content.text,
+        "thinking": Some(content.thinking).filter(|thinking| !thinking.is_empty()),
+        "tool_calls": Some(content.calls).filter(|calls| !calls.is_empty()),
+    }));
     last_line(response, message, dialect)
 }
 
@@ -85,22 +82,19 @@ pub(super) fn chat_frames(
     wire: &Wire,
     dialect: &Dialect,
 ) -> Vec<Vec<u8>> {
-    let content = Content::new(response);
-    let mut messages: Vec<Value> = chunks(&content.thinking, chunk_chars)
-        .map(|piece| json!({"role": "assistant", "content": "", "thinking": piece}))
-        .collect();
-    messages.extend(
-        chunks(&content.text, chunk_chars)
-            .map(|piece| json!({"role": "assistant", "content": piece})),
-    );
-    let calling = |calls: Value| json!({"role": "assistant", "content": "", "tool_calls": calls});
-    let calls = calls(&content, dialect);
-    let mut last = json!({"role": "assistant", "content": ""});
+    let content = Content::new(response, dialect);
+    let message = |text: &str| json!({"role": "assistant", "content": text});
+    let calling = |calls: Vec<Value>| merge(message(""), json!({"tool_calls": calls}));
+    let thinking = chunks(&content.thinking, chunk_chars);
+    let mut messages: Vec<Value> =
+        thinking.map(|piece| merge(message(""), json!({"thinking": piece}))).collect();
+    messages.extend(chunks(&content.text, chunk_chars).map(message));
+    let mut last = message("");
     match dialect.calls {
-        _ if calls.is_empty() => {}
-        CallLines::Together => messages.push(calling(calls.into())),
-        CallLines::Apart => messages.extend(calls.into_iter().map(|call| calling(json!([call])))),
-        CallLines::Last => last = calling(calls.into()),
+        _ if content.calls.is_empty() => {}
+        CallLines::Together => messages.push(calling(content.calls)),
+        CallLines::Apart => messages.extend(content.calls.into_iter().map(|it| calling(vec![it]))),
+        CallLines::Last => last = calling(content.calls),
     }
     let lines = messages.into_iter().map(|message| {
         json!({
@@ -114,72 +108,57 @@ pub(super) fn chat_frames(
     lines.chain([last]).map(|line| wire.json_line(&line)).collect()
 }
 
-/// What a message of Ollama's holds. The order among the kinds is not on the wire.
+/// The content of a message of Ollama's. The order among the kinds is not on the wire.
 #[derive(Default)]
-struct Content<'a> {
+struct Content {
     thinking: String,
     text: String,
-    calls: Vec<ToolUseRef<'a>>,
+    calls: Vec<Value>,
 }
 
-impl<'a> Content<'a> {
-    fn new(response: &'a CompletionResponse) -> Self {
+impl Content {
+    fn new(response: &CompletionResponse, dialect: &Dialect) -> Self {
         let mut content = Self::default();
         for block in response.message.content.iter().filter_map(ContentBlock::portable) {
             match block {
                 ContentBlock::Text(text) => content.text.push_str(text),
                 ContentBlock::Thinking { thinking, .. } => content.thinking.push_str(thinking),
-                block => content.calls.extend(block.as_tool_use()),
+                ContentBlock::ToolUse { id, name, input } => {
+                    let index = content.calls.len();
+                    let arguments =
+                        ToolCall::invalid_json(input).map_or_else(|| input.clone(), Value::from);
+                    let id = if id.is_empty() { format!("call_{index:08}") } else { id.clone() };
+                    content.calls.push(match dialect.no_call_ids {
+                        true => json!({"function": {"name": name, "arguments": arguments}}),
+                        false => json!({
+                            "id": id,
+                            "function": {"index": index, "name": name, "arguments": arguments},
+                        }),
+                    });
+                }
+                _ => {}
             }
         }
         content
     }
 }
 
-fn calls(content: &Content<'_>, dialect: &Dialect) -> Vec<Value> {
-    let calls = content.calls.iter().enumerate();
-    calls.map(|(index, call)| call_json(index, call, dialect)).collect()
-}
-
-fn call_json(index: usize, call: &ToolUseRef<'_>, dialect: &Dialect) -> Value {
-    let arguments = match ToolCall::invalid_json(call.input) {
-        Some(raw) => Value::from(raw),
-        None => call.input.clone(),
-    };
-    if dialect.no_call_ids {
-        return json!({"function": {"name": call.name, "arguments": arguments}});
-    }
-    let id = match call.id {
-        "" => format!("call_{index:08}"),
-        id => id.to_owned(),
-    };
-    json!({
-        "id": id,
-        "function": {"index": index, "name": call.name, "arguments": arguments},
-    })
-}
-
-/// The line that says that the answer is done; without a stream it is the only one. Counts of zero
-/// are left out.
+/// Returns the last line, which has `done`. Without a stream it is the only one. Counts of zero are
+/// left out.
 fn last_line(response: &CompletionResponse, message: Value, dialect: &Dialect) -> Value {
-    let usage = &response.usage;
-    let prompt_count = if dialect.no_prompt_count { 0 } else { usage.input_tokens };
-    let mut line = Map::new();
-    let mut add = |key: &str, value: Value| drop(line.insert(key.to_owned(), value));
-    add("model", response.model.clone().into());
-    add("created_at", CREATED_AT.into());
-    add("message", message);
-    add("done", true.into());
-    add("done_reason", done_reason_to_wire(&response.stop_reason).into());
-    add("total_duration", TOTAL_DURATION.into());
-    add("load_duration", LOAD_DURATION.into());
-    if prompt_count > 0 {
-        add("prompt_eval_count", prompt_count.into());
-    }
-    add("prompt_eval_duration", PROMPT_EVAL_DURATION.into());
-    if usage.output_tokens > 0 {
-        add("eval_count", usage.output_tokens.into());
-    }
-    add("eval_duration", EVAL_DURATION.into());
-    line.into()
+    let TokenUsage { input_tokens, output_tokens, .. } = response.usage;
+    let prompt_count = Some(input_tokens).filter(|_| !dialect.no_prompt_count);
+    sparse(json!({
+        "model": response.model,
+        "created_at": CREATED_AT,
+        "message": message,
+        "done": true,
+        "done_reason": done_reason_to_wire(&response.stop_reason),
+        "total_duration": TOTAL_DURATION,
+        "load_duration": LOAD_DURATION,
+        "prompt_eval_count": prompt_count.filter(|count| *count > 0),
+        "prompt_eval_duration": PROMPT_EVAL_DURATION,
+        "eval_count": Some(output_tokens).filter(|count| *count > 0),
+        "eval_duration": EVAL_DURATION,
+    }))
 }

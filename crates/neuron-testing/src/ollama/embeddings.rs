@@ -4,6 +4,7 @@ use neuron_types::EmbeddingResponse;
 use serde_json::{Value, json};
 
 use super::{LOAD_DURATION, TOTAL_DURATION};
+use crate::json::sparse;
 
 /// Returns the JSON body that Ollama sends for these embeddings. A count of zero is left out.
 ///
@@ -23,15 +24,11 @@ use super::{LOAD_DURATION, TOTAL_DURATION};
 /// ```
 #[must_use]
 pub fn embeddings_body(response: &EmbeddingResponse) -> Value {
-    let mut body = json!({
+    sparse(json!({
         "model": response.model,
         "embeddings": response.embeddings,
         "total_duration": TOTAL_DURATION,
         "load_duration": LOAD_DURATION,
-    });
-    let count = response.usage.prompt_tokens;
-    if let (Some(fields), true) = (body.as_object_mut(), count > 0) {
-        fields.insert("prompt_eval_count".into(), count.into());
-    }
-    body
+        "prompt_eval_count": Some(response.usage.prompt_tokens).filter(|count| *count > 0),
+    }))
 }

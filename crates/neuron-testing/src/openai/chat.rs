@@ -11,7 +11,7 @@ use super::obfuscation::obfuscation;
 use super::usage::chat_usage;
 use crate::Wire;
 use crate::chunks::chunks;
-use crate::json::merge;
+use crate::json::{merge, sparse};
 
 /// Returns the JSON body that Chat Completions sends for this response.
 ///
@@ -37,18 +37,17 @@ use crate::json::merge;
 #[must_use]
 pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
     let content = ChatMessage::new(response);
-    let mut message = json!({
+    let message = json!({
         "role": "assistant",
         "content": content.text,
         "refusal": content.refusal,
         "annotations": [],
     });
-    if !content.reasoning.is_empty() {
-        message = merge(message, json!({reasoning_key(dialect): content.reasoning}));
-    }
-    if !content.calls.is_empty() {
-        message = merge(message, json!({"tool_calls": content.calls}));
-    }
+    let others = sparse(json!({
+        reasoning_key(dialect): Some(content.reasoning).filter(|text| !text.is_empty()),
+        "tool_calls": Some(content.calls).filter(|calls| !calls.is_empty()),
+    }));
+    let message = merge(merge(message, others), content.others.into());
     json!({
         "id": response.id,
         "object": "chat.completion",
@@ -56,7 +55,7 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
         "model": response.model,
         "choices": [{
             "index": 0,
-            "message": merge(message, content.others.into()),
+            "message": message,
             "logprobs": null,
             "finish_reason": finish_reason(response, dialect),
         }],

@@ -4,6 +4,7 @@ use neuron_types::{CompletionResponse, ContentBlock, StopReason};
 use serde_json::{Value, json};
 
 use super::message::arguments;
+use crate::json::sparse;
 
 /// Whether reasoning comes with its encrypted form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +43,8 @@ fn item(
                 ("message", Some(Value::String(refusal))) => {
                     message(&id("msg"), refusal_part(refusal))
                 }
-                ("message", _) if json.get("content").is_none() => {
-                    return item(response, index, portable.as_deref()?, encrypted);
-                }
-                ("custom" | "function", _) => {
+                ("message", _) if json.get("content").is_some() => json.clone(),
+                ("message" | "custom" | "function", _) => {
                     return item(response, index, portable.as_deref()?, encrypted);
                 }
                 _ => json.clone(),
@@ -68,16 +67,17 @@ fn item(
                 "" => json!([]),
                 text => json!([{"type": "summary_text", "text": text}]),
             };
-            let mut item = json!({"id": id("rs"), "type": "reasoning", "summary": summary});
-            let content = match (encrypted, signature.as_str()) {
+            let encrypted = match (encrypted, signature.as_str()) {
                 (Encrypted::Never, _) | (Encrypted::Known, "") => None,
                 (Encrypted::Always, "") => Some("encrypted"),
                 (_, signature) => Some(signature),
             };
-            if let (Some(content), Some(fields)) = (content, item.as_object_mut()) {
-                fields.insert("encrypted_content".into(), content.into());
-            }
-            item
+            sparse(json!({
+                "id": id("rs"),
+                "type": "reasoning",
+                "summary": summary,
+                "encrypted_content": encrypted,
+            }))
         }
         ContentBlock::ToolUse { id: call_id, name, input } => json!({
             "id": id("fc"),

@@ -2,32 +2,23 @@
 //! the cached ones, as ours do.
 
 use neuron_types::TokenUsage;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::json::sparse;
 
 /// The counts of Chat Completions. Those that are not known are left out.
 pub(super) fn chat_usage(usage: &TokenUsage) -> Value {
-    let mut json = json!({
+    let details = |counts: Value| Some(sparse(counts)).filter(|known| *known != json!({}));
+    sparse(json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens(),
-    });
-    let prompt = [
-        ("cached_tokens", usage.cache_read_tokens),
-        ("cache_write_tokens", usage.cache_creation_tokens),
-    ];
-    let completion = [("reasoning_tokens", usage.reasoning_tokens)];
-    for (key, counts) in
-        [("prompt_tokens_details", &prompt[..]), ("completion_tokens_details", &completion[..])]
-    {
-        let known: Map<String, Value> = counts
-            .iter()
-            .filter_map(|(name, count)| Some(((*name).to_owned(), (*count)?.into())))
-            .collect();
-        if let (false, Some(fields)) = (known.is_empty(), json.as_object_mut()) {
-            fields.insert(key.to_owned(), known.into());
-        }
-    }
-    json
+        "prompt_tokens_details": details(json!({
+            "cached_tokens": usage.cache_read_tokens,
+            "cache_write_tokens": usage.cache_creation_tokens,
+        })),
+        "completion_tokens_details": details(json!({"reasoning_tokens": usage.reasoning_tokens})),
+    }))
 }
 
 /// The counts of the Responses API, which has no way to leave one out.
