@@ -11,9 +11,9 @@ pub(crate) struct Queue<R>(Mutex<State<R>>);
 #[derive(Debug)]
 struct State<R> {
     left: VecDeque<R>,
-    /// How many replies there have ever been.
+    /// The number of replies, used ones included.
     total: usize,
-    /// How many calls have asked for one, in vain or not.
+    /// The number of calls, those without a reply included.
     calls: usize,
 }
 

@@ -1,4 +1,4 @@
-//! One scripted answer: what it says, how fast, and where it breaks.
+//! A scripted response: its content, its pace, and the point at which it breaks.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// One scripted answer of a model.
+/// A scripted response of a model.
 ///
 /// It says what comes; the methods that return `Self` say how. What is not set follows from what
 /// is, and is the same in every run:
@@ -55,7 +55,7 @@ enum Answer {
     Hang,
 }
 
-/// How an answer comes.
+/// The pace of a response.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     pub(crate) delay: Duration,
@@ -65,7 +65,7 @@ pub(crate) struct Pace {
     pub(crate) cut: Option<(usize, Cut)>,
 }
 
-/// How a stream breaks.
+/// The way in which a stream breaks.
 #[derive(Debug, Clone)]
 pub(crate) enum Cut {
     End,
@@ -73,7 +73,7 @@ pub(crate) enum Cut {
     Hang,
 }
 
-/// What the values that a reply leaves open follow from.
+/// The request values from which the defaults of a reply follow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The number of the call, from 1.
@@ -214,8 +214,7 @@ impl Reply {
         self
     }
 
-    /// Sets how many characters a delta of text, reasoning or arguments has: 16 unless set, and at
-    /// least one.
+    /// Sets the number of characters in a delta of text, reasoning or arguments. Default: 16. Minimum: 1.
     pub fn chunk_chars(mut self, chars: usize) -> Self {
         self.pace.chunk_chars = chars.max(1);
         self
@@ -257,7 +256,7 @@ impl Reply {
         }
     }
 
-    /// Fills in what is not set.
+    /// Fills in the defaults.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Outcome, Pace) {
         let outcome = match self.answer {
             Answer::Error(error) => Outcome::Error(error.into()),

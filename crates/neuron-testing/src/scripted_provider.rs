@@ -1,4 +1,4 @@
-//! A provider that answers from a script and remembers what it was asked.
+//! A provider that answers from a script and records its requests.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,7 +83,7 @@ impl ScriptedProvider {
         self.shared.script.push(reply.into());
     }
 
-    /// Returns every request so far, in order, those that no reply was left for included.
+    /// Returns every request so far, in order, requests without a reply included.
     #[must_use]
     pub fn requests(&self) -> Vec<CompletionRequest> {
         lock(&self.shared.requests).clone()
@@ -101,7 +101,7 @@ impl ScriptedProvider {
         self.shared.script.remaining()
     }
 
-    /// Returns how many calls and streams are alive: begun, and neither finished nor dropped.
+    /// Returns the number of calls and streams that are neither finished nor dropped.
     ///
     /// After a run was cancelled it is 0; else something still holds the provider's stream.
     #[must_use]
@@ -134,7 +134,7 @@ impl ScriptedProvider {
         }
     }
 
-    /// One critical section, so that requests and replies have the same order.
+    /// Takes a reply and records its request under one lock, so that both have the same order.
     fn take(&self, request: CompletionRequest) -> Result<(Outcome, Pace), ProviderError> {
         let mut requests = lock(&self.shared.requests);
         let result = match self.shared.script.take() {
@@ -194,20 +194,6 @@ impl Provider for ScriptedProvider {
         let open = self.open();
         let (response, pace) = self.answer(request).await?;
         Ok(StreamHandle::from(stream_of(response, pace, open)))
-    }
-
-    async fn complete_ref(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
-        self.complete(request.clone()).await
-    }
-
-    async fn complete_stream_ref(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream(request.clone()).await
     }
 
     fn info(&self) -> ProviderInfo<'_> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
-/// An error of the Messages API: an HTTP status, a type and a message.
+/// An error of the Messages API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {kind}: {message}")]
 pub struct ApiError {
@@ -15,7 +15,7 @@ pub struct ApiError {
     pub kind: String,
     /// The message.
     pub message: String,
-    /// What the `retry-after` header says.
+    /// The delay in the `retry-after` header.
     pub retry_after: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! An answer in one piece.
+//! A response in one piece.
 
 use neuron_types::{CompletionResponse, StopReason};
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ pub fn json_body(response: &CompletionResponse) -> Value {
     })
 }
 
-/// What the vendor says of a refusal.
+/// Returns the details of a refusal.
 pub(super) fn stop_details(reason: &StopReason) -> Value {
     match stop_reason_to_wire(reason) {
         "refusal" => json!({"type": "refusal", "category": null, "explanation": null}),

@@ -1,4 +1,4 @@
-//! The vendor: which requests it takes, and the form of its answers.
+//! The vendor's server: the requests that it accepts and the form of its responses.
 
 use neuron_types::ProviderError;
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! An answer as server-sent events.
+//! A response as server-sent events.
 
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};

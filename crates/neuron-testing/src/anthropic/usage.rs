@@ -1,5 +1,5 @@
-//! Token counts as the vendor splits them: its prompt tokens are those without the cached ones,
-//! and its totals are those without the passes that it bills apart.
+//! Token counts as the vendor splits them. Prompt tokens exclude the cached ones, and totals exclude
+//! the passes that the vendor bills separately.
 
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};

@@ -1,16 +1,16 @@
-//! What a server does with one request, in full and in advance.
+//! The actions of a server for one request, planned in full before the first.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 
-/// What a server does with one request.
+/// The actions of a server for one request.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// How long nothing happens.
+    /// The time before the first action.
     pub(crate) delay: Duration,
-    /// Nothing happens until it is open.
+    /// Delays the first action until the gate is open.
     pub(crate) gate: Option<watch::Receiver<bool>>,
     pub(crate) answer: Answer,
 }
@@ -41,18 +41,6 @@ pub(crate) enum Step {
 }
 
 impl Plan {
-    pub(crate) fn respond(status: u16, headers: Vec<(String, String)>, body: Vec<Step>) -> Self {
-        Self::now(Answer::Respond { status, headers, body })
-    }
-
-    pub(crate) fn close() -> Self {
-        Self::now(Answer::Close)
-    }
-
-    pub(crate) fn hang() -> Self {
-        Self::now(Answer::Hang)
-    }
-
     pub(crate) fn after(self, delay: Duration) -> Self {
         Self { delay, ..self }
     }
@@ -60,8 +48,10 @@ impl Plan {
     pub(crate) fn behind(self, gate: watch::Receiver<bool>) -> Self {
         Self { gate: Some(gate), ..self }
     }
+}
 
-    fn now(answer: Answer) -> Self {
+impl From<Answer> for Plan {
+    fn from(answer: Answer) -> Self {
         Self { delay: Duration::ZERO, gate: None, answer }
     }
 }

@@ -1,4 +1,4 @@
-//! What a server remembers of its clients.
+//! The record of a server's clients.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ pub struct RecordedRequest {
     pub method: String,
     /// The path, without the query.
     pub path: String,
-    /// The query, without the `?`; empty when there is none.
+    /// The query without the `?`. Empty if there is none.
     pub query: String,
     /// The headers, names in lower case, in the order in which they came.
     pub headers: Vec<(String, String)>,

@@ -1,13 +1,14 @@
-//! One answer of a loopback server: a reply, or any bytes, and how they are sent.
+//! One response of a loopback server, and the way in which it is sent.
 
-use neuron_types::{CompletionResponse, EmbeddingResponse, ProviderError};
+use neuron_types::EmbeddingResponse;
 
 use super::Wire;
 use crate::Reply;
 
-/// One answer of a loopback server.
+/// A response of a loopback server.
 ///
-/// Servers take anything that becomes one: a [`Reply`], a text, a response, embeddings, an error.
+/// Servers accept everything that converts into it: a [`Reply`], a text, a response, embeddings, an
+/// error.
 ///
 /// # Example
 ///
@@ -78,39 +79,15 @@ impl Reply {
     }
 }
 
-impl From<Reply> for ServerReply {
-    fn from(reply: Reply) -> Self {
-        Self::new(Source::Reply(Box::new(reply)))
+impl<T: Into<Reply>> From<T> for ServerReply {
+    fn from(reply: T) -> Self {
+        Self::new(Source::Reply(Box::new(reply.into())))
     }
 }
 
-impl From<CompletionResponse> for ServerReply {
-    fn from(response: CompletionResponse) -> Self {
-        Reply::from(response).into()
-    }
-}
-
-/// For requests of embeddings. The model in it is sent as it is, or the request's if it is empty.
+/// For requests of embeddings. An empty model is replaced by the model of the request.
 impl From<EmbeddingResponse> for ServerReply {
     fn from(response: EmbeddingResponse) -> Self {
         Self::new(Source::Embeddings(Box::new(response)))
-    }
-}
-
-impl From<ProviderError> for ServerReply {
-    fn from(error: ProviderError) -> Self {
-        Reply::from(error).into()
-    }
-}
-
-impl From<&str> for ServerReply {
-    fn from(text: &str) -> Self {
-        Reply::from(text).into()
-    }
-}
-
-impl From<String> for ServerReply {
-    fn from(text: String) -> Self {
-        Reply::from(text).into()
     }
 }

@@ -1,10 +1,10 @@
-//! How the bytes of an answer are written and cut: the boundaries that a client must survive.
+//! The encoding and the boundaries of a response's bytes, which a client must survive.
 
 use bytes::{Bytes, BytesMut};
 
 use super::Step;
 
-/// How the bytes of an answer are written and cut.
+/// The encoding and the boundaries of a response's bytes.
 ///
 /// Unless something is set, a body that is a stream has one chunk an event, and every other body
 /// is one chunk.
@@ -47,7 +47,7 @@ enum CutKind {
 }
 
 impl Wire {
-    /// Sends the body in chunks of so many bytes, whatever they hold; at least one.
+    /// Sends the body in chunks of this many bytes, at least one.
     pub fn split_every(mut self, bytes: usize) -> Self {
         self.split = Some(Split::Every(bytes.max(1)));
         self
@@ -59,7 +59,7 @@ impl Wire {
         self
     }
 
-    /// Sends so many bytes of the body, then closes the connection: the client sees an error.
+    /// Sends this many bytes of the body, then closes the connection. The client gets an error.
     ///
     /// Changes nothing of a body that is not longer.
     pub fn cut_at(mut self, bytes: usize) -> Self {
@@ -67,7 +67,7 @@ impl Wire {
         self
     }
 
-    /// Sends so many bytes of the body, then ends it as if that were all.
+    /// Sends this many bytes of the body, then ends it as if it were complete.
     pub fn end_at(mut self, bytes: usize) -> Self {
         self.cut = Some((bytes, CutKind::End));
         self

@@ -1,4 +1,4 @@
-//! An answer of Ollama's: in one piece, and as lines.
+//! A response of Ollama, in one piece and as lines.
 
 use neuron_types::{CompletionResponse, ContentBlock, TokenUsage, ToolCall};
 use serde_json::{Value, json};

@@ -124,7 +124,7 @@ fn check_keep_alive(keep_alive: &Value) -> Result<(), ApiError> {
     }
 }
 
-/// What Go says of a text that is no duration: numbers with units, or a bare zero.
+/// Returns Go's error for a text that is no duration. Durations are numbers with units, or a zero.
 fn duration_error(text: &str) -> Option<&'static str> {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {

@@ -1,6 +1,6 @@
-//! What older versions, and other servers of this API, do otherwise.
+//! Differences of older versions and of other servers of this API.
 
-/// What older versions of Ollama, and other servers of its API, do otherwise.
+/// Differences of older versions of Ollama and of other servers of its API.
 ///
 /// The default is a server of today. Each method adds one quirk.
 ///

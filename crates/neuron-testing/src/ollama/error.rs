@@ -1,11 +1,11 @@
-//! Errors as Ollama sends them: a status and a text.
+//! Errors as Ollama sends them.
 
 use std::time::Duration;
 
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
-/// An error of Ollama's: an HTTP status and a text.
+/// An error of Ollama.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
 pub struct ApiError {
@@ -13,7 +13,7 @@ pub struct ApiError {
     pub status: u16,
     /// The text.
     pub message: String,
-    /// What the `retry-after` header says.
+    /// The delay in the `retry-after` header.
     pub retry_after: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! An answer of Chat Completions: in one piece, and as chunks.
+//! A response of Chat Completions, in one piece and as chunks.
 
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
@@ -96,7 +96,7 @@ pub fn chat_bytes(
     chat_frames(response, chunk_chars, wire, dialect, options).concat()
 }
 
-/// What a request says of its stream.
+/// The options of a stream.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChatOptions {
     pub(super) include_usage: bool,

@@ -1,6 +1,6 @@
-//! What compatible servers do otherwise.
+//! Differences of compatible servers.
 
-/// What a server that is compatible with OpenAI does otherwise.
+/// Differences of a server that is compatible with OpenAI.
 ///
 /// The default is the vendor itself. Each method adds one quirk that was seen somewhere; a provider
 /// that is to work with such servers has to cope with all of them.
@@ -38,7 +38,7 @@ pub struct Dialect {
     pub(super) floats_only: bool,
 }
 
-/// What the deltas of a tool call after its first have as id.
+/// The id in the deltas of a tool call after its first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LaterIds {
     #[default]
@@ -102,8 +102,8 @@ impl Dialect {
         self
     }
 
-    /// Breaks a stream of the Responses API with an `error` event that has code and message
-    /// themselves, and not an object that has them, and with nothing after it.
+    /// Ends a broken stream of the Responses API with an `error` event that has code and message at
+    /// its top level. No other event follows.
     pub fn flat_stream_errors(mut self) -> Self {
         self.flat_stream_errors = true;
         self

@@ -5,7 +5,7 @@ use std::time::Duration;
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
-/// An error of OpenAI's: an HTTP status and what the body says.
+/// An error of OpenAI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {}: {message}", .code.as_ref().unwrap_or(.kind))]
 pub struct ApiError {
@@ -19,7 +19,7 @@ pub struct ApiError {
     pub param: Option<String>,
     /// The message.
     pub message: String,
-    /// What the `retry-after` header says.
+    /// The delay in the `retry-after` header.
     pub retry_after: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! The output items of an answer of the Responses API.
+//! The output items of a response of the Responses API.
 
 use neuron_types::{CompletionResponse, ContentBlock, StopReason};
 use serde_json::{Value, json};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::message::arguments;
 use crate::json::sparse;
 
-/// Whether reasoning comes with its encrypted form.
+/// The encrypted form of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encrypted {
     /// The signature, where there is one.
     Known,
-    /// The signature, or some text where there is none: the vendor always has one when asked.
+    /// The signature, or some text if there is none. The vendor always has one when asked.
     Always,
     Never,
 }
@@ -108,7 +108,7 @@ fn refusal_part(text: &str) -> Value {
     json!({"type": "refusal", "refusal": text})
 }
 
-/// Why an answer is incomplete, in the vendor's words; nothing for one that is complete.
+/// Returns the vendor's reason if a response is incomplete.
 pub(super) fn incomplete_reason(reason: &StopReason) -> Option<&str> {
     match reason {
         StopReason::MaxTokens | StopReason::ContextWindowExceeded => Some("max_output_tokens"),

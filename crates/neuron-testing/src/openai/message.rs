@@ -1,9 +1,9 @@
-//! The message of a chat's answer, from the blocks of a response.
+//! The message of a chat's response.
 
 use neuron_types::{CompletionResponse, ContentBlock, StopReason, ToolCall};
 use serde_json::{Map, Value, json};
 
-/// What a message of Chat Completions holds. The order among the kinds is not on the wire.
+/// The content of a message of Chat Completions. The order among the kinds is not on the wire.
 #[derive(Default)]
 pub(super) struct ChatMessage {
     pub(super) reasoning: String,

@@ -1,4 +1,4 @@
-//! An answer of the Responses API: in one piece, and as events.
+//! A response of the Responses API, in one piece and as events.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The vendor: which requests it takes, and the form of its answers.
+//! The vendor's server: the requests that it accepts and the form of its responses.
 
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
@@ -265,7 +265,7 @@ fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
     }
 }
 
-/// A key as the vendor repeats it: a long one with its first and last four characters.
+/// Masks a key as the vendor does. A long key keeps its first and last four characters.
 fn masked(key: &str) -> String {
     let length = key.chars().count();
     let hidden = |index: usize| length < 16 || (4..length - 4).contains(&index);

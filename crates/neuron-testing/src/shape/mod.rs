@@ -37,7 +37,7 @@ pub(crate) trait Wording: Copy + 'static {
     /// The vendor's error.
     type Error;
 
-    /// How the vendor reads null.
+    /// The vendor's reading of null.
     const NULL: Null;
 
     /// Returns the content of the vendor's `shapes.json`.
@@ -66,7 +66,7 @@ pub(crate) trait Wording: Copy + 'static {
     }
 }
 
-/// How a vendor reads null.
+/// The meaning of null to a vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
     /// As a value that fits only the kinds that allow null.

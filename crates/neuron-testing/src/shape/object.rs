@@ -1,4 +1,4 @@
-//! An object of a request: the check of its fields, and access to them.
+//! An object of a request, the check of its fields and access to them.
 
 use serde_json::{Map, Value};
 

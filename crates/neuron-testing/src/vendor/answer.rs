@@ -1,19 +1,19 @@
-//! What a request asks for, the answer to it, and the answer to one that is refused.
+//! The call that a request makes, its response, and the response to a refused request.
 
 use neuron_types::CompletionResponse;
 use serde_json::Value;
 
 use crate::Wire;
 
-/// What a request asks for that passed every check.
+/// The call of a request that passed every check.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Call<D> {
     /// The model.
     pub model: String,
-    /// Whether the answer is to be a stream.
+    /// Set if the response is a stream.
     pub stream: bool,
-    /// What else the answer follows from.
+    /// Further values from which the response follows.
     pub detail: D,
 }
 
@@ -30,13 +30,13 @@ impl<D> Call<D> {
 pub struct Answer<'a, D> {
     /// The call that it answers.
     pub call: &'a Call<D>,
-    /// What it says.
+    /// The content.
     pub response: &'a CompletionResponse,
-    /// How many characters a delta of a stream has.
+    /// The number of characters in a delta of a stream.
     pub chunk_chars: usize,
     /// The request's id, `req_1` for the first.
     pub request_id: &'a str,
-    /// How the lines of a stream are written.
+    /// The encoding of a stream's lines.
     pub wire: &'a Wire,
 }
 
@@ -47,21 +47,21 @@ impl<'a, D> Answer<'a, D> {
     }
 }
 
-/// How an error is answered.
+/// The response for an error.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[must_use]
 pub struct ErrorReply {
     /// The HTTP status.
     pub status: u16,
-    /// Headers besides those of every answer.
+    /// Headers besides those of every response.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Value,
 }
 
 impl ErrorReply {
-    /// Builds one without headers of its own.
+    /// Builds a response without headers of its own.
     pub fn new(status: u16, body: Value) -> Self {
         Self { status, headers: Vec::new(), body }
     }

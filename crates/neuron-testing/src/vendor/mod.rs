@@ -1,4 +1,4 @@
-//! What all loopback servers of vendors share, and how to play a vendor of your own.
+//! The common parts of the vendors' loopback servers, and the trait for a vendor of your own.
 //!
 //! A [`VendorServer`] has the script, the key, the models and the record; a [`Vendor`] says which
 //! requests are good and what answers look like. Anthropic's, OpenAI's and Ollama's are in this

@@ -6,7 +6,7 @@ use neuron_types::ProviderError;
 
 use super::{Answer, Call, Vendor};
 use crate::Wire;
-use crate::loopback::{Plan, Source, Step};
+use crate::loopback::{self, Plan, Source, Step};
 use crate::script::{Asked, Cut, Outcome, Pace};
 
 /// A response in the making.
@@ -26,7 +26,8 @@ impl<V: Vendor> Responder<'_, V> {
         match source {
             Source::Raw { status, body } => {
                 let body = vec![Step::Send(body.into())];
-                Plan::respond(status, self.headers, self.wire.apply(body))
+                let body = self.wire.apply(body);
+                loopback::Answer::Respond { status, headers: self.headers, body }.into()
             }
             Source::Embeddings(mut response) => {
                 if response.model.is_empty() {
@@ -40,8 +41,8 @@ impl<V: Vendor> Responder<'_, V> {
             Source::Reply(reply) => {
                 let (outcome, pace) = reply.resolve(asked);
                 let delay = pace.delay;
-                let plan = match outcome {
-                    Outcome::Hang => Plan::hang(),
+                let plan: Plan = match outcome {
+                    Outcome::Hang => loopback::Answer::Hang.into(),
                     Outcome::Error(error) => self.error(&error),
                     Outcome::Response(response) => {
                         let answer = Answer {
@@ -73,7 +74,7 @@ impl<V: Vendor> Responder<'_, V> {
     /// is closed.
     fn error(self, error: &ProviderError) -> Plan {
         match error {
-            ProviderError::Network(_) => Plan::close(),
+            ProviderError::Network(_) => loopback::Answer::Close.into(),
             error => {
                 let error = self.vendor.error(error);
                 self.refusal(&error)
@@ -89,7 +90,7 @@ impl<V: Vendor> Responder<'_, V> {
         };
         match pace.cut.filter(|(after, _)| *after < self.vendor.frames(answer).len()) {
             None => {}
-            Some((_, Cut::Hang)) => return Plan::hang(),
+            Some((_, Cut::Hang)) => return loopback::Answer::Hang.into(),
             Some((_, Cut::Fail(error))) => return self.error(&error.into()),
             Some((_, Cut::End)) => body.truncate(body.len() / 2),
         }
@@ -140,6 +141,6 @@ impl<V: Vendor> Responder<'_, V> {
         headers.push(("content-type".into(), content_type.into()));
         headers.extend(self.vendor.headers(self.request_id));
         headers.extend(others);
-        Plan::respond(status, headers, self.wire.apply(body))
+        loopback::Answer::Respond { status, headers, body: self.wire.apply(body) }.into()
     }
 }

@@ -1,4 +1,4 @@
-//! The server: its script, its record, and what it is told.
+//! The server of a vendor, its script and its settings.
 
 use std::fmt;
 use std::io;
@@ -78,13 +78,13 @@ impl<V: Vendor> VendorServer<V> {
         self.script.push(reply.into());
     }
 
-    /// Returns every request so far, in order, those that were refused included.
+    /// Returns every request so far, in order, refused requests included.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.record.requests()
     }
 
-    /// Returns the bodies of the requests so far; `null` for one that is no JSON.
+    /// Returns the bodies of the requests so far. A body that is no JSON is `null`.
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         let requests = self.requests().into_iter();
@@ -125,7 +125,7 @@ impl<V: Vendor> VendorServer<V> {
         self.server.record.wait_for(|counts| counts.disconnects > 0).await;
     }
 
-    /// Waits until there were so many requests; at once if there were already.
+    /// Waits until there were this many requests. Returns at once if there were already.
     pub async fn wait_for_requests(&self, count: usize) {
         self.server.record.wait_for(|counts| counts.requests >= count).await;
     }
@@ -165,7 +165,7 @@ pub struct VendorServerBuilder<V> {
     pub(crate) vendor: V,
     rules: Rules,
     wire: Wire,
-    /// How many requests the first answer waits for.
+    /// The number of requests before the first response.
     gather: usize,
 }
 
@@ -265,7 +265,7 @@ impl<V> fmt::Debug for VendorServerBuilder<V> {
     }
 }
 
-/// Where requests get their answers.
+/// The source of responses.
 struct Desk<V> {
     vendor: Arc<V>,
     script: Arc<Queue<ServerReply>>,
@@ -297,7 +297,7 @@ impl<V: Vendor> Desk<V> {
     }
 }
 
-/// What a request that gets no reply asks, for whoever reads the error.
+/// Describes the last message of a request that gets no reply, for the error.
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
     let field = |key| body.and_then(|body| body.get(key));

@@ -1,4 +1,4 @@
-//! What the vendor refuses: the rules for a request's body, top level first.
+//! The rules for a request's body, top level first. `shapes.json` has its structure.
 //!
 //! The texts are close to the vendor's. A rule that no documentation, no type of the vendor's
 //! clients and no recorded error shows is not here.

@@ -1,4 +1,4 @@
-//! A table of bodies and what is wrong with them.
+//! Request bodies and the error for each.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn body() -> Value {
     })
 }
 
-/// A good body with other fields; `null` removes one.
+/// Returns a valid body with these fields. `null` removes a field.
 fn with(fields: Value) -> Value {
     let mut body = body();
     for (key, value) in fields.as_object().unwrap() {
@@ -36,19 +36,19 @@ fn refuses(fields: Value, expected: &str) {
     assert_eq!((error.status, error.kind.as_str()), (400, "invalid_request_error"));
 }
 
-/// What is wrong with these messages.
+/// Checks the error for these messages.
 #[track_caller]
 fn refuses_messages(messages: Value, expected: &str) {
     refuses(json!({"messages": messages}), expected);
 }
 
-/// What is wrong with this block in a user's message.
+/// Checks the error for this block in a user's message.
 #[track_caller]
 fn refuses_block(block: Value, expected: &str) {
     refuses_messages(json!([{"role": "user", "content": [block]}]), expected);
 }
 
-/// What is wrong with this block in the assistant's message.
+/// Checks the error for this block in the assistant's message.
 #[track_caller]
 fn refuses_answer(block: Value, expected: &str) {
     let messages = json!([

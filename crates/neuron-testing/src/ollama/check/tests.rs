@@ -1,4 +1,4 @@
-//! A table of bodies and what is wrong with them.
+//! Request bodies and the error for each.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the vendor refuses: the rules for a request's body, an endpoint a file.
+//! The rules for a request's body, a file per endpoint. `shapes.json` has its structure.
 //!
 //! The texts are the vendor's where they are known. A rule that no documentation, no type of the
 //! vendor's clients and no error that somebody reported shows is not here.

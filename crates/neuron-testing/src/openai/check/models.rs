@@ -1,11 +1,9 @@
-//! What some models refuse that others take.
-
-use serde_json::Value;
+//! The rules of some models only.
 
 use super::ApiError;
 use super::wording::Object;
 
-/// Whether a model reasons, by its name.
+/// Returns `true` if a model reasons, by its name.
 fn reasons(model: &str) -> bool {
     let versions = ["gpt-5", "gpt-6"];
     is_o_series(model)
@@ -26,29 +24,22 @@ pub(super) fn check_sampling(
     if !reasons(model) || effort == Some("none") || body.vendor.is_lenient {
         return Ok(());
     }
-    for key in ["temperature", "top_p"] {
-        if let Some(value) = body.get(key).and_then(Value::as_f64)
-            && value != 1.0
-        {
-            return Err(no_sampling(body, model, key, value));
-        }
-    }
-    Ok(())
-}
-
-fn no_sampling(body: &Object<'_>, model: &str, key: &str, value: f64) -> ApiError {
-    let responses = body.fields.contains_key("input");
-    if responses || is_o_series(model) {
-        let error = unsupported(key);
-        // The Responses API says no code here.
-        return if responses { ApiError { code: None, ..error } } else { error };
-    }
-    ApiError::invalid_request(format!(
-        "Unsupported value: '{key}' does not support {value} with this model. Only the default \
-         (1) value is supported."
-    ))
-    .param(key)
-    .code("unsupported_value")
+    let mut numbers = ["temperature", "top_p"].into_iter().filter_map(|key| {
+        let value = body.get(key)?.as_f64().filter(|value| *value != 1.0)?;
+        Some((key, value))
+    });
+    let Some((key, value)) = numbers.next() else { return Ok(()) };
+    Err(match body.fields.contains_key("input") {
+        // The Responses API has no code here.
+        true => ApiError { code: None, ..unsupported(key) },
+        false if is_o_series(model) => unsupported(key),
+        false => ApiError::invalid_request(format!(
+            "Unsupported value: '{key}' does not support {value} with this model. Only the default \
+             (1) value is supported."
+        ))
+        .param(key)
+        .code("unsupported_value"),
+    })
 }
 
 /// Checks what Chat Completions refuses from reasoning models.
@@ -72,8 +63,8 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     check_tools_while_reasoning(body, model, effort)
 }
 
-/// The models of 2026 reason with function tools in the Responses API alone: gpt-5.4 unless it is
-/// told to reason, its successors unless they are told not to.
+/// Checks that the models of 2026 do not reason with function tools in this API. gpt-5.4 reasons if
+/// an effort is set, its successors by default.
 fn check_tools_while_reasoning(
     body: &Object<'_>,
     model: &str,

@@ -1,4 +1,4 @@
-//! The rules for JSON schemas: those of all tools, and those of strict ones.
+//! The rules for the JSON schemas of tools and of strict formats.
 
 use serde_json::Value;
 
@@ -26,55 +26,37 @@ pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), S
     }
 }
 
-/// Checks a schema that answers are held to: its objects name all their properties, and require
-/// every one.
+/// Checks a strict schema. Its objects allow no other properties and require all of theirs.
 ///
 /// # Errors
 ///
 /// The vendor's text.
 pub(super) fn check_strict_schema(schema: &Value, subject: &str) -> Result<(), String> {
-    check_strict(schema, subject, &mut Vec::new())
+    check_strict(schema, subject, &[])
 }
 
-fn check_strict(schema: &Value, subject: &str, context: &mut Vec<String>) -> Result<(), String> {
-    if is_object_schema(schema) {
+fn check_strict(schema: &Value, subject: &str, context: &[String]) -> Result<(), String> {
+    let is_object = match schema.get("type") {
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        kind => kind.is_some_and(|kind| kind == "object"),
+    };
+    if is_object {
         check_strict_object(schema, subject, context)?;
     }
     for key in ["properties", "$defs", "definitions"] {
-        for (name, value) in schema.get(key).and_then(Value::as_object).into_iter().flatten() {
-            check_under(value, subject, context, [key, name])?;
+        for (name, child) in schema.get(key).and_then(Value::as_object).into_iter().flatten() {
+            check_strict(child, subject, &[context, &[key.into(), name.clone()]].concat())?;
         }
     }
     for key in ["anyOf", "allOf"] {
         let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-        for (index, value) in list.enumerate() {
-            check_under(value, subject, context, [key, &index.to_string()])?;
+        for (index, child) in list.enumerate() {
+            check_strict(child, subject, &[context, &[key.into(), index.to_string()]].concat())?;
         }
     }
     match schema.get("items") {
-        Some(items) => check_under(items, subject, context, ["items"]),
+        Some(items) => check_strict(items, subject, &[context, &["items".into()]].concat()),
         None => Ok(()),
-    }
-}
-
-fn check_under<const N: usize>(
-    schema: &Value,
-    subject: &str,
-    context: &mut Vec<String>,
-    steps: [&str; N],
-) -> Result<(), String> {
-    let depth = context.len();
-    context.extend(steps.map(str::to_owned));
-    check_strict(schema, subject, context)?;
-    context.truncate(depth);
-    Ok(())
-}
-
-fn is_object_schema(schema: &Value) -> bool {
-    match schema.get("type") {
-        Some(Value::String(kind)) => kind == "object",
-        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
-        _ => false,
     }
 }
 
@@ -88,17 +70,12 @@ fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Res
     let missing = properties.into_iter().flatten().find(|(name, _)| {
         !required.is_some_and(|required| required.iter().any(|known| known == *name))
     });
-    match missing {
-        Some((name, _)) => Err(problem(
-            subject,
-            context,
-            &format!(
-                "'required' is required to be supplied and to be an array including every key in \
-                 properties. Missing '{name}'"
-            ),
-        )),
-        None => Ok(()),
-    }
+    let Some((name, _)) = missing else { return Ok(()) };
+    let what = format!(
+        "'required' is required to be supplied and to be an array including every key in \
+         properties. Missing '{name}'"
+    );
+    Err(problem(subject, context, &what))
 }
 
 /// The vendor prints the way to the problem as Python prints a tuple.

@@ -1,4 +1,4 @@
-//! Tables of chats and what is wrong with them.
+//! Request bodies of chats and the error for each.
 
 mod responses_api;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A good body with other fields.
+/// Returns a valid body with these fields.
 fn with(mut body: Value, fields: &Value) -> Value {
     for (key, value) in fields.as_object().unwrap() {
         body[key] = value.clone();
