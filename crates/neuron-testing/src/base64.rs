@@ -1,21 +1,20 @@
-//! Base64 with padding: encoding, and the position of the first error.
+//! Base64 with padding: encoding, and the position of the first error as Go reports it.
 
+use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use base64::{DecodeError, Engine};
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Returns the position of the first byte that is not base64. Bits that the last character has too
-/// many are ignored, as Go does.
+/// Returns the position at which the text stops being base64. The errors of `base64` have another
+/// position for some texts.
 pub(crate) fn first_error(text: &str) -> Option<usize> {
-    let letters = text.trim_end_matches('=').len();
-    match STANDARD.decode(text) {
-        Ok(_) | Err(DecodeError::InvalidLastSymbol(..)) => None,
-        Err(DecodeError::InvalidByte(position, _)) => Some(position.min(letters)),
-        Err(_) => Some(letters),
-    }
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
+    let letters = text.trim_end_matches('=');
+    let is_whole = text.len().is_multiple_of(4) && text.len() - letters.len() <= 2;
+    let wrong = letters.bytes().position(|byte| !is_letter(byte));
+    wrong.or((!is_whole).then_some(letters.len()))
 }
 
 #[cfg(test)]
