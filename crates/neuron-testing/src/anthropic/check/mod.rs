@@ -44,6 +44,7 @@ use crate::shape::{Problem, Wording as _, words};
 pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     let body = Object::new(Wording, "", body)?;
     check_beta_fields(&body, betas)?;
+    // The shape is stricter than the vendor, which accepts `max_tokens` of 0 to warm its cache.
     body.fits("request")?;
     if body.text("model")?.is_empty() {
         return Err(invalid("model: String should have at least 1 character"));
@@ -79,15 +80,17 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses fields in beta without one of their betas. `*` means any beta.
+/// Returns `true` if one of the betas has the field or the edit. `*` means any beta.
+fn is_available(name: &str, betas: &[&str]) -> bool {
+    let mut needed = words(Wording.shape("betas"), name);
+    needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())
+}
+
 fn check_beta_fields(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
-    let fields = Wording.shape("beta_fields");
-    let is_available = |field: &str| {
-        let mut needed = words(fields, field);
-        needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())
+    let is_refused = |field: &&String| {
+        Wording.shape("betas").get(field).is_some() && !is_available(field, betas)
     };
-    let in_beta = |field: &&String| fields.get(field).is_some();
-    match body.fields.keys().filter(in_beta).find(|field| !is_available(field)) {
+    match body.fields.keys().find(is_refused) {
         Some(field) => Err(body.error(field, Problem::Unknown)),
         None => Ok(()),
     }
@@ -114,15 +117,8 @@ fn check_thinking(body: &Object<'_>) -> Result<(), ApiError> {
 
 /// Checks that the beta of every edit is on.
 fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
-    let is_available = |edit: &&str| {
-        let is_compaction = edit.starts_with("compact_");
-        betas.contains(match is_compaction {
-            true => &"compact-2026-01-12",
-            false => &"context-management-2025-06-27",
-        })
-    };
-    let edits = Wording.shape("edit").as_object().into_iter().flatten();
-    let available: Vec<&str> = edits.map(|(edit, _)| &**edit).filter(is_available).collect();
+    let edits = Wording.shape("edit").as_object().into_iter().flatten().map(|(edit, _)| &**edit);
+    let available: Vec<&str> = edits.filter(|edit| is_available(edit, betas)).collect();
     let Some(management) = body.object("context_management") else { return Ok(()) };
     for edit in management.objects("edits") {
         let found = edit.text("type")?;

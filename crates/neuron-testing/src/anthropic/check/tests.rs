@@ -552,5 +552,5 @@ fn tool_choice() {
 
 #[test]
 fn shapes_are_well_formed() {
-    crate::shape::tests::check_shapes(Wording, &["beta_fields", "places"]);
+    crate::shape::tests::check_shapes(Wording, &["betas", "places"]);
 }

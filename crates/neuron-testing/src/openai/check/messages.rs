@@ -26,6 +26,8 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
         .param(path)
         .code("unsupported_value"));
     }
+    // `annotations` are not in the SDK's types, but its documentation sends responses back as they
+    // came. `reasoning` and `reasoning_content` are what this server sends.
     message.tagged("chat_message", "role")?;
     check_content(message, role)?;
     let mut ids = HashSet::new();

@@ -16,6 +16,10 @@ pub(super) enum Shape {
     Flat,
 }
 
+/// Checks the tools and the choice among them.
+///
+/// A tool in the shape of Chat Completions gets the error for the missing `name` from Responses. The
+/// SDK's types require `parameters` and `strict` there, which may be null.
 pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiError> {
     body.check(
         "tools",
