@@ -69,11 +69,11 @@ pub(crate) trait Wording: Copy + 'static {
 /// The meaning of null to a vendor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
-    /// As a value that fits only the kinds that allow null.
+    /// A value that fits only the kinds that allow null.
     Value,
-    /// As a field that is missing.
+    /// The same as a missing field.
     Missing,
-    /// As a value of every type.
+    /// A value that fits every kind.
     Fits,
 }
 
@@ -84,6 +84,7 @@ pub(crate) enum Problem<'a> {
     Missing,
     /// The shape does not have the field.
     Unknown,
+    /// A value has another type.
     Type {
         /// The kind, as in `shapes.json`.
         expected: &'a str,
@@ -103,7 +104,7 @@ pub(crate) enum Problem<'a> {
     Length { is_list: bool, most: usize, found: usize },
 }
 
-/// Parses the content of a `shapes.json`. Tests check that it is valid.
+/// Parses the content of a `shapes.json`, which the vendor's tests validate.
 pub(crate) fn parse(shapes: &str) -> Value {
     serde_json::from_str(shapes).unwrap_or_default()
 }
