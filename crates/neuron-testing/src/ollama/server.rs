@@ -20,7 +20,7 @@ use crate::vendor::{
 /// A request that Ollama would refuse is refused in its form and uses up no reply
 /// ([`check_chat_request`] has the rules). Every other request gets the next reply: as lines of JSON
 /// unless it has `"stream": false`. A request for embeddings wants an
-/// [`EmbeddingResponse`](neuron_types::EmbeddingResponse) there, and gets a 400 if there is
+/// [`EmbeddingResponse`] there, and gets a 400 if there is
 /// something else, as does the opposite.
 ///
 /// No key is needed unless the builder sets one. A [`Reply`](crate::Reply) that breaks after so many

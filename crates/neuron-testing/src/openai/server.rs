@@ -23,7 +23,7 @@ use crate::vendor::{
 /// wrong key, an unknown parameter, a tool call without a result
 /// ([`check_chat_request`](super::check_chat_request) and its siblings have the rules). Every other
 /// request gets the next reply. A request for embeddings wants an
-/// [`EmbeddingResponse`](neuron_types::EmbeddingResponse) there, and gets a 400 if there is
+/// [`EmbeddingResponse`] there, and gets a 400 if there is
 /// something else, as does the opposite.
 ///
 /// A [`Reply`](crate::Reply) that breaks after so many events counts those on the wire, `[DONE]`
