@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::process::Ending;
 use crate::workspace::{self, Package};
-use crate::{compiler, process};
+use crate::{compiler, fetch, process};
 
 /// Time limit of an example, which only ends one that hangs.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -71,6 +71,7 @@ fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), Strin
     // As `cargo run` sets it.
     command.env("CARGO_MANIFEST_DIR", package.folder());
     hide_keys(&mut command);
+    fetch::hide_missing(&mut command);
     match process::run_within(command, output, LIMIT)? {
         Ending::Success => Ok(()),
         Ending::Failure(status, text) => {

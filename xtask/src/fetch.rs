@@ -1,6 +1,9 @@
 //! The command `fetch`, which is also a step of `cargo xtask test`. The list of programs, and how they are fetched,
 //! is in `neuron_testkit::fetch`.
 
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
 use neuron_testkit::fetch::PROGRAMS;
 
 use crate::means;
@@ -19,14 +22,24 @@ pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Fetches all programs, so that no test waits for a download. Reports a program that cannot be had.
+/// The variables of programs that cannot be had.
+static MISSING: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+/// Fetches all programs, so that no test waits for a download, and reports those that cannot be had.
 pub(crate) fn for_tests() -> Result<(), String> {
     for program in PROGRAMS {
         if let Err(reason) = program.provide() {
             means::not_checked(&format!("whatever needs {}", program.name), &reason)?;
+            MISSING.lock().unwrap_or_else(PoisonError::into_inner).extend(program.variable);
         }
     }
     Ok(())
+}
+
+/// Tells the tests of a command which programs cannot be had, so that not each of them tries to fetch one.
+pub(crate) fn hide_missing(command: &mut Command) {
+    let missing = MISSING.lock().unwrap_or_else(PoisonError::into_inner);
+    command.envs(missing.iter().map(|variable| (variable, "none")));
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! side. `.config/nextest.toml` has the profiles.
 
 use crate::tools::NEXTEST;
-use crate::{compiler, process};
+use crate::{compiler, fetch, process};
 
 /// The packages whose tests run.
 pub(crate) enum Filter {
@@ -22,6 +22,7 @@ pub(crate) fn run(
     NEXTEST.add_to(&mut command)?;
     compiler::select_workspace(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
+    fetch::hide_missing(&mut command);
     if let Filter::DependentsOf(packages) = filter {
         let set: Vec<String> = packages.iter().map(|name| format!("rdeps(={name})")).collect();
         command.args(["--filterset", &set.join(" + "), "--no-tests", "pass"]);
