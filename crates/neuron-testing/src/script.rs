@@ -1,5 +1,6 @@
 //! A scripted response: its content, its pace, and the point at which it breaks.
 
+use std::future::pending;
 use std::time::Duration;
 
 use neuron_types::{
@@ -39,20 +40,14 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Reply {
-    answer: Answer,
+    content: Vec<ContentBlock>,
+    /// Takes the place of the response.
+    instead: Option<Cut>,
     id: Option<String>,
     model: Option<String>,
     usage: Option<TokenUsage>,
     stop_reason: Option<StopReason>,
     pace: Pace,
-}
-
-#[derive(Debug, Clone)]
-enum Answer {
-    Content(Vec<ContentBlock>),
-    /// A stream error, because a provider's error cannot be cloned.
-    Error(StreamError),
-    Hang,
 }
 
 /// The pace of a response.
@@ -65,10 +60,11 @@ pub(crate) struct Pace {
     pub(crate) cut: Option<(usize, Cut)>,
 }
 
-/// The way in which a stream breaks.
+/// The way in which a response breaks.
 #[derive(Debug, Clone)]
 pub(crate) enum Cut {
     End,
+    /// A stream error, because a provider's error cannot be cloned.
     Fail(StreamError),
     Hang,
 }
@@ -80,14 +76,6 @@ pub(crate) struct Asked<'a> {
     pub(crate) call: usize,
     pub(crate) model: &'a str,
     pub(crate) prompt_chars: usize,
-}
-
-/// A reply with every value filled in.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Response(Box<CompletionResponse>),
-    Error(ProviderError),
-    Hang,
 }
 
 impl Reply {
@@ -122,7 +110,20 @@ impl Reply {
 
     /// Answers with any content.
     pub fn message(content: Vec<ContentBlock>) -> Self {
-        Self::new(Answer::Content(content))
+        Self {
+            content,
+            instead: None,
+            id: None,
+            model: None,
+            usage: None,
+            stop_reason: None,
+            pace: Pace {
+                delay: Duration::ZERO,
+                event_delay: Duration::ZERO,
+                chunk_chars: 16,
+                cut: None,
+            },
+        }
     }
 
     /// Answers with this response.
@@ -140,25 +141,21 @@ impl Reply {
     ///
     /// A server sends the HTTP status and body from which a provider makes this error.
     pub fn error(error: ProviderError) -> Self {
-        Self::new(Answer::Error(error.into()))
+        Self { instead: Some(Cut::Fail(error.into())), ..Self::message(Vec::new()) }
     }
 
     /// Never answers.
     pub fn hang() -> Self {
-        Self::new(Answer::Hang)
+        Self { instead: Some(Cut::Hang), ..Self::message(Vec::new()) }
     }
 
     /// Adds a text: after the content there is, but before the tool calls.
     ///
     /// Changes nothing of an error or a reply that hangs.
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
-        if let Answer::Content(content) = &mut self.answer {
-            let before_calls = content
-                .iter()
-                .position(|block| block.as_tool_use().is_some())
-                .unwrap_or(content.len());
-            content.insert(before_calls, ContentBlock::Text(text.into()));
-        }
+        let first_call = self.content.iter().position(|block| block.as_tool_use().is_some());
+        let before_calls = first_call.unwrap_or(self.content.len());
+        self.content.insert(before_calls, ContentBlock::Text(text.into()));
         self
     }
 
@@ -166,15 +163,10 @@ impl Reply {
     ///
     /// Changes nothing of an error or a reply that hangs.
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
-        if let Answer::Content(content) = &mut self.answer {
-            let after_thinking = content
-                .iter()
-                .take_while(|block| matches!(block, ContentBlock::Thinking { .. }))
-                .count();
-            let thinking =
-                ContentBlock::Thinking { thinking: text.into(), signature: signature.into() };
-            content.insert(after_thinking, thinking);
-        }
+        let is_thinking = |block: &&ContentBlock| matches!(block, ContentBlock::Thinking { .. });
+        let after_thinking = self.content.iter().take_while(is_thinking).count();
+        let block = ContentBlock::Thinking { thinking: text.into(), signature: signature.into() };
+        self.content.insert(after_thinking, block);
         self
     }
 
@@ -240,40 +232,32 @@ impl Reply {
         self
     }
 
-    fn new(answer: Answer) -> Self {
-        Self {
-            answer,
-            id: None,
-            model: None,
-            usage: None,
-            stop_reason: None,
-            pace: Pace {
-                delay: Duration::ZERO,
-                event_delay: Duration::ZERO,
-                chunk_chars: 16,
-                cut: None,
-            },
-        }
-    }
-
-    /// Fills in the defaults.
-    pub(crate) fn resolve(self, asked: Asked<'_>) -> (Outcome, Pace) {
-        let outcome = match self.answer {
-            Answer::Error(error) => Outcome::Error(error.into()),
-            Answer::Hang => Outcome::Hang,
-            Answer::Content(content) => {
-                let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
-                let derived = if calls_tools { StopReason::ToolUse } else { StopReason::EndTurn };
-                Outcome::Response(Box::new(CompletionResponse {
-                    id: self.id.unwrap_or_else(|| format!("msg_{}", asked.call)),
-                    model: self.model.unwrap_or_else(|| asked.model.to_owned()),
-                    usage: self.usage.unwrap_or_else(|| estimate(&asked, &content)),
-                    stop_reason: self.stop_reason.unwrap_or(derived),
-                    message: Message { role: Role::Assistant, content },
-                }))
-            }
+    /// Fills in the defaults. The error says how the reply breaks before it begins.
+    pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
+        let Self { content, instead, .. } = self;
+        let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
+        let derived = if calls_tools { StopReason::ToolUse } else { StopReason::EndTurn };
+        let response = CompletionResponse {
+            id: self.id.unwrap_or_else(|| format!("msg_{}", asked.call)),
+            model: self.model.unwrap_or_else(|| asked.model.to_owned()),
+            usage: self.usage.unwrap_or_else(|| estimate(&asked, &content)),
+            stop_reason: self.stop_reason.unwrap_or(derived),
+            message: Message { role: Role::Assistant, content },
         };
-        (outcome, self.pace)
+        (instead.map_or(Ok(response), Err), self.pace)
+    }
+}
+
+impl Cut {
+    /// Returns the error of a response that is not streamed, or never returns.
+    pub(crate) async fn error(self) -> ProviderError {
+        match self {
+            Self::End => {
+                ProviderError::StreamError("the stream ended before the answer was complete".into())
+            }
+            Self::Fail(error) => error.into(),
+            Self::Hang => pending().await,
+        }
     }
 }
 

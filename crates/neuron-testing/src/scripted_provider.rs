@@ -1,7 +1,6 @@
 //! A provider that answers from a script and records its requests.
 
 use std::future::{pending, ready};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use neuron_types::{
 use crate::Reply;
 use crate::events::events;
 use crate::queue::{Exhausted, Queue, lock};
-use crate::script::{Asked, Cut, Outcome, Pace, chars};
+use crate::script::{Asked, Cut, Pace, chars};
 
 /// A provider that answers from a script.
 ///
@@ -60,7 +59,8 @@ pub struct ScriptedProvider {
 struct Shared {
     script: Queue<Reply>,
     requests: Mutex<Vec<CompletionRequest>>,
-    open: Arc<AtomicUsize>,
+    /// Every open call and stream holds a clone.
+    open: Open,
 }
 
 /// The model of a reply that names none to a request that names none.
@@ -106,7 +106,7 @@ impl ScriptedProvider {
     /// After a run was cancelled it is 0; else something still holds the provider's stream.
     #[must_use]
     pub fn open_streams(&self) -> usize {
-        self.shared.open.load(Ordering::SeqCst)
+        Arc::strong_count(&self.shared.open) - 1
     }
 
     /// Asserts that every reply was used.
@@ -123,19 +123,21 @@ impl ScriptedProvider {
     async fn answer(
         &self,
         request: CompletionRequest,
-    ) -> Result<(CompletionResponse, Pace), ProviderError> {
-        let taken = self.take(request);
-        let (outcome, pace) = taken?;
+    ) -> Result<(CompletionResponse, Pace, Open), ProviderError> {
+        let open = Arc::clone(&self.shared.open);
+        let (response, pace) = self.take(request)?;
         sleep(pace.delay).await;
-        match outcome {
-            Outcome::Response(response) => Ok((*response, pace)),
-            Outcome::Error(error) => Err(error),
-            Outcome::Hang => pending().await,
+        match response {
+            Ok(response) => Ok((response, pace, open)),
+            Err(cut) => Err(cut.error().await),
         }
     }
 
     /// Takes a reply and records its request under one lock, so that both have the same order.
-    fn take(&self, request: CompletionRequest) -> Result<(Outcome, Pace), ProviderError> {
+    fn take(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<(Result<CompletionResponse, Cut>, Pace), ProviderError> {
         let mut requests = lock(&self.shared.requests);
         let result = match self.shared.script.take() {
             Ok((call, reply)) => Ok(reply.resolve(Asked {
@@ -151,11 +153,6 @@ impl ScriptedProvider {
         requests.push(request);
         result
     }
-
-    fn open(&self) -> Open {
-        self.shared.open.fetch_add(1, Ordering::SeqCst);
-        Open(Arc::clone(&self.shared.open))
-    }
 }
 
 /// A provider without replies, to [`push`](ScriptedProvider::push) some.
@@ -170,20 +167,12 @@ impl Provider for ScriptedProvider {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        let _open = self.open();
-        let (response, pace) = self.answer(request).await?;
-        let Some((after, cut)) = pace.cut else {
-            return Ok(response);
-        };
-        if after >= events(response.clone(), pace.chunk_chars).len() {
-            return Ok(response);
-        }
-        match cut {
-            Cut::End => Err(ProviderError::StreamError(
-                "the stream ended before the answer was complete".into(),
-            )),
-            Cut::Fail(error) => Err(error.into()),
-            Cut::Hang => pending().await,
+        let (response, pace, _open) = self.answer(request).await?;
+        match pace.cut {
+            Some((after, cut)) if after < events(response.clone(), pace.chunk_chars).len() => {
+                Err(cut.error().await)
+            }
+            _ => Ok(response),
         }
     }
 
@@ -191,8 +180,7 @@ impl Provider for ScriptedProvider {
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        let open = self.open();
-        let (response, pace) = self.answer(request).await?;
+        let (response, pace, open) = self.answer(request).await?;
         Ok(StreamHandle::from(stream_of(response, pace, open)))
     }
 
@@ -202,14 +190,7 @@ impl Provider for ScriptedProvider {
 }
 
 /// Counts as one open stream while it lives.
-#[derive(Debug)]
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
+type Open = Arc<()>;
 
 fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
     let Pace { cut, event_delay, chunk_chars, .. } = pace;

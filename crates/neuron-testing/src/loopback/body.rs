@@ -40,33 +40,34 @@ impl Drop for InFlight {
     }
 }
 
-pub(super) fn body(steps: Vec<Step>, in_flight: InFlight) -> Body {
-    let state = (steps.into_iter(), in_flight);
-    StreamBody::new(stream::unfold(state, next_frame).boxed())
-}
-
-async fn next_frame(
-    (mut steps, mut in_flight): (std::vec::IntoIter<Step>, InFlight),
-) -> Option<(io::Result<Frame<Bytes>>, (std::vec::IntoIter<Step>, InFlight))> {
-    loop {
-        let Some(step) = steps.next() else {
-            in_flight.done();
-            return None;
-        };
-        let result = match step {
-            Step::Send(chunk) => Ok(Frame::data(chunk)),
-            Step::Wait(duration) => {
-                tokio::time::sleep(duration).await;
-                continue;
-            }
-            Step::Abort => {
+impl Step {
+    /// Takes the step. Returns the bytes to send, if it sends any.
+    pub(super) async fn take(self, in_flight: &mut InFlight) -> io::Result<Option<Bytes>> {
+        match self {
+            Self::Send(chunk) => return Ok(Some(chunk)),
+            Self::Wait(duration) => tokio::time::sleep(duration).await,
+            Self::Abort => {
                 // Hyper drops what it has not written yet; while the body is pending it writes.
                 tokio::task::yield_now().await;
                 in_flight.done();
-                Err(io::Error::other("the script aborts the connection here"))
+                return Err(io::Error::other("the script closes the connection here"));
             }
-            Step::Hang => pending().await,
-        };
-        return Some((result, (steps, in_flight)));
+            Self::Hang => pending().await,
+        }
+        Ok(None)
     }
+}
+
+pub(super) fn body(steps: Vec<Step>, in_flight: InFlight) -> Body {
+    let state = (steps.into_iter(), in_flight);
+    let frames = stream::unfold(state, |(mut steps, mut in_flight)| async move {
+        for step in steps.by_ref() {
+            if let Some(result) = step.take(&mut in_flight).await.transpose() {
+                return Some((result.map(Frame::data), (steps, in_flight)));
+            }
+        }
+        in_flight.done();
+        None
+    });
+    StreamBody::new(frames.boxed())
 }

@@ -10,7 +10,7 @@ mod server;
 mod sse;
 mod wire;
 
-pub(crate) use plan::{Answer, Plan, Step};
+pub(crate) use plan::{Plan, Step};
 pub(crate) use server::LoopbackServer;
 
 pub(crate) use reply::Source;

@@ -83,14 +83,14 @@ pub(crate) struct Counts {
 }
 
 impl Record {
-    /// Records a request and does `then` before the next can be recorded.
+    /// Records a request and calls `then` with its number before the next can be recorded.
     pub(super) fn requested<T>(
         &self,
         request: RecordedRequest,
-        then: impl FnOnce(&RecordedRequest) -> T,
+        then: impl FnOnce(usize, &RecordedRequest) -> T,
     ) -> T {
         let mut requests = lock(&self.requests);
-        let result = then(&request);
+        let result = then(requests.len() + 1, &request);
         requests.push(request);
         drop(requests);
         self.count(|counts| counts.requests += 1);

@@ -1,6 +1,6 @@
 //! A server on the loopback interface: its tasks, its connections, its end.
 
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
@@ -16,12 +16,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::body::{Body, InFlight, body};
-use super::plan::{Answer, Plan};
+use super::plan::Plan;
 use super::record::{Record, RecordedRequest};
 use crate::queue::lock;
-
-/// Says what to do with a request. Called for one request at a time.
-type Handler = dyn Fn(&RecordedRequest) -> Plan + Send + Sync;
 
 /// A server on 127.0.0.1, on a free port. Dropping it closes the port at once and its connections
 /// soon after.
@@ -38,16 +35,20 @@ pub(crate) struct LoopbackServer {
 type Slot = Mutex<Option<TcpListener>>;
 
 impl LoopbackServer {
-    /// Starts to listen.
+    /// Starts to listen. Responses begin once there were `gather` requests.
+    ///
+    /// `handler` plans the response to a request with a number, from 1. It is called for one request
+    /// at a time.
     pub(crate) async fn start(
-        handler: impl Fn(&RecordedRequest) -> Plan + Send + Sync + 'static,
+        gather: usize,
+        handler: impl Fn(usize, &RecordedRequest) -> Plan + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let listener = Arc::new(Mutex::new(Some(listener)));
-        let record = Arc::default();
-        let accepting =
-            tokio::spawn(accept(Arc::clone(&listener), Arc::clone(&record), Arc::new(handler)));
+        let record = Arc::<Record>::default();
+        let service = Service { handler: Box::new(handler), record: Arc::clone(&record), gather };
+        let accepting = tokio::spawn(accept(Arc::clone(&listener), Arc::new(service)));
         Ok(Self { address, record, listener, accepting: accepting.abort_handle() })
     }
 
@@ -63,7 +64,16 @@ impl Drop for LoopbackServer {
     }
 }
 
-async fn accept(listener: Arc<Slot>, record: Arc<Record>, handler: Arc<Handler>) {
+type Handler = dyn Fn(usize, &RecordedRequest) -> Plan + Send + Sync;
+
+struct Service {
+    handler: Box<Handler>,
+    record: Arc<Record>,
+    /// The number of requests before the first response.
+    gather: usize,
+}
+
+async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
     // Aborts the connections when this task ends.
     let mut connections = JoinSet::new();
     loop {
@@ -78,9 +88,8 @@ async fn accept(listener: Arc<Slot>, record: Arc<Record>, handler: Arc<Handler>)
         .await;
         match accepted {
             Some(Ok((stream, _))) => {
-                record.count(|counts| counts.connections += 1);
-                let serving = serve(stream, Arc::clone(&record), Arc::clone(&handler));
-                connections.spawn(serving);
+                service.record.count(|counts| counts.connections += 1);
+                connections.spawn(serve(stream, Arc::clone(&service)));
             }
             // A connection that broke before it was accepted.
             Some(Err(_)) => {}
@@ -89,50 +98,35 @@ async fn accept(listener: Arc<Slot>, record: Arc<Record>, handler: Arc<Handler>)
     }
 }
 
-async fn serve(stream: TcpStream, record: Arc<Record>, handler: Arc<Handler>) {
+async fn serve(stream: TcpStream, service: Arc<Service>) {
     // Small chunks are to arrive when they are sent.
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| answer(request, Arc::clone(&record), Arc::clone(&handler)));
     // Fails when a client goes away or a script aborts, which both are seen elsewhere.
     let _ = http1::Builder::new()
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), service_fn(|request| service.answer(request)))
         .await;
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    record: Arc<Record>,
-    handler: Arc<Handler>,
-) -> io::Result<Response<Body>> {
-    let (head, incoming) = request.into_parts();
-    let received = incoming.collect().await.map_err(io::Error::other)?;
-    let request = RecordedRequest::new(&head, &received.to_bytes());
-    let mut in_flight = InFlight::new(Arc::clone(&record));
-    let plan = record.requested(request, |request| handler(request));
-    if let Some(mut gate) = plan.gate {
-        // Fails when nobody is left to open it: the server is gone.
-        let _ = gate.wait_for(|is_open| *is_open).await;
-    }
-    if !plan.delay.is_zero() {
-        tokio::time::sleep(plan.delay).await;
-    }
-    match plan.answer {
-        Answer::Respond { status, headers, body: steps } => {
-            let mut response = Response::new(body(steps, in_flight));
-            *response.status_mut() =
-                http::StatusCode::from_u16(status).map_err(io::Error::other)?;
-            for (name, value) in headers {
-                let name: HeaderName = name.parse().map_err(io::Error::other)?;
-                let value: HeaderValue = value.parse().map_err(io::Error::other)?;
-                response.headers_mut().append(name, value);
-            }
-            Ok(response)
+impl Service {
+    async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
+        let (head, incoming) = request.into_parts();
+        let received = incoming.collect().await.map_err(io::Error::other)?;
+        let request = RecordedRequest::new(&head, &received.to_bytes());
+        let mut in_flight = InFlight::new(Arc::clone(&self.record));
+        let plan = self.record.requested(request, &self.handler);
+        self.record.wait_for(|counts| counts.requests >= self.gather).await;
+        for step in plan.before {
+            step.take(&mut in_flight).await?;
         }
-        Answer::Close => {
-            in_flight.done();
-            Err(io::Error::other("the script closes the connection here"))
+        let mut response = Response::new(body(plan.body, in_flight));
+        *response.status_mut() =
+            http::StatusCode::from_u16(plan.status).map_err(io::Error::other)?;
+        for (name, value) in plan.headers {
+            let name: HeaderName = name.parse().map_err(io::Error::other)?;
+            let value: HeaderValue = value.parse().map_err(io::Error::other)?;
+            response.headers_mut().append(name, value);
         }
-        Answer::Hang => pending().await,
+        Ok(response)
     }
 }

@@ -1,84 +1,132 @@
 //! From a scripted reply to the bytes on the wire, for every vendor.
 
-use std::time::Duration;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use neuron_types::ProviderError;
+use serde_json::Value;
 
-use super::{Answer, Call, Vendor};
-use crate::Wire;
-use crate::loopback::{self, Plan, Source, Step};
-use crate::script::{Asked, Cut, Outcome, Pace};
+use super::{Answer, Call, Rules, Vendor};
+use crate::loopback::{Plan, Source, Step};
+use crate::queue::Queue;
+use crate::script::{Asked, Cut, Pace};
+use crate::{RecordedRequest, Reply, ServerReply, Wire};
+
+/// The source of responses.
+pub(super) struct Desk<V> {
+    pub(super) vendor: Arc<V>,
+    pub(super) script: Arc<Queue<ServerReply>>,
+    pub(super) rules: Rules,
+    pub(super) wire: Wire,
+}
+
+impl<V: Vendor> Desk<V> {
+    /// Plans the response to a request.
+    pub(super) fn plan(&self, request: &RecordedRequest, request_id: &str) -> Plan {
+        let vendor = &*self.vendor;
+        let mut responder =
+            Responder { vendor, request_id, wire: &Wire::default(), headers: Vec::new() };
+        let call = match vendor.check(request, &self.rules) {
+            Ok(call) => call,
+            Err(error) => return responder.refusal(&error),
+        };
+        let (number, reply) = match self.script.take() {
+            Ok(taken) => taken,
+            Err(exhausted) => {
+                let message = format!("{exhausted}; {}", last_words(request));
+                return responder.refusal(&vendor.error(&ProviderError::InvalidRequest(message)));
+            }
+        };
+        responder.wire = reply.wire.as_ref().unwrap_or(&self.wire);
+        responder.headers = reply.headers;
+        match reply.source {
+            Source::Raw { status, body } => responder.raw(status, vec![send(body)]),
+            Source::Embeddings(mut response) => {
+                if response.model.is_empty() {
+                    response.model.clone_from(&call.model);
+                }
+                match vendor.embeddings(&call, &response) {
+                    Ok(body) => responder.whole(body.to_string().into_bytes()),
+                    Err(error) => responder.refusal(&error),
+                }
+            }
+            Source::Reply(reply) => {
+                let prompt_chars = request.body.len();
+                let asked = Asked { call: number, model: &call.model, prompt_chars };
+                responder.reply(*reply, &call, asked)
+            }
+        }
+    }
+}
+
+/// Describes the last message of a request that gets no reply, for the error.
+fn last_words(request: &RecordedRequest) -> String {
+    let body = request.json.as_ref();
+    let field = |key| body.and_then(|body| body.get(key));
+    let asked = field("messages").or_else(|| field("input"));
+    let last = match asked {
+        Some(Value::Array(list)) => list.last(),
+        other => other,
+    };
+    format!("its last message is {}", last.map(Value::to_string).unwrap_or_default())
+}
 
 /// A response in the making.
-pub(super) struct Responder<'a, V> {
-    pub(super) vendor: &'a V,
-    pub(super) request_id: &'a str,
-    pub(super) wire: &'a Wire,
+struct Responder<'a, V> {
+    vendor: &'a V,
+    request_id: &'a str,
+    wire: &'a Wire,
     /// The script's own headers.
-    pub(super) headers: Vec<(String, String)>,
+    headers: Vec<(String, String)>,
 }
 
 const JSON: &str = "application/json";
 
 impl<V: Vendor> Responder<'_, V> {
-    /// Plans the response to a request that passed every check.
-    pub(super) fn reply(self, source: Source, call: &Call<V::Detail>, asked: Asked<'_>) -> Plan {
-        match source {
-            Source::Raw { status, body } => {
-                let body = vec![Step::Send(body.into())];
-                let body = self.wire.apply(body);
-                loopback::Answer::Respond { status, headers: self.headers, body }.into()
-            }
-            Source::Embeddings(mut response) => {
-                if response.model.is_empty() {
-                    response.model.clone_from(&call.model);
-                }
-                match self.vendor.embeddings(call, &response) {
-                    Ok(body) => self.whole(body.to_string().into_bytes()),
-                    Err(error) => self.refusal(&error),
-                }
-            }
-            Source::Reply(reply) => {
-                let (outcome, pace) = reply.resolve(asked);
-                let delay = pace.delay;
-                let plan: Plan = match outcome {
-                    Outcome::Hang => loopback::Answer::Hang.into(),
-                    Outcome::Error(error) => self.error(&error),
-                    Outcome::Response(response) => {
-                        let answer = Answer {
-                            call,
-                            response: &response,
-                            chunk_chars: pace.chunk_chars,
-                            request_id: self.request_id,
-                            wire: self.wire,
-                        };
-                        match call.stream {
-                            true => self.streamed(&answer, pace),
-                            false => self.complete(&answer, pace),
-                        }
-                    }
+    fn reply(self, reply: Reply, call: &Call<V::Detail>, asked: Asked<'_>) -> Plan {
+        let (response, pace) = reply.resolve(asked);
+        let delay = pace.delay;
+        let mut plan = match response {
+            Err(cut) => self.broken(cut),
+            Ok(response) => {
+                let answer = Answer {
+                    call,
+                    response: &response,
+                    chunk_chars: pace.chunk_chars,
+                    request_id: self.request_id,
+                    wire: self.wire,
                 };
-                plan.after(delay)
+                match call.stream {
+                    true => self.streamed(&answer, pace),
+                    false => self.complete(&answer, pace),
+                }
             }
+        };
+        if !delay.is_zero() {
+            plan.before.insert(0, Step::Wait(delay));
         }
+        plan
     }
 
     /// Plans the response to a request that is refused.
-    pub(super) fn refusal(self, error: &V::Error) -> Plan {
+    fn refusal(self, error: &V::Error) -> Plan {
         let reply = self.vendor.error_reply(error, self.request_id);
-        let body = vec![Step::Send(reply.body.to_string().into())];
-        self.respond(reply.status, JSON, reply.headers, body)
+        self.respond(reply.status, JSON, reply.headers, vec![send(reply.body.to_string())])
     }
 
-    /// Plans an error before the response begins. A broken network has no response: the connection
-    /// is closed.
-    fn error(self, error: &ProviderError) -> Plan {
-        match error {
-            ProviderError::Network(_) => loopback::Answer::Close.into(),
-            error => {
-                let error = self.vendor.error(error);
-                self.refusal(&error)
-            }
+    /// Plans a response that breaks before it begins.
+    fn broken(self, cut: Cut) -> Plan {
+        match cut {
+            Cut::Hang => Plan::no_response(Step::Hang),
+            Cut::End => Plan::no_response(Step::Abort),
+            Cut::Fail(error) => match ProviderError::from(error) {
+                // A broken network has no response: the connection is closed.
+                ProviderError::Network(_) => Plan::no_response(Step::Abort),
+                error => {
+                    let error = self.vendor.error(&error);
+                    self.refusal(&error)
+                }
+            },
         }
     }
 
@@ -90,15 +138,14 @@ impl<V: Vendor> Responder<'_, V> {
         };
         match pace.cut.filter(|(after, _)| *after < self.vendor.frames(answer).len()) {
             None => {}
-            Some((_, Cut::Hang)) => return loopback::Answer::Hang.into(),
-            Some((_, Cut::Fail(error))) => return self.error(&error.into()),
             Some((_, Cut::End)) => body.truncate(body.len() / 2),
+            Some((_, cut)) => return self.broken(cut),
         }
         self.whole(body)
     }
 
     fn whole(self, body: Vec<u8>) -> Plan {
-        self.respond(200, JSON, Vec::new(), vec![Step::Send(body.into())])
+        self.respond(200, JSON, Vec::new(), vec![send(body)])
     }
 
     fn streamed(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
@@ -118,29 +165,35 @@ impl<V: Vendor> Responder<'_, V> {
                 },
             }
         }
-        let mut steps = Vec::with_capacity(frames.len() + 1);
-        for frame in frames {
-            if pace.event_delay > Duration::ZERO && !steps.is_empty() {
-                steps.push(Step::Wait(pace.event_delay));
-            }
-            steps.push(Step::Send(frame.into()));
-        }
-        steps.extend(last);
+        let wait = Some(pace.event_delay).filter(|delay| !delay.is_zero()).map(Step::Wait);
+        let frames = frames.into_iter().enumerate();
+        let steps = frames.flat_map(|(index, frame)| {
+            wait.clone().filter(|_| index > 0).into_iter().chain([send(frame)])
+        });
+        let steps = steps.chain(last).collect();
         let content_type = self.vendor.stream_type();
         self.respond(200, content_type, Vec::new(), steps)
     }
 
     fn respond(
-        self,
+        mut self,
         status: u16,
         content_type: &str,
         others: Vec<(String, String)>,
         body: Vec<Step>,
     ) -> Plan {
-        let mut headers = self.headers;
-        headers.push(("content-type".into(), content_type.into()));
-        headers.extend(self.vendor.headers(self.request_id));
-        headers.extend(others);
-        loopback::Answer::Respond { status, headers, body: self.wire.apply(body) }.into()
+        self.headers.push(("content-type".into(), content_type.into()));
+        self.headers.extend(self.vendor.headers(self.request_id));
+        self.headers.extend(others);
+        self.raw(status, body)
     }
+
+    /// Plans a response with the script's headers alone.
+    fn raw(self, status: u16, body: Vec<Step>) -> Plan {
+        Plan { before: Vec::new(), status, headers: self.headers, body: self.wire.apply(body) }
+    }
+}
+
+fn send(bytes: impl Into<Bytes>) -> Step {
+    Step::Send(bytes.into())
 }

@@ -3,17 +3,13 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use neuron_types::ProviderError;
 use serde_json::Value;
-use tokio::sync::watch;
 
-use super::plan::Responder;
+use super::plan::Desk;
 use super::{Rules, Vendor};
-use crate::loopback::{LoopbackServer, Plan, RecordedRequest, ServerReply, Wire};
+use crate::loopback::{LoopbackServer, RecordedRequest, ServerReply, Wire};
 use crate::queue::Queue;
-use crate::script::Asked;
 
 /// A vendor's API on the loopback interface, answered from a script.
 ///
@@ -230,18 +226,8 @@ impl<V: Vendor> VendorServerBuilder<V> {
         let vendor = Arc::new(vendor);
         let script = Arc::new(Queue::new(replies.into_iter().map(Into::into)));
         let desk = Desk { vendor: Arc::clone(&vendor), script: Arc::clone(&script), rules, wire };
-        let count = AtomicUsize::new(1);
-        let gate = watch::Sender::new(false);
-        let server = LoopbackServer::start(move |request| {
-            let number = count.fetch_add(1, Ordering::Relaxed);
-            let request_id = format!("req_{number}");
-            let plan = desk.answer(request, &request_id).unwrap_or_else(|error| {
-                desk.responder(&request_id, &Wire::default(), Vec::new()).refusal(&error)
-            });
-            if number == gather {
-                gate.send_replace(true);
-            }
-            if number < gather { plan.behind(gate.subscribe()) } else { plan }
+        let server = LoopbackServer::start(gather, move |number, request| {
+            desk.plan(request, &format!("req_{number}"))
         })
         .await?;
         Ok(VendorServer { server, script, vendor })
@@ -263,48 +249,4 @@ impl<V> fmt::Debug for VendorServerBuilder<V> {
             .field("gather", &self.gather)
             .finish_non_exhaustive()
     }
-}
-
-/// The source of responses.
-struct Desk<V> {
-    vendor: Arc<V>,
-    script: Arc<Queue<ServerReply>>,
-    rules: Rules,
-    wire: Wire,
-}
-
-impl<V: Vendor> Desk<V> {
-    fn answer(&self, request: &RecordedRequest, request_id: &str) -> Result<Plan, V::Error> {
-        let vendor = &*self.vendor;
-        let call = vendor.check(request, &self.rules)?;
-        let (number, reply) = self.script.take().map_err(|exhausted| {
-            let message = format!("{exhausted}; {}", last_words(request));
-            vendor.error(&ProviderError::InvalidRequest(message))
-        })?;
-        let asked = Asked { call: number, model: &call.model, prompt_chars: request.body.len() };
-        let wire = reply.wire.as_ref().unwrap_or(&self.wire);
-        let responder = self.responder(request_id, wire, reply.headers);
-        Ok(responder.reply(reply.source, &call, asked))
-    }
-
-    fn responder<'a>(
-        &'a self,
-        request_id: &'a str,
-        wire: &'a Wire,
-        headers: Vec<(String, String)>,
-    ) -> Responder<'a, V> {
-        Responder { vendor: &self.vendor, request_id, wire, headers }
-    }
-}
-
-/// Describes the last message of a request that gets no reply, for the error.
-fn last_words(request: &RecordedRequest) -> String {
-    let body = request.json.as_ref();
-    let field = |key| body.and_then(|body| body.get(key));
-    let asked = field("messages").or_else(|| field("input"));
-    let last = match asked {
-        Some(Value::Array(list)) => list.last(),
-        other => other,
-    };
-    format!("its last message is {}", last.map(Value::to_string).unwrap_or_default())
 }
