@@ -171,27 +171,23 @@ impl Reply {
     }
 
     /// Sets the tokens that the call took.
-    pub fn usage(mut self, usage: TokenUsage) -> Self {
-        self.usage = Some(usage);
-        self
+    pub fn usage(self, usage: TokenUsage) -> Self {
+        Self { usage: Some(usage), ..self }
     }
 
     /// Sets why the model stopped.
-    pub fn stop_reason(mut self, stop_reason: StopReason) -> Self {
-        self.stop_reason = Some(stop_reason);
-        self
+    pub fn stop_reason(self, stop_reason: StopReason) -> Self {
+        Self { stop_reason: Some(stop_reason), ..self }
     }
 
     /// Sets the model that answers.
-    pub fn model(mut self, model: impl Into<String>) -> Self {
-        self.model = Some(model.into());
-        self
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Self { model: Some(model.into()), ..self }
     }
 
     /// Sets the answer's id.
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
+    pub fn id(self, id: impl Into<String>) -> Self {
+        Self { id: Some(id.into()), ..self }
     }
 
     /// Waits so long before the answer begins, an error included.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
+use crate::vendor::message;
+
 /// An error of the Messages API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {kind}: {message}")]
@@ -50,27 +52,20 @@ impl ApiError {
 /// The error from which a provider makes this one again, as far as the vendor has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
-        match error {
-            ProviderError::RateLimit { retry_after } => Self {
-                retry_after: *retry_after,
-                ..Self::new(429, "rate_limit_error", "the rate limit is exceeded")
-            },
-            ProviderError::ModelLoading(text) => Self::new(503, "api_error", text),
-            ProviderError::Timeout(after) => {
-                Self::new(504, "timeout_error", format!("the request timed out after {after:?}"))
-            }
-            ProviderError::ServiceUnavailable(text) => Self::new(529, "overloaded_error", text),
-            ProviderError::Authentication(text) => Self::new(401, "authentication_error", text),
-            ProviderError::InvalidRequest(text) => Self::invalid_request(text),
-            ProviderError::ContextWindowExceeded(text) => {
-                Self::invalid_request(format!("prompt is too long: {text}"))
-            }
-            ProviderError::ModelNotFound(model) => {
-                Self::new(404, "not_found_error", format!("model: {model}"))
-            }
-            ProviderError::InsufficientResources(text) => Self::new(402, "billing_error", text),
-            other => Self::new(500, "api_error", other.to_string()),
-        }
+        use ProviderError as E;
+        let (status, kind, text) = match error {
+            E::RateLimit { .. } => (429, "rate_limit_error", "the rate limit is exceeded"),
+            E::ModelLoading(_) => (503, "api_error", "{}"),
+            E::Timeout(_) => (504, "timeout_error", "{}"),
+            E::ServiceUnavailable(_) => (529, "overloaded_error", "{}"),
+            E::Authentication(_) => (401, "authentication_error", "{}"),
+            E::InvalidRequest(_) => (400, "invalid_request_error", "{}"),
+            E::ContextWindowExceeded(_) => (400, "invalid_request_error", "prompt is too long: {}"),
+            E::ModelNotFound(_) => (404, "not_found_error", "model: {}"),
+            E::InsufficientResources(_) => (402, "billing_error", "{}"),
+            _ => (500, "api_error", "{}"),
+        };
+        Self { retry_after: error.retry_after(), ..Self::new(status, kind, message(error, text)) }
     }
 }
 

@@ -78,12 +78,7 @@ impl Vendor for AnthropicApi {
         };
         check_version(body, version)?;
         check_request(body, &betas(request))?;
-        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-        if !rules.has_model(model) {
-            return Err(ApiError::new(404, "not_found_error", format!("model: {model}")));
-        }
-        let stream = body.get("stream").and_then(Value::as_bool) == Some(true);
-        Ok(Call::new(model, stream, ()))
+        rules.call(body, body.get("stream").is_some_and(|stream| *stream == true), ())
     }
 
     fn error(&self, error: &ProviderError) -> ApiError {

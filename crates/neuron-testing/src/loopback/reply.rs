@@ -56,9 +56,8 @@ impl ServerReply {
     }
 
     /// Sets how the bytes are written and cut, in place of the server's own setting.
-    pub fn over(mut self, wire: Wire) -> Self {
-        self.wire = Some(wire);
-        self
+    pub fn over(self, wire: Wire) -> Self {
+        Self { wire: Some(wire), ..self }
     }
 
     /// Adds a response header.

@@ -48,54 +48,46 @@ enum CutKind {
 
 impl Wire {
     /// Sends the body in chunks of this many bytes, at least one.
-    pub fn split_every(mut self, bytes: usize) -> Self {
-        self.split = Some(Split::Every(bytes.max(1)));
-        self
+    pub fn split_every(self, bytes: usize) -> Self {
+        Self { split: Some(Split::Every(bytes.max(1))), ..self }
     }
 
     /// Sends the body in two chunks, the first of so many bytes.
-    pub fn split_at(mut self, bytes: usize) -> Self {
-        self.split = Some(Split::At(bytes));
-        self
+    pub fn split_at(self, bytes: usize) -> Self {
+        Self { split: Some(Split::At(bytes)), ..self }
     }
 
     /// Sends this many bytes of the body, then closes the connection. The client gets an error.
     ///
     /// Changes nothing of a body that is not longer.
-    pub fn cut_at(mut self, bytes: usize) -> Self {
-        self.cut = Some((bytes, CutKind::Abort));
-        self
+    pub fn cut_at(self, bytes: usize) -> Self {
+        Self { cut: Some((bytes, CutKind::Abort)), ..self }
     }
 
     /// Sends this many bytes of the body, then ends it as if it were complete.
-    pub fn end_at(mut self, bytes: usize) -> Self {
-        self.cut = Some((bytes, CutKind::End));
-        self
+    pub fn end_at(self, bytes: usize) -> Self {
+        Self { cut: Some((bytes, CutKind::End)), ..self }
     }
 
     /// Ends the lines of an event stream with CR LF.
-    pub fn crlf(mut self) -> Self {
-        self.crlf = true;
-        self
+    pub fn crlf(self) -> Self {
+        Self { crlf: true, ..self }
     }
 
     /// Writes `data:` and `event:` without the space after the colon.
-    pub fn no_space(mut self) -> Self {
-        self.no_space = true;
-        self
+    pub fn no_space(self) -> Self {
+        Self { no_space: true, ..self }
     }
 
     /// Writes a comment line before every event of a stream.
-    pub fn comments(mut self) -> Self {
-        self.comments = true;
-        self
+    pub fn comments(self) -> Self {
+        Self { comments: true, ..self }
     }
 
     /// Pads every event's JSON with spaces before its last brace, as vendors do to hide how long
     /// tokens are.
-    pub fn padded(mut self) -> Self {
-        self.padded = true;
-        self
+    pub fn padded(self) -> Self {
+        Self { padded: true, ..self }
     }
 
     /// Splits and cuts a body. Waits stay where they are, and no chunk reaches over one.

@@ -40,26 +40,22 @@ pub(super) enum CallLines {
 
 impl Dialect {
     /// Leaves out the ids and the indexes of tool calls.
-    pub fn without_call_ids(mut self) -> Self {
-        self.no_call_ids = true;
-        self
+    pub fn without_call_ids(self) -> Self {
+        Self { no_call_ids: true, ..self }
     }
 
     /// Streams each tool call in a line of its own.
-    pub fn calls_apart(mut self) -> Self {
-        self.calls = CallLines::Apart;
-        self
+    pub fn calls_apart(self) -> Self {
+        Self { calls: CallLines::Apart, ..self }
     }
 
     /// Streams tool calls in the last line, which says that the answer is done.
-    pub fn calls_in_last_line(mut self) -> Self {
-        self.calls = CallLines::Last;
-        self
+    pub fn calls_in_last_line(self) -> Self {
+        Self { calls: CallLines::Last, ..self }
     }
 
     /// Leaves out how many tokens the prompt has, as when all of it was cached.
-    pub fn without_prompt_count(mut self) -> Self {
-        self.no_prompt_count = true;
-        self
+    pub fn without_prompt_count(self) -> Self {
+        Self { no_prompt_count: true, ..self }
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
+use crate::vendor::message;
+
 /// An error of Ollama.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
@@ -39,36 +41,26 @@ impl ApiError {
     pub fn retry_after_header(&self) -> Option<String> {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
-
-    pub(super) fn model_not_found(model: &str) -> Self {
-        Self::new(404, format!("model '{model}' not found"))
-    }
 }
 
 /// The error from which a provider makes this one again, as far as Ollama has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
-        match error {
-            ProviderError::RateLimit { retry_after } => {
-                Self { retry_after: *retry_after, ..Self::new(429, "too many requests") }
-            }
-            ProviderError::InsufficientResources(text) => Self::new(402, text),
-            ProviderError::ModelLoading(text) | ProviderError::ServiceUnavailable(text) => {
-                Self::new(503, text)
-            }
-            ProviderError::Timeout(after) => {
-                Self::new(504, format!("the request timed out after {after:?}"))
-            }
-            ProviderError::Authentication(text) => Self::new(401, text),
-            ProviderError::InvalidRequest(text) => Self::invalid_request(text),
-            ProviderError::ContextWindowExceeded(text) => Self::invalid_request(format!(
-                "the input length exceeds the context length: {text}"
-            )),
-            ProviderError::ModelNotFound(model) => Self::model_not_found(model),
+        use ProviderError as E;
+        let (status, text) = match error {
+            E::RateLimit { .. } => (429, "too many requests"),
+            E::InsufficientResources(_) => (402, "{}"),
+            E::ModelLoading(_) | E::ServiceUnavailable(_) => (503, "{}"),
+            E::Timeout(_) => (504, "{}"),
+            E::Authentication(_) => (401, "{}"),
+            E::InvalidRequest(_) => (400, "{}"),
+            E::ContextWindowExceeded(_) => (400, "the input length exceeds the context length: {}"),
+            E::ModelNotFound(_) => (404, "model '{}' not found"),
             // Within a stream there is nothing but the text.
-            ProviderError::StreamError(text) => Self::new(500, text),
-            other => Self::new(500, other.to_string()),
-        }
+            E::StreamError(text) => return Self::new(500, text),
+            _ => (500, "{}"),
+        };
+        Self { retry_after: error.retry_after(), ..Self::new(status, message(error, text)) }
     }
 }
 

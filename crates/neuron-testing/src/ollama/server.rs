@@ -109,13 +109,9 @@ impl Vendor for OllamaApi {
             Endpoint::Chat => check_chat_request(body)?,
             Endpoint::Embed => check_embed_request(body)?,
         }
-        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-        if !rules.has_model(model) {
-            return Err(ApiError::model_not_found(model));
-        }
-        let stream = endpoint == Endpoint::Chat
-            && body.get("stream").and_then(Value::as_bool) != Some(false);
-        Ok(Call::new(model, stream, OllamaCall { endpoint }))
+        let stream =
+            endpoint == Endpoint::Chat && body.get("stream").is_none_or(|stream| *stream != false);
+        rules.call(body, stream, OllamaCall { endpoint })
     }
 
     fn error(&self, error: &ProviderError) -> ApiError {

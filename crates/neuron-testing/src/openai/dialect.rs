@@ -49,81 +49,68 @@ pub(super) enum LaterIds {
 
 impl Dialect {
     /// Leaves out the index of tool calls in a chat's stream.
-    pub fn without_call_index(mut self) -> Self {
-        self.no_call_index = true;
-        self
+    pub fn without_call_index(self) -> Self {
+        Self { no_call_index: true, ..self }
     }
 
     /// Gives the deltas of a tool call after its first an id that is `null`.
-    pub fn later_ids_null(mut self) -> Self {
-        self.later_ids = LaterIds::Null;
-        self
+    pub fn later_ids_null(self) -> Self {
+        Self { later_ids: LaterIds::Null, ..self }
     }
 
     /// Gives the deltas of a tool call after its first an id that is empty.
-    pub fn later_ids_empty(mut self) -> Self {
-        self.later_ids = LaterIds::Empty;
-        self
+    pub fn later_ids_empty(self) -> Self {
+        Self { later_ids: LaterIds::Empty, ..self }
     }
 
     /// Sends each tool call of a chat's stream in one delta.
-    pub fn whole_arguments(mut self) -> Self {
-        self.whole_arguments = true;
-        self
+    pub fn whole_arguments(self) -> Self {
+        Self { whole_arguments: true, ..self }
     }
 
     /// Says `stop` where a chat's answer calls tools.
-    pub fn stop_with_calls(mut self) -> Self {
-        self.stop_with_calls = true;
-        self
+    pub fn stop_with_calls(self) -> Self {
+        Self { stop_with_calls: true, ..self }
     }
 
     /// Sends the usage unasked, and with the chunk that has the finish reason.
-    pub fn usage_on_last_choice(mut self) -> Self {
-        self.usage_on_last_choice = true;
-        self
+    pub fn usage_on_last_choice(self) -> Self {
+        Self { usage_on_last_choice: true, ..self }
     }
 
     /// Ends a chat's stream without `[DONE]`.
-    pub fn without_done(mut self) -> Self {
-        self.no_done = true;
-        self
+    pub fn without_done(self) -> Self {
+        Self { no_done: true, ..self }
     }
 
     /// Gives errors their HTTP status as code.
-    pub fn numeric_codes(mut self) -> Self {
-        self.numeric_codes = true;
-        self
+    pub fn numeric_codes(self) -> Self {
+        Self { numeric_codes: true, ..self }
     }
 
     /// Calls a chat's reasoning `reasoning` and not `reasoning_content`.
-    pub fn reasoning_field(mut self) -> Self {
-        self.reasoning_field = true;
-        self
+    pub fn reasoning_field(self) -> Self {
+        Self { reasoning_field: true, ..self }
     }
 
     /// Ends a broken stream of the Responses API with an `error` event that has code and message at
     /// its top level. No other event follows.
-    pub fn flat_stream_errors(mut self) -> Self {
-        self.flat_stream_errors = true;
-        self
+    pub fn flat_stream_errors(self) -> Self {
+        Self { flat_stream_errors: true, ..self }
     }
 
     /// Takes parameters that the vendor does not know, and any parameter with any model.
-    pub fn lenient(mut self) -> Self {
-        self.lenient = true;
-        self
+    pub fn lenient(self) -> Self {
+        Self { lenient: true, ..self }
     }
 
     /// Sends embeddings with the last first. Their indexes are right.
-    pub fn shuffled_embeddings(mut self) -> Self {
-        self.shuffled_embeddings = true;
-        self
+    pub fn shuffled_embeddings(self) -> Self {
+        Self { shuffled_embeddings: true, ..self }
     }
 
     /// Sends embeddings as numbers even when base64 is asked for.
-    pub fn floats_only(mut self) -> Self {
-        self.floats_only = true;
-        self
+    pub fn floats_only(self) -> Self {
+        Self { floats_only: true, ..self }
     }
 }

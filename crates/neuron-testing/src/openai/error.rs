@@ -5,6 +5,8 @@ use std::time::Duration;
 use neuron_types::ProviderError;
 use serde_json::{Value, json};
 
+use crate::vendor::message;
+
 /// An error of OpenAI.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {}: {message}", .code.as_ref().unwrap_or(.kind))]
@@ -43,16 +45,14 @@ impl ApiError {
 
     /// Sets the code.
     #[must_use]
-    pub fn code(mut self, code: impl Into<String>) -> Self {
-        self.code = Some(code.into());
-        self
+    pub fn code(self, code: impl Into<String>) -> Self {
+        Self { code: Some(code.into()), ..self }
     }
 
     /// Sets the parameter to blame.
     #[must_use]
-    pub fn param(mut self, param: impl Into<String>) -> Self {
-        self.param = Some(param.into());
-        self
+    pub fn param(self, param: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..self }
     }
 
     /// Returns the JSON body, also the data of an event that ends a chat's stream.
@@ -75,44 +75,36 @@ impl ApiError {
             "code": self.code,
         })
     }
-
-    pub(super) fn model_not_found(model: &str) -> Self {
-        let message =
-            format!("The model `{model}` does not exist or you do not have access to it.");
-        Self::new(404, "invalid_request_error", message).code("model_not_found")
-    }
 }
 
 /// The error from which a provider makes this one again, as far as the vendor has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
-        match error {
-            ProviderError::RateLimit { retry_after } => Self {
-                retry_after: *retry_after,
-                ..Self::new(429, "requests", "Rate limit reached").code("rate_limit_exceeded")
-            },
-            ProviderError::InsufficientResources(text) => {
-                Self::new(429, "insufficient_quota", text).code("insufficient_quota")
-            }
+        use ProviderError as E;
+        let (status, kind, code, text) = match error {
+            E::RateLimit { .. } => (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
+            E::InsufficientResources(_) => (429, "insufficient_quota", "insufficient_quota", "{}"),
             // llama.cpp's server says so, and says the type of other things too.
-            ProviderError::ModelLoading(text) => {
-                Self::new(503, "unavailable_error", format!("Loading model: {text}"))
+            E::ModelLoading(_) => (503, "unavailable_error", "", "Loading model: {}"),
+            E::Timeout(_) => (504, "server_error", "", "{}"),
+            E::ServiceUnavailable(_) => {
+                (503, "service_unavailable_error", "server_is_overloaded", "{}")
             }
-            ProviderError::Timeout(after) => {
-                Self::new(504, "server_error", format!("the request timed out after {after:?}"))
+            E::Authentication(_) => (401, "invalid_request_error", "invalid_api_key", "{}"),
+            E::InvalidRequest(_) => (400, "invalid_request_error", "", "{}"),
+            E::ContextWindowExceeded(_) => {
+                (400, "invalid_request_error", "context_length_exceeded", "{}")
             }
-            ProviderError::ServiceUnavailable(text) => {
-                Self::new(503, "service_unavailable_error", text).code("server_is_overloaded")
+            E::ModelNotFound(_) => {
+                let text = "The model `{}` does not exist or you do not have access to it.";
+                (404, "invalid_request_error", "model_not_found", text)
             }
-            ProviderError::Authentication(text) => {
-                Self::new(401, "invalid_request_error", text).code("invalid_api_key")
-            }
-            ProviderError::InvalidRequest(text) => Self::invalid_request(text),
-            ProviderError::ContextWindowExceeded(text) => {
-                Self::invalid_request(text).code("context_length_exceeded")
-            }
-            ProviderError::ModelNotFound(model) => Self::model_not_found(model),
-            other => Self::new(500, "server_error", other.to_string()),
+            _ => (500, "server_error", "", "{}"),
+        };
+        Self {
+            code: Some(code).filter(|code| !code.is_empty()).map(str::to_owned),
+            retry_after: error.retry_after(),
+            ..Self::new(status, kind, message(error, text))
         }
     }
 }

@@ -136,12 +136,8 @@ impl Vendor for OpenAiApi {
             Endpoint::Responses => check_responses(body, self.dialect.lenient)?,
             Endpoint::Embeddings => check_embeddings(body, self.dialect.lenient)?,
         }
-        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
-        if !rules.has_model(model) {
-            return Err(ApiError::model_not_found(model));
-        }
         let stream = body.get("stream").is_some_and(|stream| *stream == true);
-        Ok(Call::new(model, stream, OpenAiCall { endpoint, request: body.clone() }))
+        rules.call(body, stream, OpenAiCall { endpoint, request: body.clone() })
     }
 
     fn error(&self, error: &ProviderError) -> ApiError {

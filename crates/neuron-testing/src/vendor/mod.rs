@@ -5,6 +5,7 @@
 //! crate; implement the trait to play another.
 
 mod answer;
+mod error;
 mod plan;
 mod rules;
 mod server;
@@ -13,6 +14,7 @@ use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::Value;
 
 pub use answer::{Answer, Call, ErrorReply};
+pub(crate) use error::message;
 pub use rules::Rules;
 pub use server::{VendorServer, VendorServerBuilder};
 

@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+use neuron_types::ProviderError;
+use serde_json::Value;
+
+use super::Call;
+
 /// Who may ask a server, and for which models.
 ///
 /// `Debug` leaves the key out.
@@ -29,6 +34,22 @@ impl Rules {
         match &self.models {
             Some(models) => models.iter().any(|known| known == model),
             None => true,
+        }
+    }
+
+    /// Returns the call of a request with this body.
+    ///
+    /// # Errors
+    ///
+    /// Returns the vendor's error if there is no such model.
+    pub(crate) fn call<D, E>(&self, body: &Value, stream: bool, detail: D) -> Result<Call<D>, E>
+    where
+        E: for<'a> From<&'a ProviderError>,
+    {
+        let model = body.get("model").and_then(Value::as_str).unwrap_or_default();
+        match self.has_model(model) {
+            true => Ok(Call::new(model, stream, detail)),
+            false => Err(E::from(&ProviderError::ModelNotFound(model.to_owned()))),
         }
     }
 }

@@ -185,9 +185,8 @@ impl<V: Vendor> VendorServerBuilder<V> {
     }
 
     /// Sets how the bytes of every answer are written and cut, where a reply sets nothing else.
-    pub fn wire(mut self, wire: Wire) -> Self {
-        self.wire = wire;
-        self
+    pub fn wire(self, wire: Wire) -> Self {
+        Self { wire, ..self }
     }
 
     /// Holds every answer back until there were so many requests: then all of them are under way at
@@ -208,9 +207,8 @@ impl<V: Vendor> VendorServerBuilder<V> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn gather(mut self, requests: usize) -> Self {
-        self.gather = requests;
-        self
+    pub fn gather(self, requests: usize) -> Self {
+        Self { gather: requests, ..self }
     }
 
     /// Starts the server with this script.
