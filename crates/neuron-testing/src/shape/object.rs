@@ -41,6 +41,10 @@ impl<'a, W: Wording> Object<'a, W> {
         self.fields.get(key).filter(|value| W::NULL == Null::Value || !value.is_null())
     }
 
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
     pub(crate) fn str(&self, key: &str) -> Option<&'a str> {
         self.get(key)?.as_str()
     }

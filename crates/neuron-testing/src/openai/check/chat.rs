@@ -7,22 +7,19 @@ use super::format::check_format;
 use super::messages::check_messages;
 use super::models::check_chat_parameters;
 use super::tools::{Shape, check_tools};
-use super::wording::{Object, Wording};
+use super::wording::{Object, Wording, refused};
 
 pub(in super::super) fn check_chat(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     body.fits("chat")?;
     let model = check_model(&body)?;
-    if body.get("max_tokens").is_some() && body.get("max_completion_tokens").is_some() {
-        return Err(ApiError::invalid_request(
-            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.",
-        )
-        .code("invalid_parameter_combination"));
+    if body.has("max_tokens") && body.has("max_completion_tokens") {
+        let text =
+            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported.";
+        return Err(ApiError::invalid_request(text).code("invalid_parameter_combination"));
     }
     if body.get("n").is_some_and(|n| *n != 1) {
-        return Err(
-            ApiError::invalid_request("this server plays one choice, so 'n' must be 1").param("n")
-        );
+        return Err(refused("n", "this server plays one choice, so 'n' must be 1"));
     }
     check_stream_options(&body)?;
     check_chat_parameters(&body, model)?;
@@ -37,11 +34,9 @@ pub(super) fn check_model<'a>(body: &Object<'a>) -> Result<&'a str, ApiError> {
 }
 
 pub(super) fn check_stream_options(body: &Object<'_>) -> Result<(), ApiError> {
-    if body.get("stream_options").is_none() || body.is_true("stream") {
-        return Ok(());
+    let text = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
+    match body.has("stream_options") && !body.is_true("stream") {
+        true => Err(refused("stream_options", text)),
+        false => Ok(()),
     }
-    Err(ApiError::invalid_request(
-        "The 'stream_options' parameter is only allowed when 'stream' is enabled.",
-    )
-    .param("stream_options"))
 }

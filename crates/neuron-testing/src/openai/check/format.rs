@@ -1,8 +1,8 @@
 //! The rules for the format of a response, in both APIs.
 
 use super::ApiError;
-use super::schema::check_strict_schema;
-use super::wording::Object;
+use super::schema::check_strict;
+use super::wording::{Object, refused};
 
 /// Checks a format. `input` names the field with the conversation, `param` the field to blame for a
 /// schema.
@@ -17,12 +17,12 @@ pub(super) fn check_format(
     if format.str("type") == Some("json_object") {
         let text = body.get(input).map(ToString::to_string).unwrap_or_default();
         if !text.to_lowercase().contains("json") {
-            return Err(ApiError::invalid_request(format!(
-                "'{input}' must contain the word 'json' in some form, to use '{}' of type \
-                 'json_object'.",
-                format.path
-            ))
-            .param(input));
+            let path = &format.path;
+            let text = format!(
+                "'{input}' must contain the word 'json' in some form, to use '{path}' of type \
+                 'json_object'."
+            );
+            return Err(refused(input, text));
         }
     }
     // Responses has the schema in the format itself.
@@ -30,10 +30,8 @@ pub(super) fn check_format(
     match named.get("schema") {
         Some(schema) if named.is_true("strict") => {
             let name = named.str("name").unwrap_or_default();
-            let checked = check_strict_schema(schema, &format!("response_format '{name}'"));
-            checked.map_err(|text| {
-                ApiError::invalid_request(text).param(param).code("invalid_json_schema")
-            })
+            check_strict(schema, &format!("response_format '{name}'"), &[])
+                .map_err(|text| refused(param, text).code("invalid_json_schema"))
         }
         _ => Ok(()),
     }

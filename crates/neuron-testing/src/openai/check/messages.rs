@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::ApiError;
 use super::parts::check_part;
-use super::wording::{Object, invalid, invalid_value};
+use super::wording::{Object, invalid, invalid_value, refused};
 use crate::shape::Problem;
 
 pub(super) fn check_messages(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
@@ -20,11 +20,9 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
     let is_old = ["o1-mini", "o1-preview"].iter().any(|old| model.starts_with(old));
     if role == "developer" && is_old {
         let path = message.at("role");
-        return Err(ApiError::invalid_request(format!(
-            "Unsupported value: '{path}' does not support 'developer' with this model."
-        ))
-        .param(path)
-        .code("unsupported_value"));
+        let what = "does not support 'developer' with this model.";
+        let text = format!("Unsupported value: '{path}' {what}");
+        return Err(refused(&path, text).code("unsupported_value"));
     }
     // `annotations` are not in the SDK's types, but its documentation sends responses back as they
     // came. `reasoning` and `reasoning_content` are what this server sends.
@@ -41,14 +39,13 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
 
 fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
     let instead = ["tool_calls", "function_call", "refusal", "audio"];
-    let may_be_missing =
-        role == "assistant" && instead.iter().any(|key| message.get(key).is_some());
-    if message.get("content").is_none() && !may_be_missing {
+    let may_be_missing = role == "assistant" && instead.iter().any(|key| message.has(key));
+    if !message.has("content") && !may_be_missing {
         if !message.fields.contains_key("content") {
             return Err(message.error("content", Problem::Missing));
         }
         let text = "Invalid value for 'content': expected a string, got null.";
-        return Err(ApiError::invalid_request(text).param(message.at("content")));
+        return Err(refused(&message.at("content"), text));
     }
     message.check("content", "text or nonempty list of object")?;
     let allowed: &[&str] = match role {
@@ -64,7 +61,7 @@ fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
                 "Invalid '{path}'. Image URLs are only allowed for messages with role 'user', but \
                  this message with role '{role}' contains an image URL."
             );
-            return Err(ApiError::invalid_request(text).param(path).code("invalid_value"));
+            return Err(refused(path, text).code("invalid_value"));
         }
         if !allowed.contains(&kind) {
             let all: &[&str] = &["text", "image_url", "input_audio", "refusal", "audio", "file"];
@@ -78,41 +75,38 @@ fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
 
 /// Checks that the messages after each with calls are their results, and that no others are.
 fn check_calls(messages: &[Object<'_>]) -> Result<(), ApiError> {
-    let refused = |text: String, index: usize, key: &str| {
-        Err(ApiError::invalid_request(text).param(format!("messages.[{index}].{key}")))
+    let error = |index: usize, key: &str, text: String| {
+        Err(refused(&format!("messages.[{index}].{key}"), text))
     };
-    let mut calls: HashSet<&str> = HashSet::new();
+    let mut calls: Vec<&str> = Vec::new();
     // The calls without a result so far.
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let id = message.str("tool_call_id").unwrap_or_default();
-        let is_result = message.str("role") == Some("tool");
-        if is_result && calls.is_empty() {
+        if message.str("role") != Some("tool") {
+            if !open.is_empty() {
+                return error(index, "role", without_results(&open));
+            }
+            calls = message.objects("tool_calls").iter().filter_map(|it| it.str("id")).collect();
+            open.clone_from(&calls);
+        } else if calls.is_empty() {
             // The vendor spells it so.
             let text = "Invalid parameter: messages with role 'tool' must be a response to a \
                         preceeding message with 'tool_calls'.";
-            return refused(text.to_owned(), index, "role");
-        }
-        if is_result && !calls.contains(id) {
+            return error(index, "role", text.to_owned());
+        } else if !calls.contains(&id) {
             let text = format!(
                 "Invalid parameter: 'tool_call_id' of '{id}' not found in 'tool_calls' of previous \
                  message."
             );
-            return refused(text, index, "tool_call_id");
-        }
-        if is_result {
+            return error(index, "tool_call_id", text);
+        } else {
             open.retain(|known| *known != id);
-            continue;
         }
-        if !open.is_empty() {
-            return refused(without_results(&open), index, "role");
-        }
-        open = message.objects("tool_calls").iter().filter_map(|call| call.str("id")).collect();
-        calls = open.iter().copied().collect();
     }
     match open.is_empty() {
         true => Ok(()),
-        false => refused(without_results(&open), messages.len().saturating_sub(1), "role"),
+        false => error(messages.len().saturating_sub(1), "role", without_results(&open)),
     }
 }
 

@@ -1,18 +1,21 @@
 //! The rules of some models only.
 
+use serde_json::Value;
+
 use super::ApiError;
-use super::wording::Object;
+use super::wording::{Object, refused};
+
+/// The reasoning models that accept nothing but the defaults for sampling.
+const O_SERIES: [&str; 3] = ["o1", "o3", "o4"];
 
 /// Returns `true` if a model reasons, by its name.
 fn reasons(model: &str) -> bool {
-    let versions = ["gpt-5", "gpt-6"];
-    is_o_series(model)
-        || (versions.iter().any(|version| model.starts_with(version))
-            && !model.starts_with("gpt-5-chat"))
+    let is_gpt = is_one_of(model, &["gpt-5", "gpt-6"]) && !model.starts_with("gpt-5-chat");
+    is_gpt || is_one_of(model, &O_SERIES)
 }
 
-fn is_o_series(model: &str) -> bool {
-    ["o1", "o3", "o4"].iter().any(|version| model.starts_with(version))
+fn is_one_of(model: &str, families: &[&str]) -> bool {
+    families.iter().any(|family| model.starts_with(family))
 }
 
 /// Checks the parameters that reasoning models do not take, whatever the endpoint.
@@ -24,22 +27,25 @@ pub(super) fn check_sampling(
     if !reasons(model) || effort == Some("none") || body.vendor.is_lenient {
         return Ok(());
     }
-    let mut numbers = ["temperature", "top_p"].into_iter().filter_map(|key| {
-        let value = body.get(key)?.as_f64().filter(|value| *value != 1.0)?;
-        Some((key, value))
-    });
-    let Some((key, value)) = numbers.next() else { return Ok(()) };
-    Err(match body.fields.contains_key("input") {
-        // The Responses API has no code here.
-        true => ApiError { code: None, ..unsupported(key) },
-        false if is_o_series(model) => unsupported(key),
-        false => ApiError::invalid_request(format!(
-            "Unsupported value: '{key}' does not support {value} with this model. Only the default \
-             (1) value is supported."
-        ))
-        .param(key)
-        .code("unsupported_value"),
-    })
+    for key in ["temperature", "top_p"] {
+        let value = body.get(key).and_then(Value::as_f64).unwrap_or(1.0);
+        if value == 1.0 {
+            continue;
+        }
+        return Err(match body.fields.contains_key("input") {
+            // The Responses API has no code here.
+            true => ApiError { code: None, ..unsupported(key) },
+            false if is_one_of(model, &O_SERIES) => unsupported(key),
+            false => {
+                let text = format!(
+                    "Unsupported value: '{key}' does not support {value} with this model. Only \
+                     the default (1) value is supported."
+                );
+                refused(key, text).code("unsupported_value")
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Checks what Chat Completions refuses from reasoning models.
@@ -47,47 +53,35 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     if !reasons(model) || body.vendor.is_lenient {
         return Ok(());
     }
-    if body.get("max_tokens").is_some() {
-        return Err(ApiError::invalid_request(
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
-             'max_completion_tokens' instead.",
-        )
-        .param("max_tokens")
-        .code("unsupported_parameter"));
+    if body.has("max_tokens") {
+        let text = "Unsupported parameter: 'max_tokens' is not supported with this model. Use \
+                    'max_completion_tokens' instead.";
+        return Err(refused("max_tokens", text).code("unsupported_parameter"));
     }
-    if body.get("stop").is_some() {
+    if body.has("stop") {
         return Err(unsupported("stop"));
     }
     let effort = body.str("reasoning_effort");
     check_sampling(body, model, effort)?;
-    check_tools_while_reasoning(body, model, effort)
-}
-
-/// Checks that the models of 2026 do not reason with function tools in this API. gpt-5.4 reasons if
-/// an effort is set, its successors by default.
-fn check_tools_while_reasoning(
-    body: &Object<'_>,
-    model: &str,
-    effort: Option<&str>,
-) -> Result<(), ApiError> {
-    let reasons_here = match effort {
-        Some("none") => false,
-        Some(_) => ["gpt-5.4", "gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
-        None => ["gpt-5.5", "gpt-5.6"].iter().any(|name| model.starts_with(name)),
+    // gpt-5.4 reasons if an effort is set, its successors by default.
+    let families: &[&str] = match effort {
+        Some("none") => &[],
+        Some(_) => &["gpt-5.4", "gpt-5.5", "gpt-5.6"],
+        None => &["gpt-5.5", "gpt-5.6"],
     };
-    let has_functions = body.objects("tools").iter().any(|tool| tool.get("function").is_some());
-    if !reasons_here || !has_functions {
-        return Ok(());
+    let has_functions = body.objects("tools").iter().any(|tool| tool.has("function"));
+    if has_functions && is_one_of(model, families) {
+        let text = format!(
+            "Function tools with reasoning_effort are not supported for {model} in \
+             /v1/chat/completions. To use function tools, use /v1/responses or set \
+             reasoning_effort to 'none'."
+        );
+        return Err(refused("reasoning_effort", text));
     }
-    Err(ApiError::invalid_request(format!(
-        "Function tools with reasoning_effort are not supported for {model} in \
-         /v1/chat/completions. To use function tools, use /v1/responses or set reasoning_effort \
-         to 'none'."
-    ))
-    .param("reasoning_effort"))
+    Ok(())
 }
 
 fn unsupported(key: &str) -> ApiError {
     let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
-    ApiError::invalid_request(message).param(key).code("unsupported_parameter")
+    refused(key, message).code("unsupported_parameter")
 }

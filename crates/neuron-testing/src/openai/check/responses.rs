@@ -8,7 +8,7 @@ use super::format::check_format;
 use super::items::check_items;
 use super::models::check_sampling;
 use super::tools::{Shape, check_tools};
-use super::wording::{Object, Wording};
+use super::wording::{Object, Wording, refused};
 
 /// Parameters of Chat Completions that have another name here.
 const RENAMED: [(&str, &str); 5] = [
@@ -22,12 +22,11 @@ const RENAMED: [(&str, &str); 5] = [
 pub(in super::super) fn check_responses(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     if let Some((old, new)) = RENAMED.iter().find(|(old, _)| body.fields.contains_key(*old)) {
-        return Err(ApiError::invalid_request(format!(
+        let text = format!(
             "Unsupported parameter: '{old}'. In the Responses API, this parameter has moved to \
              '{new}'. Try again with the new parameter."
-        ))
-        .param(*old)
-        .code("unsupported_parameter"));
+        );
+        return Err(refused(old, text).code("unsupported_parameter"));
     }
     body.fits("responses")?;
     check_stream_options(&body)?;

@@ -26,16 +26,17 @@ pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), S
     }
 }
 
-/// Checks a strict schema. Its objects allow no other properties and require all of theirs.
+/// Checks a strict schema at `context`, the way to it from the whole schema. Its objects allow no
+/// other properties and require all of theirs.
 ///
 /// # Errors
 ///
 /// The vendor's text.
-pub(super) fn check_strict_schema(schema: &Value, subject: &str) -> Result<(), String> {
-    check_strict(schema, subject, &[])
-}
-
-fn check_strict(schema: &Value, subject: &str, context: &[String]) -> Result<(), String> {
+pub(super) fn check_strict(
+    schema: &Value,
+    subject: &str,
+    context: &[String],
+) -> Result<(), String> {
     let is_object = match schema.get("type") {
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
         kind => kind.is_some_and(|kind| kind == "object"),
@@ -43,21 +44,18 @@ fn check_strict(schema: &Value, subject: &str, context: &[String]) -> Result<(),
     if is_object {
         check_strict_object(schema, subject, context)?;
     }
-    for key in ["properties", "$defs", "definitions"] {
-        for (name, child) in schema.get(key).and_then(Value::as_object).into_iter().flatten() {
-            check_strict(child, subject, &[context, &[key.into(), name.clone()]].concat())?;
-        }
-    }
-    for key in ["anyOf", "allOf"] {
-        let list = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-        for (index, child) in list.enumerate() {
-            check_strict(child, subject, &[context, &[key.into(), index.to_string()]].concat())?;
-        }
-    }
-    match schema.get("items") {
-        Some(items) => check_strict(items, subject, &[context, &["items".into()]].concat()),
-        None => Ok(()),
-    }
+    let named = ["properties", "$defs", "definitions"].into_iter().flat_map(|key| {
+        let children = schema.get(key).and_then(Value::as_object).into_iter().flatten();
+        children.map(move |(name, child)| (vec![key.to_owned(), name.clone()], child))
+    });
+    let listed = ["anyOf", "allOf"].into_iter().flat_map(|key| {
+        let children = schema.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
+        children.map(move |(index, child)| (vec![key.to_owned(), index.to_string()], child))
+    });
+    let items = schema.get("items").map(|items| (vec!["items".to_owned()], items));
+    let mut children = named.chain(listed).chain(items);
+    children
+        .try_for_each(|(steps, child)| check_strict(child, subject, &[context, &steps].concat()))
 }
 
 fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Result<(), String> {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::ApiError;
-use super::schema::{check_object_schema, check_strict_schema};
-use super::wording::Object;
+use super::schema::{check_object_schema, check_strict};
+use super::wording::{Object, refused};
 use crate::shape::{Problem, Wording, words};
 
 /// The place of a function's fields.
@@ -21,13 +21,11 @@ pub(super) enum Shape {
 /// A tool in the shape of Chat Completions gets the error for the missing `name` from Responses. The
 /// SDK's types require `parameters` and `strict` there, which may be null.
 pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiError> {
-    body.check(
-        "tools",
-        match shape {
-            Shape::Nested => "nonempty list up to 128 of tagged chat_tool",
-            Shape::Flat => "list up to 128 of tagged tool",
-        },
-    )?;
+    let list = match shape {
+        Shape::Nested => "nonempty list up to 128 of tagged chat_tool",
+        Shape::Flat => "list up to 128 of tagged tool",
+    };
+    body.check("tools", list)?;
     let tools = body.objects("tools");
     for tool in &tools {
         match tool.str("type") {
@@ -39,12 +37,10 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
     // The Responses API takes its defaults without tools.
     if tools.is_empty() && shape == Shape::Nested {
         for key in ["tool_choice", "parallel_tool_calls"] {
-            if body.get(key).is_some() {
-                return Err(ApiError::invalid_request(format!(
-                    "Invalid value for '{key}': '{key}' is only allowed when 'tools' are \
-                     specified."
-                ))
-                .param(key));
+            if body.has(key) {
+                let what = "is only allowed when 'tools' are specified.";
+                let text = format!("Invalid value for '{key}': '{key}' {what}");
+                return Err(refused(key, text));
             }
         }
     }
@@ -64,12 +60,10 @@ fn check_function(function: &Object<'_>) -> Result<(), ApiError> {
     let subject = format!("function '{}'", function.str("name").unwrap_or_default());
     let mut checked = check_object_schema(schema, &subject);
     if function.is_true("strict") {
-        checked = checked.and_then(|()| check_strict_schema(schema, &subject));
+        checked = checked.and_then(|()| check_strict(schema, &subject, &[]));
     }
-    checked.map_err(|text| {
-        let path = function.at("parameters");
-        ApiError::invalid_request(text).param(path).code("invalid_function_parameters")
-    })
+    let path = function.at("parameters");
+    checked.map_err(|text| refused(&path, text).code("invalid_function_parameters"))
 }
 
 fn check_choice(body: &Object<'_>, tools: &[Object<'_>], shape: Shape) -> Result<(), ApiError> {
@@ -87,14 +81,9 @@ fn check_choice(body: &Object<'_>, tools: &[Object<'_>], shape: Shape) -> Result
     if kind == "allowed_tools" {
         return Ok(());
     }
-    let name = defined(&choice, kind, shape)?.str("name");
-    let has_name = |tool| defined(tool, kind, shape).is_ok_and(|tool| tool.str("name") == name);
-    if tools.iter().any(has_name) {
-        return Ok(());
-    }
-    Err(ApiError::invalid_request(format!(
-        "Tool choice '{kind}' '{}' not found in 'tools' parameter.",
-        name.unwrap_or_default()
-    ))
-    .param("tool_choice"))
+    let name = defined(&choice, kind, shape)?.str("name").unwrap_or_default();
+    let has_name =
+        |tool| defined(tool, kind, shape).is_ok_and(|tool| tool.str("name") == Some(name));
+    let text = format!("Tool choice '{kind}' '{name}' not found in 'tools' parameter.");
+    if tools.iter().any(has_name) { Ok(()) } else { Err(refused("tool_choice", text)) }
 }

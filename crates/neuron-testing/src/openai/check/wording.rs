@@ -36,61 +36,57 @@ impl shape::Wording for Wording {
     }
 
     fn error(self, path: &str, problem: Problem<'_>) -> ApiError {
-        match problem {
+        let (what, code) = match problem {
             Problem::Missing => {
                 let text = format!("Missing required parameter: '{path}'.");
-                refused(path, text, "missing_required_parameter")
+                return refused(path, text).code("missing_required_parameter");
             }
             Problem::Unknown => {
-                refused(path, format!("Unknown parameter: '{path}'."), "unknown_parameter")
+                let text = format!("Unknown parameter: '{path}'.");
+                return refused(path, text).code("unknown_parameter");
             }
             Problem::Type { expected, found } => {
-                invalid_type(path, described(path, expected), found)
+                return invalid_type(path, described(path, expected), found);
             }
-            Problem::Choice { allowed, found } => invalid_value(path, found, allowed),
+            Problem::Choice { allowed, found } => return invalid_value(path, found, allowed),
             Problem::Tag { key, tags, found } => {
-                invalid_value(&format!("{path}.{key}"), found, tags)
+                return invalid_value(&format!("{path}.{key}"), found, tags);
             }
             Problem::Range { is_integer, least, most, found } => {
                 let kind = if is_integer { "integer" } else { "decimal" };
-                let (side, sign, bound) = match found < least {
-                    true => ("below minimum", ">=", least),
-                    false => ("above maximum", "<=", most),
+                let (side, code, sign, bound) = match found < least {
+                    true => ("below minimum", "below_min", ">=", least),
+                    false => ("above maximum", "above_max", "<=", most),
                 };
-                let what = format!(
-                    "{kind} {side} value. Expected a value {sign} {bound}, but got {found} instead."
-                );
-                let side = if found < least { "below_min" } else { "above_max" };
-                invalid(path, &what, &format!("{kind}_{side}_value"))
+                let expected = format!("Expected a value {sign} {bound}, but got {found} instead.");
+                (format!("{kind} {side} value. {expected}"), format!("{kind}_{code}_value"))
             }
             Problem::Pattern => {
                 let what = "string does not match pattern. Expected a string that matches the \
                             pattern '^[a-zA-Z0-9_-]+$'.";
-                invalid(path, what, "invalid_value")
+                (what.to_owned(), "invalid_value".to_owned())
             }
             Problem::Empty { is_list } => {
                 let (a, kind) = container(is_list);
-                let what = format!(
-                    "empty {kind}. Expected {a} {kind} with minimum length 1, but got an empty \
-                     {kind} instead."
-                );
-                invalid(path, &what, &format!("empty_{kind}"))
+                let expected = format!("Expected {a} {kind} with minimum length 1");
+                let what = format!("empty {kind}. {expected}, but got an empty {kind} instead.");
+                (what, format!("empty_{kind}"))
             }
             Problem::Length { is_list, most, found } => {
                 let (a, kind) = container(is_list);
-                let what = format!(
-                    "{kind} too long. Expected {a} {kind} with maximum length {most}, but got {a} \
-                     {kind} with length {found} instead."
-                );
-                invalid(path, &what, &format!("{kind}_above_max_length"))
+                let expected = format!("Expected {a} {kind} with maximum length {most}");
+                let found = format!("but got {a} {kind} with length {found} instead.");
+                let code = format!("{kind}_above_max_length");
+                (format!("{kind} too long. {expected}, {found}"), code)
             }
-        }
+        };
+        invalid(path, &what, &code)
     }
 }
 
 /// Returns the error for a value that breaks a rule of its own.
 pub(super) fn invalid(path: &str, what: &str, code: &str) -> ApiError {
-    refused(path, format!("Invalid '{path}': {what}"), code)
+    refused(path, format!("Invalid '{path}': {what}")).code(code)
 }
 
 /// Returns the error for a value that is none of the allowed.
@@ -102,7 +98,7 @@ pub(super) fn invalid_value(path: &str, value: &str, allowed: &[&str]) -> ApiErr
         few => few.concat(),
     };
     let text = format!("Invalid value: '{value}'. Supported values are: {supported}.");
-    refused(path, text, "invalid_value")
+    refused(path, text).code("invalid_value")
 }
 
 /// Returns the error for a value of a wrong type.
@@ -144,6 +140,7 @@ fn container(is_list: bool) -> (&'static str, &'static str) {
     if is_list { ("an", "array") } else { ("a", "string") }
 }
 
-fn refused(path: &str, text: String, code: &str) -> ApiError {
-    ApiError::invalid_request(text).param(path).code(code)
+/// Returns the error, without a code, that blames the parameter at `path`.
+pub(super) fn refused(path: &str, text: impl Into<String>) -> ApiError {
+    ApiError::invalid_request(text).param(path)
 }
