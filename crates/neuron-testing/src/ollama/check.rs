@@ -38,17 +38,16 @@ use crate::shape::{self, Null, Problem, Wording as _, words};
 pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
     shape::check(Wording, "ChatRequest", body, &"api.ChatRequest".into())?;
     let mut messages = body["messages"].as_array().into_iter().flatten();
-    messages.try_for_each(check_message)?;
-    check_think(&body["think"])?;
-    check_keep_alive(&body["keep_alive"])?;
-    check_model(body)?;
-    check_format(&body["format"])?;
-    match body["top_logprobs"].as_i64() {
-        Some(count) if !(0..=20).contains(&count) => {
-            Err(ApiError::invalid_request("top_logprobs must be between 0 and 20"))
-        }
-        _ => check_options(&body["options"]),
-    }
+    let logprobs = body["top_logprobs"].as_i64().filter(|count| !(0..=20).contains(count));
+    let problem = messages
+        .find_map(message_problem)
+        .or_else(|| think_problem(&body["think"]))
+        .or_else(|| keep_alive_problem(&body["keep_alive"]))
+        .or_else(|| model_problem(&body["model"]))
+        .or_else(|| format_problem(&body["format"]))
+        .or_else(|| logprobs.map(|_| "top_logprobs must be between 0 and 20".into()));
+    refuse(problem)?;
+    check_options(&body["options"])
 }
 
 /// Checks the body of a request to `/api/embed` as Ollama does.
@@ -58,69 +57,60 @@ pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
 /// A 400 for the first rule that is broken; a 500 for an option of a wrong type, as Ollama has it.
 pub fn check_embed_request(body: &Value) -> Result<(), ApiError> {
     shape::check(Wording, "EmbedRequest", body, &"api.EmbedRequest".into())?;
-    check_keep_alive(&body["keep_alive"])?;
-    check_model(body)?;
-    match &body["input"] {
-        Value::Null | Value::String(_) => {}
-        Value::Array(texts) if texts.iter().all(Value::is_string) => {}
-        _ => return Err(ApiError::invalid_request("invalid input type")),
-    }
+    let is_text = match &body["input"] {
+        Value::Array(texts) => texts.iter().all(Value::is_string),
+        input => input.is_null() || input.is_string(),
+    };
+    let problem = keep_alive_problem(&body["keep_alive"])
+        .or_else(|| model_problem(&body["model"]))
+        .or_else(|| (!is_text).then(|| "invalid input type".into()));
+    refuse(problem)?;
     check_options(&body["options"])
 }
 
-fn check_model(body: &Value) -> Result<(), ApiError> {
-    match body["model"].as_str() {
-        None | Some("") => Err(ApiError::invalid_request("model is required")),
-        Some(_) => Ok(()),
-    }
+fn refuse(problem: Option<String>) -> Result<(), ApiError> {
+    problem.map_or(Ok(()), |text| Err(ApiError::invalid_request(text)))
 }
 
-fn check_message(message: &Value) -> Result<(), ApiError> {
+fn model_problem(model: &Value) -> Option<String> {
+    model.as_str().is_none_or(str::is_empty).then(|| "model is required".into())
+}
+
+fn message_problem(message: &Value) -> Option<String> {
     let role = message["role"].as_str().unwrap_or_default().to_lowercase();
     if !["system", "user", "assistant", "tool"].contains(&role.as_str()) {
-        return Err(ApiError::invalid_request(format!(
+        return Some(format!(
             "invalid role: \"{role}\" (must be \"system\", \"user\", \"assistant\", or \"tool\")"
-        )));
+        ));
     }
     let images = message["images"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    match images.filter_map(base64::first_error).next() {
-        Some(at) => {
-            let text = format!("illegal base64 data at input byte {at}");
-            Err(ApiError::invalid_request(text))
-        }
-        None => Ok(()),
-    }
+    let at = images.filter_map(base64::first_error).next()?;
+    Some(format!("illegal base64 data at input byte {at}"))
 }
 
-fn check_think(think: &Value) -> Result<(), ApiError> {
+fn think_problem(think: &Value) -> Option<String> {
     match think {
-        Value::Null | Value::Bool(_) => Ok(()),
-        Value::String(level) if ["high", "medium", "low", "max"].contains(&level.as_str()) => {
-            Ok(())
-        }
-        Value::String(level) => Err(ApiError::invalid_request(format!(
+        Value::Null | Value::Bool(_) => None,
+        Value::String(level) if ["high", "medium", "low", "max"].contains(&level.as_str()) => None,
+        Value::String(level) => Some(format!(
             "invalid think value: \"{level}\" (must be \"high\", \"medium\", \"low\", \"max\", \
              true, or false)"
-        ))),
-        _ => Err(ApiError::invalid_request(
-            "think must be a boolean or string (\"high\", \"medium\", \"low\", \"max\", true, or \
-             false)",
         )),
+        _ => Some(
+            "think must be a boolean or string (\"high\", \"medium\", \"low\", \"max\", true, or \
+             false)"
+                .into(),
+        ),
     }
 }
 
-fn check_keep_alive(keep_alive: &Value) -> Result<(), ApiError> {
+fn keep_alive_problem(keep_alive: &Value) -> Option<String> {
     match keep_alive {
-        Value::Null | Value::Number(_) => Ok(()),
-        Value::String(text) => match duration_error(text) {
-            Some(what) => {
-                Err(ApiError::invalid_request(format!("time: {what} duration \"{text}\"")))
-            }
-            None => Ok(()),
-        },
-        other => {
-            Err(ApiError::invalid_request(format!("unsupported type: '{}'", go_kind_of(other))))
+        Value::Null | Value::Number(_) => None,
+        Value::String(text) => {
+            duration_error(text).map(|what| format!("time: {what} duration \"{text}\""))
         }
+        other => Some(format!("unsupported type: '{}'", go_kind_of(other))),
     }
 }
 
@@ -149,14 +139,12 @@ fn duration_error(text: &str) -> Option<&'static str> {
     None
 }
 
-fn check_format(format: &Value) -> Result<(), ApiError> {
-    match format {
-        Value::Null | Value::Object(_) => Ok(()),
-        Value::String(text) if text.is_empty() || text == "json" => Ok(()),
-        _ => Err(ApiError::invalid_request(
-            "invalid format: expected \"json\" or a valid JSON Schema object",
-        )),
-    }
+fn format_problem(format: &Value) -> Option<String> {
+    let fits = match format {
+        Value::String(text) => text.is_empty() || text == "json",
+        format => format.is_null() || format.is_object(),
+    };
+    (!fits).then(|| "invalid format: expected \"json\" or a valid JSON Schema object".into())
 }
 
 /// Checks the options of a known type. Ollama ignores unknown options.

@@ -142,22 +142,19 @@ pub(super) fn chat_frames(
         frames.push(chunk(last, no_usage(), ""));
         frames.extend(options.include_usage.then(|| chunk(json!([]), usage(), "")));
     }
-    if !dialect.no_done {
-        frames.push(wire.data_text("[DONE]"));
-    }
+    frames.extend((!dialect.no_done).then(|| wire.data_text("[DONE]")));
     frames
 }
 
-/// Returns every delta but the last, which is empty, with the text in it whose length is hidden.
-fn deltas(
-    response: &CompletionResponse,
-    chunk_chars: usize,
-    dialect: &Dialect,
-) -> Vec<(Value, String)> {
+/// A delta, and the text in it whose length is hidden.
+type Delta = (Value, String);
+
+/// Returns every delta but the last, which is empty.
+fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let message = ChatMessage::new(response);
     let beginning = message.text.is_some().then_some("");
-    let mut deltas =
-        vec![(json!({"role": "assistant", "content": beginning, "refusal": null}), String::new())];
+    let beginning = json!({"role": "assistant", "content": beginning, "refusal": null});
+    let mut deltas = vec![(beginning, String::new())];
     let texts = [
         (reasoning_key(dialect), Some(&message.reasoning)),
         ("content", message.text.as_ref()),
@@ -169,12 +166,9 @@ fn deltas(
     }
     for (index, call) in message.calls.iter().enumerate() {
         let index = if dialect.no_call_index { json!({}) } else { json!({"index": index}) };
-        let pieces = call_deltas(call, chunk_chars, dialect).into_iter();
-        deltas.extend(
-            pieces.map(|(piece, hidden)| {
-                (json!({"tool_calls": [merge(index.clone(), piece)]}), hidden)
-            }),
-        );
+        let call_delta =
+            |(delta, hidden)| (json!({"tool_calls": [merge(index.clone(), delta)]}), hidden);
+        deltas.extend(call_deltas(call, chunk_chars, dialect).into_iter().map(call_delta));
     }
     if !message.others.is_empty() {
         deltas.push((message.others.into(), String::new()));
@@ -183,24 +177,20 @@ fn deltas(
 }
 
 /// Returns the deltas of one tool call, without its index.
-fn call_deltas(call: &Value, chunk_chars: usize, dialect: &Dialect) -> Vec<(Value, String)> {
+fn call_deltas(call: &Value, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let mut first = call.clone();
     let arguments = first.pointer_mut("/function/arguments").filter(|_| !dialect.whole_arguments);
-    let Some(Value::String(arguments)) = arguments.map(Value::take) else {
+    let Some(Value::String(arguments)) = arguments.map(|it| std::mem::replace(it, "".into()))
+    else {
         return vec![(call.clone(), String::new())];
     };
-    first = merge(
-        first,
-        json!({"function": merge(call["function"].clone(), json!({"arguments": ""}))}),
-    );
+    let id = match dialect.later_ids {
+        LaterIds::Missing => json!({}),
+        LaterIds::Null => json!({"id": null}),
+        LaterIds::Empty => json!({"id": ""}),
+    };
     let later = chunks(&arguments, chunk_chars).map(|piece| {
-        let function = json!({"arguments": piece});
-        let delta = match dialect.later_ids {
-            LaterIds::Missing => json!({"function": function}),
-            LaterIds::Null => json!({"id": null, "function": function}),
-            LaterIds::Empty => json!({"id": "", "function": function}),
-        };
-        (delta, piece.to_owned())
+        (merge(id.clone(), json!({"function": {"arguments": piece}})), piece.to_owned())
     });
     std::iter::once((first, String::new())).chain(later).collect()
 }

@@ -208,12 +208,11 @@ impl Vendor for OpenAiApi {
     }
 
     fn headers(&self, request_id: &str) -> Vec<(String, String)> {
-        let headers = [
-            ("x-request-id", request_id),
-            ("openai-processing-ms", "12"),
-            ("openai-version", "2020-10-01"),
-        ];
-        headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+        vec![
+            ("x-request-id".into(), request_id.into()),
+            ("openai-processing-ms".into(), "12".into()),
+            ("openai-version".into(), "2020-10-01".into()),
+        ]
     }
 }
 

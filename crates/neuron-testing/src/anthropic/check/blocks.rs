@@ -1,24 +1,16 @@
 //! The rules for a content block: its place and its fields.
 
-use serde_json::Value;
-
 use super::ApiError;
 use super::wording::{Object, Wording, invalid};
 use crate::shape::{Problem, Wording as _, words};
 
 /// Checks a block in `place`: a role, or `tool_result` for a block in the result of a tool.
-pub(super) fn check_block(
-    path: &str,
-    block: &Value,
-    place: &str,
-    betas: &[&str],
-) -> Result<(), ApiError> {
-    let block = Object::new(Wording, path, block)?;
+pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Result<(), ApiError> {
     let name = block.text("type")?;
     if !betas.is_empty() && words(Wording.shape("places"), "beta").any(|beta| beta == name) {
         return Ok(());
     }
-    check_place(&block, name, place, betas)?;
+    check_place(block, name, place, betas)?;
     let block = block.tagged("block", "type")?;
     match name {
         "text" => check_not_blank(&block.at("text"), block.text("text")?),
@@ -63,23 +55,17 @@ pub(super) fn check_not_blank(path: &str, text: &str) -> Result<(), ApiError> {
 }
 
 fn check_result(block: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
-    let path = block.at("content");
-    let is_error = block.is_true("is_error");
-    let content = block.get("content").and_then(Value::as_array).into_iter().flatten();
-    for (index, item) in content.enumerate() {
-        check_block(&format!("{path}.{index}"), item, "tool_result", betas)?;
-        if is_error && item.get("type").is_none_or(|kind| kind != "text") {
+    let (path, is_error) = (block.at("content"), block.is_true("is_error"));
+    let items = block.objects("content");
+    for item in &items {
+        check_block(item, "tool_result", betas)?;
+        if is_error && item.str("type") != Some("text") {
             return Err(invalid(format!(
                 "{path}: all content must be type 'text' if 'is_error' is true"
             )));
         }
     }
-    let is_empty = match block.get("content") {
-        Some(Value::String(text)) => text.is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
-        _ => true,
-    };
-    if is_error && is_empty {
+    if is_error && items.is_empty() && block.str("content").is_none_or(str::is_empty) {
         return Err(invalid(format!("{path}: content cannot be empty if `is_error` is true")));
     }
     Ok(())

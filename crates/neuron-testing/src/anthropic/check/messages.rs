@@ -3,8 +3,6 @@
 
 use std::collections::HashSet;
 
-use serde_json::Value;
-
 use super::ApiError;
 use super::blocks::{check_block, check_not_blank};
 use super::wording::{Object, invalid};
@@ -56,29 +54,20 @@ fn check_message(
     betas: &[&str],
 ) -> Result<(), ApiError> {
     message.fits("message")?;
-    let path = message.at("content");
     let may_be_empty = is_last && role == "assistant";
-    let last_text = match message.required("content")? {
-        Value::String(text) if text.is_empty() && may_be_empty => None,
-        Value::String(text) => {
-            check_not_blank(&path, text)?;
-            Some(text.as_str())
-        }
-        Value::Array(blocks) if blocks.is_empty() && !may_be_empty => {
-            return Err(invalid(format!(
-                "{}: all messages must have non-empty content except for the optional final \
-                 assistant message",
-                message.path
-            )));
-        }
-        Value::Array(blocks) => {
-            for (position, block) in blocks.iter().enumerate() {
-                check_block(&format!("{path}.{position}"), block, role, betas)?;
-            }
-            blocks.last().and_then(|block| block.get("text")?.as_str())
-        }
-        _ => return Err(invalid(format!("{path}: Input should be a valid list"))),
-    };
+    let (text, blocks) = (message.str("content"), message.objects("content"));
+    if let Some(text) = text.filter(|text| !text.is_empty() || !may_be_empty) {
+        check_not_blank(&message.at("content"), text)?;
+    }
+    if text.is_none() && blocks.is_empty() && !may_be_empty {
+        return Err(invalid(format!(
+            "{}: all messages must have non-empty content except for the optional final assistant \
+             message",
+            message.path
+        )));
+    }
+    blocks.iter().try_for_each(|block| check_block(block, role, betas))?;
+    let last_text = text.or_else(|| blocks.last()?.str("text"));
     if may_be_empty && last_text.is_some_and(|text| text.ends_with(char::is_whitespace)) {
         return Err(invalid(
             "messages: final assistant content cannot end with trailing whitespace",

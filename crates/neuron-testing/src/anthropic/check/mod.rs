@@ -55,7 +55,8 @@ pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     }
     check_thinking(&body)?;
     check_context_management(&body, betas)?;
-    check_system(&body)?;
+    let system = body.objects("system");
+    system.iter().try_for_each(|block| blocks::check_block(block, "system", &[]))?;
     tools::check_tools(&body, betas)?;
     messages::check_messages(&body, betas)?;
     cache::check_breakpoints(&body)
@@ -127,15 +128,6 @@ fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), Api
             return Err(Wording.error(&edit.path, problem));
         }
         edit.tagged("edit", "type")?;
-    }
-    Ok(())
-}
-
-fn check_system(body: &Object<'_>) -> Result<(), ApiError> {
-    body.check("system", "text or list of object")?;
-    let blocks = body.get("system").and_then(Value::as_array).into_iter().flatten().enumerate();
-    for (index, block) in blocks {
-        blocks::check_block(&format!("system.{index}"), block, "system", &[])?;
     }
     Ok(())
 }

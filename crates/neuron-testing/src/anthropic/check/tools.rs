@@ -4,23 +4,7 @@ use std::collections::HashSet;
 
 use super::ApiError;
 use super::wording::{Object, Wording, invalid};
-use crate::shape::{Problem, Wording as _};
-
-/// Prefixes of the types of tools that the vendor defines. Their fields are not checked.
-const TYPED: [&str; 9] = [
-    "web_search_",
-    "web_fetch_",
-    "code_execution_",
-    "bash_",
-    "text_editor_",
-    "memory_",
-    "computer_",
-    "browser_toolset_",
-    "tool_search_tool_",
-];
-
-/// Further prefixes, for requests with a beta.
-const TYPED_BETA: [&str; 2] = ["mcp_toolset", "advisor_"];
+use crate::shape::{Problem, Wording as _, words};
 
 pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let tools = body.objects("tools");
@@ -34,17 +18,19 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
     check_choice(body, &names)
 }
 
+/// Checks a tool. The fields of the tools that the vendor defines are not checked. The shapes list
+/// the beginnings of their types, which end with a date.
 fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
-    let kind = tool.get("type").map(|kind| kind.as_str().unwrap_or_default());
-    let begins_with = |prefixes: &[&str]| {
-        kind.is_some_and(|kind| prefixes.iter().any(|prefix| kind.starts_with(prefix)))
-    };
+    let kind = tool.get("type").map_or("custom", |kind| kind.as_str().unwrap_or_default());
+    let is_listed =
+        |list| words(Wording.shape("places"), list).any(|prefix| kind.starts_with(prefix));
     match kind {
-        None | Some("custom") => check_custom(&Object { path: tool.at("custom"), ..tool.clone() }),
-        Some(_) if begins_with(&TYPED) => tool.text("name").map(drop),
-        Some(_) if begins_with(&TYPED_BETA) && !betas.is_empty() => Ok(()),
-        Some(found) => {
-            let tags = [&["custom"], &TYPED[..]].concat();
+        "custom" => check_custom(&Object { path: tool.at("custom"), ..tool.clone() }),
+        _ if is_listed("tools") => tool.text("name").map(drop),
+        _ if is_listed("beta_tools") && !betas.is_empty() => Ok(()),
+        found => {
+            let typed = words(Wording.shape("places"), "tools");
+            let tags: Vec<&str> = std::iter::once("custom").chain(typed).collect();
             Err(Wording.error(&tool.path, Problem::Tag { key: "type", tags: &tags, found }))
         }
     }
