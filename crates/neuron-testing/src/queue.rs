@@ -53,15 +53,12 @@ impl<R> Queue<R> {
 
     /// Panics when replies are left.
     #[track_caller]
-    #[expect(clippy::panic, reason = "an assertion for tests")]
     pub(crate) fn assert_complete(&self) {
         let (left, total) = {
             let state = lock(&self.0);
             (state.left.len(), state.total)
         };
-        if left > 0 {
-            panic!("{left} of the script's {total} replies were not used");
-        }
+        assert!(left == 0, "{left} of the script's {total} replies were not used");
     }
 }
 

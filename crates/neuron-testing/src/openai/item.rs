@@ -6,18 +6,11 @@ use serde_json::{Value, json};
 use super::message::arguments;
 use crate::json::sparse;
 
-/// The encrypted form of reasoning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encrypted {
-    /// The signature, where there is one.
-    Known,
-    /// The signature, or some text if there is none. The vendor always has one when asked.
-    Always,
-    Never,
-}
-
 /// Returns the items that the vendor would send. Blocks that it has no form for are left out.
-pub(super) fn output_items(response: &CompletionResponse, encrypted: Encrypted) -> Vec<Value> {
+///
+/// `encrypted` is the encrypted form of reasoning without a signature. If it is `None`, no reasoning
+/// has an encrypted form.
+pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str>) -> Vec<Value> {
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =
         content.filter_map(|(index, block)| item(response, index, block, encrypted)).collect();
@@ -33,7 +26,7 @@ fn item(
     response: &CompletionResponse,
     index: usize,
     block: &ContentBlock,
-    encrypted: Encrypted,
+    encrypted: Option<&str>,
 ) -> Option<Value> {
     let id = |prefix: &str| format!("{prefix}_{}_{index}", response.id);
     Some(match block {
@@ -67,16 +60,12 @@ fn item(
                 "" => json!([]),
                 text => json!([{"type": "summary_text", "text": text}]),
             };
-            let encrypted = match (encrypted, signature.as_str()) {
-                (Encrypted::Never, _) | (Encrypted::Known, "") => None,
-                (Encrypted::Always, "") => Some("encrypted"),
-                (_, signature) => Some(signature),
-            };
+            let encrypted = encrypted.map(|it| if signature.is_empty() { it } else { signature });
             sparse(json!({
                 "id": id("rs"),
                 "type": "reasoning",
                 "summary": summary,
-                "encrypted_content": encrypted,
+                "encrypted_content": encrypted.filter(|text| !text.is_empty()),
             }))
         }
         ContentBlock::ToolUse { id: call_id, name, input } => json!({

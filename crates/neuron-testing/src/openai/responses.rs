@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::CREATED;
 use super::dialect::Dialect;
 use super::error::ApiError;
-use super::item::{Encrypted, incomplete_reason, output_items};
+use super::item::{incomplete_reason, output_items};
 use super::item_stream::ItemStream;
 use super::usage::responses_usage;
 use crate::Wire;
@@ -37,7 +37,7 @@ use crate::json::merge;
 /// ```
 #[must_use]
 pub fn responses_body(response: &CompletionResponse) -> Value {
-    Writer { response, request: &Value::Null, encrypted: Encrypted::Known }.finished()
+    Writer { response, request: &Value::Null, encrypted: Some("") }.finished()
 }
 
 /// Returns the whole event stream that the Responses API sends for this response, as bytes.
@@ -60,7 +60,7 @@ pub fn responses_body(response: &CompletionResponse) -> Value {
 /// ```
 #[must_use]
 pub fn responses_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire) -> Vec<u8> {
-    Writer { response, request: &Value::Null, encrypted: Encrypted::Known }
+    Writer { response, request: &Value::Null, encrypted: Some("") }
         .frames(chunk_chars, true, wire)
         .concat()
 }
@@ -70,7 +70,8 @@ pub(super) struct Writer<'a> {
     pub(super) response: &'a CompletionResponse,
     /// The request's body.
     pub(super) request: &'a Value,
-    pub(super) encrypted: Encrypted,
+    /// The encrypted form of reasoning without a signature. `None` leaves out all encrypted forms.
+    pub(super) encrypted: Option<&'static str>,
 }
 
 impl Writer<'_> {

@@ -8,7 +8,6 @@ use super::check::{check_chat, check_embeddings, check_responses};
 use super::dialect::Dialect;
 use super::embeddings::embeddings_body;
 use super::error::ApiError;
-use super::item::Encrypted;
 use super::responses::Writer;
 use crate::loopback::RecordedRequest;
 use crate::vendor::{
@@ -115,10 +114,12 @@ impl Vendor for OpenAiApi {
         rules: &Rules,
     ) -> Result<Call<OpenAiCall>, ApiError> {
         check_key(request, rules)?;
-        let endpoint = match (request.method.as_str(), request.path.as_str()) {
-            ("POST", "/v1/chat/completions") => Endpoint::Chat,
-            ("POST", "/v1/responses") => Endpoint::Responses,
-            ("POST", "/v1/embeddings") => Endpoint::Embeddings,
+        type Check = fn(&Value, bool) -> Result<(), ApiError>;
+        let route = (request.method.as_str(), request.path.as_str());
+        let (endpoint, check_body): (_, Check) = match route {
+            ("POST", "/v1/chat/completions") => (Endpoint::Chat, check_chat),
+            ("POST", "/v1/responses") => (Endpoint::Responses, check_responses),
+            ("POST", "/v1/embeddings") => (Endpoint::Embeddings, check_embeddings),
             (method, path) => {
                 let message = format!("Invalid URL ({method} {path})");
                 return Err(ApiError::new(404, "invalid_request_error", message));
@@ -131,11 +132,7 @@ impl Vendor for OpenAiApi {
                  but what was sent was not valid JSON.)",
             ));
         };
-        match endpoint {
-            Endpoint::Chat => check_chat(body, self.dialect.lenient)?,
-            Endpoint::Responses => check_responses(body, self.dialect.lenient)?,
-            Endpoint::Embeddings => check_embeddings(body, self.dialect.lenient)?,
-        }
+        check_body(body, self.dialect.lenient)?;
         let stream = body.get("stream").is_some_and(|stream| *stream == true);
         rules.call(body, stream, OpenAiCall { endpoint, request: body.clone() })
     }
@@ -237,8 +234,8 @@ fn writer<'a>(answer: &Answer<'a, OpenAiCall>) -> Writer<'a> {
     let request = &answer.call.detail.request;
     let included = request.get("include").and_then(Value::as_array);
     let is_encrypted = included.into_iter().flatten().any(|it| it == "reasoning.encrypted_content");
-    let encrypted = if is_encrypted { Encrypted::Always } else { Encrypted::Never };
-    Writer { response: answer.response, request, encrypted }
+    // The vendor always has an encrypted form when asked.
+    Writer { response: answer.response, request, encrypted: is_encrypted.then_some("encrypted") }
 }
 
 fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {

@@ -99,20 +99,18 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
 fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     for (block, id) in turn.ids("tool_result", "tool_use_id") {
-        let path = &block.path;
-        if !open.contains(&id) {
-            return Err(invalid(format!(
-                "{path}: unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each \
-                 `tool_result` block must have a corresponding `tool_use` block in the previous \
-                 message."
-            )));
-        }
-        if !seen.insert(id) {
-            return Err(invalid(format!(
-                "{path}: each tool_use must have a single result. Found multiple `tool_result` \
-                 blocks with id: {id}"
-            )));
-        }
+        let what = match open.contains(&id) {
+            false => format!(
+                "unexpected `tool_use_id` found in `tool_result` blocks: {id}. Each `tool_result` \
+                 block must have a corresponding `tool_use` block in the previous message."
+            ),
+            true if !seen.insert(id) => format!(
+                "each tool_use must have a single result. Found multiple `tool_result` blocks with \
+                 id: {id}"
+            ),
+            true => continue,
+        };
+        return Err(invalid(format!("{}: {what}", block.path)));
     }
     let is_result = |block: &&Object<'_>| block.str("type") == Some("tool_result");
     let at_start = turn.blocks.iter().take_while(is_result);
