@@ -13,35 +13,25 @@ use crate::case::{Case, shown};
 ///
 /// It is deltas, then usage, message and response, each once.
 pub(super) fn check_events(case: &Case, mut events: Vec<StreamEvent>) -> CompletionResponse {
-    let response = match events.pop() {
-        Some(StreamEvent::ResponseComplete(response)) => *response,
-        Some(StreamEvent::Error(error)) => {
-            case.fail(format_args!("the stream failed: {error} ({error:?})"))
-        }
-        Some(last) => case.fail(format_args!(
-            "a stream ends with ResponseComplete, and this one with {}",
-            shown(&last)
-        )),
-        None => case.fail("the stream has no events"),
-    };
-    match events.pop() {
-        Some(StreamEvent::MessageComplete(message)) => {
-            case.equal("the message of MessageComplete", &message, &response.message);
-        }
-        other => case.fail(format_args!(
-            "MessageComplete comes before ResponseComplete, and here it was {}",
-            shown(&other)
-        )),
-    }
-    match events.pop() {
-        Some(StreamEvent::Usage(usage)) => {
+    let ends = events.split_off(events.len().saturating_sub(3));
+    let response = match <[StreamEvent; 3]>::try_from(ends) {
+        Ok(
+            [
+                StreamEvent::Usage(usage),
+                StreamEvent::MessageComplete(message),
+                StreamEvent::ResponseComplete(response),
+            ],
+        ) => {
             case.equal("the tokens of Usage", &usage, &response.usage);
+            case.equal("the message of MessageComplete", &message, &response.message);
+            *response
         }
-        other => case.fail(format_args!(
-            "Usage comes before MessageComplete, and here it was {}",
-            shown(&other)
+        Ok(ends) => case.fail(format_args!(
+            "a stream ends with Usage, MessageComplete and ResponseComplete, and this one with {}",
+            shown(&ends)
         )),
-    }
+        Err(few) => case.fail(format_args!("the stream has only these events: {few:?}")),
+    };
     case.equal("the message's role", response.message.role, Role::Assistant);
     let mut grown = Grown::default();
     for event in events {

@@ -37,8 +37,8 @@ caught! { ()
     the_last_piece_of_text_is_lost: LosesLastDelta by text: "the text of all deltas";
     the_last_piece_of_the_message_is_lost_too: ShortensStreams by text: "the answer";
     white_space_is_trimmed: TrimsText by text: "white space";
-    the_answer_comes_twice: EndsTwice by text: "MessageComplete comes before ResponseComplete";
-    the_tokens_come_last: UsageLast by text: "a stream ends with ResponseComplete";
+    the_answer_comes_twice: EndsTwice by text: "a stream ends with Usage, MessageComplete and ResponseComplete";
+    the_tokens_come_last: UsageLast by text: "a stream ends with Usage, MessageComplete and ResponseComplete";
     calls_by_value_are_others: ByValueIsAnother by text: "a request by value";
     several_calls_become_one: MergesCalls by tools: "several calls at once";
     the_order_of_arguments_is_lost: SortsArguments by tools: "an order of their own";
