@@ -1,12 +1,19 @@
-//! The number of connections that a provider opens.
+//! The connections of a provider: shared by calls, replaced if closed, and closed if a call is dropped.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::{join, join_all};
-use neuron_types::{Provider, ProviderError};
+use futures_util::future::{Either, join, join_all, select};
+use neuron_types::Provider;
 
 use super::ProviderHarness;
-use super::context::{TestContext, ask, text_answer};
+use super::context::{TestContext, Way, ask, steady, text_answer};
+use super::events::first_text;
+use neuron_testing::Reply;
+use neuron_testing::vendor::VendorServerBuilder;
+
+/// Number of calls at the same time.
+const CALLS: usize = 12;
 
 /// Number of tasks that call at the same time.
 const TASKS: usize = 100;
@@ -19,15 +26,6 @@ const TASKS: usize = 100;
 ///
 /// At the first violation.
 pub async fn connections<H: ProviderHarness>(harness: &H) {
-    reused(harness).await;
-    for is_streamed in [false, true] {
-        reused_by_tasks(harness, is_streamed).await;
-    }
-    replaced(harness).await;
-    left_open(harness).await;
-}
-
-async fn reused<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "connections").await;
     for round in 1..=3 {
         let case = ctx.case(format_args!("round {round}"));
@@ -37,29 +35,45 @@ async fn reused<H: ProviderHarness>(harness: &H) {
         let step = case.step("a stream");
         step.ok(ctx.streamed(&step, &ask(), "hello").await);
         step.equal("the number of connections", ctx.server.connections(), 1);
-        ctx.failed(&case, || ProviderError::InvalidRequest("no".into())).await;
+        ctx.failed(&case, neuron_types::ProviderError::InvalidRequest("no".into())).await;
         case.equal("the number of connections after errors", ctx.server.connections(), 1);
     }
+    for way in Way::BOTH {
+        reused_by_tasks(harness, way).await;
+    }
+
+    let answer = text_answer("hello");
+    let body = ctx.body(&ctx.case("the answer"), &ask(), &answer).await;
+    let (server, provider) = ctx.raw().await;
+    for round in 1..=10 {
+        let case = ctx.case(format_args!("a connection that the server closed, round {round}"));
+        let serve =
+            async { drop(server.respond(200, "application/json", body.len(), &body).await) };
+        let (response, ()) = case.soon(join(Way::Whole.answer(&provider), serve)).await;
+        case.equal("the text", case.ok(response).message.text(), "hello");
+    }
+
+    let case = ctx.case("a stream whose body does not end");
+    let bytes = ctx.stream_bytes(&case, &answer).await;
+    let (server, provider) = ctx.raw().await;
+    let serve = server.respond(200, ctx.stream_type(), bytes.len() + 1, &bytes);
+    let (response, _open) = case.soon(join(Way::Streamed.answer(&provider), serve)).await;
+    case.equal("the text", case.ok(response).message.text(), "hello");
 }
 
 /// A task that calls again at once must find the connection of its first call.
-async fn reused_by_tasks<H: ProviderHarness>(harness: &H, is_streamed: bool) {
-    let gather = |builder: neuron_testing::vendor::VendorServerBuilder<_>| builder.gather(TASKS);
+async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
+    let gather = |builder: VendorServerBuilder<_>| builder.gather(TASKS);
     let ctx = TestContext::start_with(harness, "connections", gather).await;
-    let case = ctx.case(format_args!("{TASKS} tasks that call twice, streamed: {is_streamed}"));
+    let case = ctx.case(format_args!("{TASKS} tasks that call twice, {way:?}"));
     (0..2 * TASKS).for_each(|_| ctx.server.push("hello"));
     let provider = Arc::new(ctx.provider);
     let tasks = (0..TASKS).map(|_| {
         let provider = Arc::clone(&provider);
         // Tasks of the runtime: each has its own place in the queue.
         tokio::spawn(async move {
-            for _ in 0..2 {
-                match is_streamed {
-                    false => provider.complete(ask()).await?,
-                    true => provider.complete_stream(ask()).await?.into_response().await?,
-                };
-            }
-            Ok::<_, ProviderError>(())
+            way.answer(&*provider).await?;
+            way.answer(&*provider).await
         })
     });
     for task in case.soon(join_all(tasks)).await {
@@ -68,30 +82,56 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, is_streamed: bool) {
     case.equal("the number of connections", ctx.server.connections(), TASKS);
 }
 
-async fn replaced<H: ProviderHarness>(harness: &H) {
-    let ctx = TestContext::start(harness, "connections").await;
-    let answer = text_answer("hello");
-    let body = ctx.body(&ctx.case("the answer"), &ask(), &answer).await;
-    let (server, provider) = ctx.raw(harness).await;
-    for round in 1..=10 {
-        let case = ctx.case(format_args!("a connection that the server closed, round {round}"));
-        let serve =
-            async { drop(server.respond(200, "application/json", body.len(), &body).await) };
-        let (response, ()) = case.soon(join(provider.complete(ask()), serve)).await;
-        case.equal("the text", case.ok(response).message.text(), "hello");
+/// Checks that calls at the same time, whole and streamed, get an answer each.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn concurrency<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "concurrency").await;
+    let case = ctx.case(format_args!("{CALLS} calls at once"));
+    let mut texts: Vec<String> = (0..CALLS).map(|call| format!("{call:02} ").repeat(200)).collect();
+    for text in &texts {
+        ctx.server.push(steady(Reply::text(text.clone()).chunk_chars(7)));
     }
+    let ways = Way::BOTH.into_iter().cycle().take(CALLS);
+    let answers = case.soon(join_all(ways.map(|way| way.answer(&ctx.provider)))).await;
+    let mut answers: Vec<String> =
+        answers.into_iter().map(|answer| case.ok(answer).message.text()).collect();
+    answers.sort_unstable();
+    texts.sort_unstable();
+    case.equal("the texts", answers, texts);
 }
 
-async fn left_open<H: ProviderHarness>(harness: &H) {
-    let ctx = TestContext::start(harness, "connections").await;
-    let case = ctx.case("a stream whose body does not end");
-    let bytes = ctx.stream_bytes(&case, &text_answer("hello")).await;
-    let (server, provider) = ctx.raw(harness).await;
-    let serve = server.respond(200, ctx.stream_type(), bytes.len() + 1, &bytes);
-    let read = async {
-        let handle = case.ok(provider.complete_stream(ask()).await);
-        case.ok(handle.into_response().await)
-    };
-    let (response, _open) = case.soon(join(read, serve)).await;
-    case.equal("the text", response.message.text(), "hello");
+/// Checks that dropping a call or a stream cancels the request: the server sees the connection
+/// close.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn dropping<H: ProviderHarness>(harness: &H) {
+    for (name, way) in [("a call", Way::Whole), ("a stream that has not begun", Way::Streamed)] {
+        let ctx = TestContext::start(harness, "dropping").await;
+        let case = ctx.case(name);
+        ctx.server.push(Reply::hang());
+        {
+            // A provider may give the handle of a stream at once.
+            let call = pin!(way.answer(&ctx.provider));
+            let arrived = pin!(case.soon(ctx.server.wait_for_requests(1)));
+            if let Either::Left((result, _)) = select(call, arrived).await {
+                case.fail(format_args!("ended while the server hangs: {result:?}"));
+            }
+        }
+        case.soon(ctx.server.wait_for_disconnect()).await;
+    }
+
+    let ctx = TestContext::start(harness, "dropping").await;
+    let case = ctx.case("a stream");
+    let text = "0123456789".repeat(10);
+    ctx.server.push(Reply::text(text).chunk_chars(1).hang_after(12));
+    let mut handle = case.ok(case.soon(ctx.provider.complete_stream_ref(&ask())).await);
+    first_text(&case, &mut handle).await;
+    case.equal("the number of connections that were closed", ctx.server.disconnects(), 0);
+    drop(handle);
+    case.soon(ctx.server.wait_for_disconnect()).await;
 }

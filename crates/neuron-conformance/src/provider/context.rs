@@ -7,7 +7,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use super::events::check_events;
+use super::events::{check_broken, check_events};
 use super::meaning::Meaning;
 use super::{Capabilities, ProviderHarness};
 use crate::case::Case;
@@ -17,22 +17,53 @@ use neuron_testing::{RawServer, RecordedRequest, Reply, ServerReply, Wire};
 /// The key that every server accepts. JSON may escape its slash.
 pub(super) const API_KEY: &str = "sk-4c1f-conformance/1";
 
+/// The two calls of a provider.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way {
+    Whole,
+    Streamed,
+}
+
+impl Way {
+    pub(super) const BOTH: [Self; 2] = [Self::Whole, Self::Streamed];
+
+    /// Sends [`ask`] and reads the answer to its end.
+    pub(super) async fn answer(
+        self,
+        provider: &impl Provider,
+    ) -> Result<CompletionResponse, ProviderError> {
+        match self {
+            Self::Whole => provider.complete_ref(&ask()).await,
+            Self::Streamed => provider.complete_stream_ref(&ask()).await?.into_response().await,
+        }
+    }
+
+    /// Sends [`ask`] and waits for a whole answer, or for the beginning of a stream.
+    pub(super) async fn begin(self, provider: &impl Provider) -> Result<(), ProviderError> {
+        match self {
+            Self::Whole => provider.complete_ref(&ask()).await.map(drop),
+            Self::Streamed => provider.complete_stream_ref(&ask()).await.map(drop),
+        }
+    }
+}
+
 /// A provider with a server of its own.
-pub(super) struct TestContext<H: ProviderHarness> {
+pub(super) struct TestContext<'h, H: ProviderHarness> {
+    pub(super) harness: &'h H,
     part: &'static str,
     pub(super) can: Capabilities,
     pub(super) server: VendorServer<H::Vendor>,
     pub(super) provider: H::Provider,
 }
 
-impl<H: ProviderHarness> TestContext<H> {
-    pub(super) async fn start(harness: &H, part: &'static str) -> Self {
+impl<'h, H: ProviderHarness> TestContext<'h, H> {
+    pub(super) async fn start(harness: &'h H, part: &'static str) -> Self {
         Self::start_with(harness, part, |builder| builder).await
     }
 
     /// [`start`](Self::start) with other settings of the server.
     pub(super) async fn start_with(
-        harness: &H,
+        harness: &'h H,
         part: &'static str,
         settings: impl FnOnce(VendorServerBuilder<H::Vendor>) -> VendorServerBuilder<H::Vendor>,
     ) -> Self {
@@ -45,13 +76,13 @@ impl<H: ProviderHarness> TestContext<H> {
             Err(error) => Case::new("provider", part, "the server").fail(error),
         };
         let provider = harness.provider(&server.url(), key);
-        Self { part, can, server, provider }
+        Self { harness, part, can, server, provider }
     }
 
     /// Starts a server of raw connections, and a provider for it.
-    pub(super) async fn raw(&self, harness: &H) -> (RawServer, H::Provider) {
+    pub(super) async fn raw(&self) -> (RawServer, H::Provider) {
         let server = RawServer::bind().await;
-        let provider = harness.provider(&server.url(), key(&self.can));
+        let provider = self.harness.provider(&server.url(), key(&self.can));
         (server, provider)
     }
 
@@ -118,20 +149,41 @@ impl<H: ProviderHarness> TestContext<H> {
         case.some("nothing was sent", self.server.requests().pop())
     }
 
-    /// The body of the last request.
-    pub(super) fn last_body(&self, case: &Case) -> Value {
-        case.some("the body that was sent is not JSON", self.last_request(case).json)
+    /// The last two requests, of a whole answer and a stream.
+    pub(super) fn last_requests(&self, case: &Case) -> [RecordedRequest; 2] {
+        match &self.server.requests()[..] {
+            [.., whole, streamed] => [whole.clone(), streamed.clone()],
+            _ => case.fail("nothing was sent"),
+        }
     }
 
     /// Sends a request both ways and returns both bodies.
     pub(super) async fn sent(&self, case: &Case, request: &CompletionRequest) -> [Value; 2] {
+        self.both(case, request, Reply::text("well")).await;
+        let body =
+            |sent: RecordedRequest| case.some("the body that was sent is not JSON", sent.json);
+        self.last_requests(case).map(body)
+    }
+
+    /// Asks both ways for what must fail, and returns both errors.
+    pub(super) async fn failed(
+        &self,
+        case: &Case,
+        reply: impl Into<ServerReply>,
+    ) -> [ProviderError; 2] {
+        let reply = reply.into();
         let step = case.step("whole");
-        step.ok(self.whole(&step, request, "well").await);
-        let whole = self.last_body(&step);
+        let whole = step.err(self.whole(&step, &ask(), reply.clone()).await);
         let step = case.step("streamed");
-        let events = step.ok(self.streamed(&step, request, "well").await);
-        check_events(&step, events);
-        [whole, self.last_body(&step)]
+        let streamed = match self.streamed(&step, &ask(), reply).await {
+            Ok(events) => {
+                let broken = check_broken(&step, events);
+                step.holds(!broken.was_shown, "something was shown before the error");
+                broken.error
+            }
+            Err(error) => error,
+        };
+        [whole, streamed]
     }
 
     /// The frames with which the server streams an answer to this request.
@@ -193,9 +245,8 @@ pub(super) fn key(can: &Capabilities) -> &'static str {
 
 /// The errors of both calls of a provider that cannot succeed.
 pub(super) async fn both_errors(case: &Case, provider: &impl Provider) -> [ProviderError; 2] {
-    let whole = case.soon(provider.complete(ask())).await;
-    let streamed = case.soon(provider.complete_stream(ask())).await;
-    [case.err(whole), case.err(streamed)]
+    let [whole, streamed] = Way::BOTH.map(|way| way.begin(provider));
+    [case.err(case.soon(whole).await), case.err(case.soon(streamed).await)]
 }
 
 /// An answer with this text.

@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use neuron_types::Provider;
 
 use super::ProviderHarness;
-use super::connection_errors::check_network;
 use super::context::{TestContext, ask, key};
+use super::errors::check_network;
 use crate::child_process::run_with_environment;
 
 /// Labels of a host name that is too long: the resolver rejects it without a query.
@@ -34,33 +34,23 @@ pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
     ] {
         variables.extend([(name.to_owned(), value), (name.to_uppercase(), value)]);
     }
-    no_runtime(&ctx);
-    if run_with_environment(test, variables) {
-        proxies(&ctx).await;
-        unknown_host(&ctx, harness, &host).await;
-    }
-}
-
-async fn proxies<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let case = ctx.case("a proxy that does not run");
-    case.ok(ctx.whole(&case, &ask(), "hello").await);
-}
-
-async fn unknown_host<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H, host: &str) {
-    let case = ctx.case("a host without an address");
-    let url = format!("http://{host}");
-    let provider = harness.provider(&url, key(&ctx.can));
-    let error = case.err(case.soon(provider.complete_ref(&ask())).await);
-    check_network(&case, &error, "Network", &url);
-    let is_proxy = error.to_string().contains("refused");
-    case.holds(!is_proxy, format_args!("the name was not looked up: {error}"));
-}
-
-fn no_runtime<H: ProviderHarness>(ctx: &TestContext<H>) {
     let case = ctx.case("outside of a tokio runtime");
     let provider = &ctx.provider;
     let call = || provider.complete_ref(&ask()).now_or_never();
     let result = std::thread::scope(|scope| scope.spawn(call).join());
     let Ok(result) = result else { case.fail("it panics") };
     case.mentions(case.err(case.some("it waits", result)), "runtime");
+
+    if run_with_environment(test, variables) {
+        let case = ctx.case("a proxy that does not run");
+        case.ok(ctx.whole(&case, &ask(), "hello").await);
+
+        let case = ctx.case("a host without an address");
+        let url = format!("http://{host}");
+        let provider = harness.provider(&url, key(&ctx.can));
+        let error = case.err(case.soon(provider.complete_ref(&ask())).await);
+        check_network(&case, &error, "Network", &url);
+        let is_proxy = error.to_string().contains("refused");
+        case.holds(!is_proxy, format_args!("the name was not looked up: {error}"));
+    }
 }

@@ -1,16 +1,175 @@
-//! Errors before the answer.
+//! Errors: of the vendor, of redirects, of connections, and of bodies without an end.
 
+use std::iter::once;
 use std::time::Duration;
 
-use neuron_types::ProviderError;
+use futures_util::StreamExt;
+use futures_util::future::join;
+use neuron_types::{Provider, ProviderError};
 
 use super::ProviderHarness;
-use super::context::{TestContext, ask};
+use super::context::{TestContext, Way, ask, both_errors, key, text_answer};
+use super::events::{Broken, check_broken, first_text};
 use crate::case::Case;
-use neuron_testing::{Reply, ServerReply};
+use neuron_testing::{RawServer, Reply, ServerReply};
 
 /// The vendor's text in the errors of the suite.
-pub(super) const MESSAGE: &str = "because-of-the-conformance-suite";
+const MESSAGE: &str = "because-of-the-conformance-suite";
+
+/// Maximum length of an error's text, in bytes.
+const SHOWN: usize = 1000;
+
+/// Checks that each error before the answer has its class, its text and its delay, for whole
+/// answers and for streams alike.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn errors<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "errors").await;
+    for kind in &ctx.can.errors {
+        let case = ctx.case(kind);
+        for error in ctx.failed(&case, sample(&case, kind, MESSAGE)).await {
+            check(&case, kind, &error);
+        }
+    }
+    if ctx.can.retry_after {
+        delays(&ctx).await;
+    }
+    foreign_pages(&ctx).await;
+    // A success is no answer by itself.
+    for content_type in ["application/json", "text/html", ctx.stream_type()] {
+        for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
+            let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
+            let reply = ServerReply::raw(200, [("content-type", content_type)], body);
+            let [_, streamed] = ctx.failed(&case, reply).await;
+            if content_type == "text/html" {
+                case.mentions(&streamed, content_type);
+                case.mentions(&streamed, body.trim());
+            }
+        }
+    }
+}
+
+/// Checks that each error within a stream has its class and its text, and that a broken connection
+/// does not look like something that can be tried again.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "stream errors").await;
+    for kind in &ctx.can.stream_errors {
+        let case = ctx.case(kind);
+        let broken = ctx.broken(&case, sample(&case, kind, MESSAGE)).await;
+        case.holds(broken.was_shown, "the text before the error was not shown");
+        check(&case, kind, &broken.error);
+    }
+    let case = ctx.case("a broken connection");
+    let broken = ctx.broken(&case, sample(&case, "Network", MESSAGE)).await;
+    case.equal("the error's kind", broken.error.kind(), "StreamError");
+}
+
+/// Checks that a redirect is not followed, and is an invalid request whose text has the status and the location.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn redirects<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "redirects").await;
+    let elsewhere = TestContext::start(harness, "redirects").await.server;
+    let location = format!("{}/elsewhere", elsewhere.url());
+    for status in [301, 302, 303, 307, 308] {
+        let case = ctx.case(format_args!("status {status}"));
+        let reply = ServerReply::raw(status, [("location", &location)], "");
+        let errors = ctx.failed(&case, reply).await;
+        case.equal("the number of connections to the location", elsewhere.connections(), 0);
+        for error in errors {
+            case.equal("the error's kind", error.kind(), "InvalidRequest");
+            case.mentions(&error, status);
+            case.mentions(&error, &location);
+        }
+    }
+}
+
+/// Checks that an unreachable server and a reset connection are network errors, which can be retried.
+///
+/// Within a stream a reset connection is an error that cannot be retried. The text names the server, and never shows
+/// the key in its address.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "connection errors").await;
+    let case = ctx.case("a server that does not run");
+    let url = RawServer::bind().await.url();
+    let key = key(&ctx.can);
+    let provider = harness.provider(&format!("{url}/{key}"), key);
+    for error in both_errors(&case, &provider).await {
+        check_network(&case, &error, "Network", &url);
+        case.mentions(&error, "refused");
+        super::keys::check(&case, &error);
+    }
+
+    let (server, provider) = ctx.raw().await;
+    for (moment, way, has_begun) in [
+        ("before the answer", Way::Whole, false),
+        ("before the stream", Way::Streamed, false),
+        ("within the answer", Way::Whole, true),
+    ] {
+        let case = ctx.case(format_args!("a connection that is reset {moment}"));
+        let reset = async {
+            let mut connection = server.request().await;
+            if has_begun {
+                connection.head(200, "application/json", 100).await;
+                connection.write("{").await;
+            }
+            connection.reset();
+        };
+        let (result, ()) = case.soon(join(way.begin(&provider), reset)).await;
+        check_network(&case, &case.err(result), "Network", &server.url());
+    }
+
+    let case = ctx.case("a connection that is reset within the stream");
+    let bytes = ctx.stream_bytes(&case, &text_answer("0123456789".repeat(20))).await;
+    let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+    let serve = server.respond(200, ctx.stream_type(), bytes.len(), half);
+    let (handle, connection) = case.soon(join(provider.complete_stream(ask()), serve)).await;
+    let mut handle = case.ok(handle);
+    first_text(&case, &mut handle).await;
+    connection.reset();
+    let events = case.soon(handle.receiver.collect()).await;
+    check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());
+}
+
+/// Checks that the endless body of an error and of an answer is read only in part.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn body_limits<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "body limits").await;
+    for (name, status, letter, kind) in [
+        ("an error", 500, "x", "ServiceUnavailable"),
+        // Not retryable: the next answer would not end either.
+        ("an answer", 200, " ", "Other"),
+    ] {
+        let case = ctx.case(name);
+        let (server, provider) = ctx.raw().await;
+        let serve = async {
+            let length = usize::MAX >> 1;
+            let mut connection = server.respond(status, "application/json", length, "").await;
+            connection.write_until_closed(letter.repeat(1024 * 1024)).await;
+        };
+        let (result, ()) = case.soon(join(provider.complete(ask()), serve)).await;
+        let error = case.err(result);
+        case.equal("the error's kind", error.kind(), kind);
+        case.mentions(&error, if status == 200 { "too large" } else { "" });
+        let length = error.to_string().len();
+        case.holds(length < SHOWN, format_args!("its text has {length} bytes, {SHOWN} is enough"));
+    }
+}
 
 /// Makes an error of every kind that a vendor can send, with this text.
 pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
@@ -32,50 +191,24 @@ pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
     }
 }
 
-/// Checks that each error before the answer has its class, its text and its delay, for whole
-/// answers and for streams alike.
-///
-/// # Panics
-///
-/// At the first violation.
-pub async fn errors<H: ProviderHarness>(harness: &H) {
-    let ctx = TestContext::start(harness, "errors").await;
-    for kind in &ctx.can.errors {
-        let case = ctx.case(kind);
-        let both = || sample(&case, kind, MESSAGE);
-        for error in ctx.failed(&case, both).await {
-            check(&case, kind, &error);
-        }
-    }
-    if ctx.can.retry_after {
-        delays(&ctx).await;
-    }
-    foreign_pages(&ctx).await;
-    no_answers(&ctx).await;
-}
-
-pub(super) fn check(case: &Case, kind: &str, error: &ProviderError) {
+/// Checks the kind of an error, and the vendor's text if errors of that kind have a text.
+fn check(case: &Case, kind: &str, error: &ProviderError) {
     case.equal("the error's kind", error.kind(), kind);
-    let says_why = matches!(
-        error,
-        ProviderError::ModelLoading(_)
-            | ProviderError::ServiceUnavailable(_)
-            | ProviderError::Authentication(_)
-            | ProviderError::InvalidRequest(_)
-            | ProviderError::ContextWindowExceeded(_)
-            | ProviderError::ModelNotFound(_)
-            | ProviderError::InsufficientResources(_)
-            | ProviderError::StreamError(_)
-    );
-    if says_why {
+    if !["Network", "RateLimit", "Timeout"].contains(&kind) {
         case.mentions(error, MESSAGE);
     }
 }
 
-async fn delays<H: ProviderHarness>(ctx: &TestContext<H>) {
+/// Checks the kind of an error, and that its text names the server.
+pub(super) fn check_network(case: &Case, error: &ProviderError, kind: &str, url: &str) {
+    case.equal("the error's kind", error.kind(), kind);
+    case.mentions(error, url);
+}
+
+async fn delays<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for retry_after in [None, Some(Duration::from_secs(7)), Some(Duration::from_secs(3600))] {
         let case = ctx.case(format_args!("a rate limit with the delay {retry_after:?}"));
-        for error in ctx.failed(&case, || ProviderError::RateLimit { retry_after }).await {
+        for error in ctx.failed(&case, ProviderError::RateLimit { retry_after }).await {
             case.equal("the delay", error.retry_after(), retry_after);
         }
     }
@@ -87,98 +220,50 @@ async fn delays<H: ProviderHarness>(ctx: &TestContext<H>) {
         (&[("retry-after", "Fri, 01 Jan 2100 00:00:00 GMT")], 3_600_000, u64::MAX),
     ] {
         let case = ctx.case(format_args!("a rate limit with {headers:?}"));
-        let reply = || {
-            let reply = ServerReply::from(ProviderError::RateLimit { retry_after: None });
-            headers.iter().fold(reply, |reply, (name, value)| reply.header(*name, *value))
-        };
+        let reply = ServerReply::from(ProviderError::RateLimit { retry_after: None });
+        let reply = headers.iter().fold(reply, |reply, (name, value)| reply.header(*name, *value));
+        let range = Duration::from_millis(shortest)..=Duration::from_millis(longest);
         for error in ctx.failed(&case, reply).await {
             let delay = case.some("it has no delay", error.retry_after());
-            let range = Duration::from_millis(shortest)..=Duration::from_millis(longest);
-            case.holds(
-                range.contains(&delay),
-                format_args!("the delay {delay:?} is not in {range:?}"),
-            );
+            let is_right = range.contains(&delay);
+            case.holds(is_right, format_args!("the delay {delay:?} is not in {range:?}"));
         }
     }
 }
 
 /// Proxies and gateways answer in words of their own.
-async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
+    let page = format!("<html>{MESSAGE}</html>");
     for status in [400, 401, 403, 429, 500, 502, 503] {
-        let retryable = matches!(status, 429 | 500..);
-        let page = format!("<html>{MESSAGE}</html>");
         for (name, body) in
             [("a page", page.as_str()), ("nothing", ""), ("half a body", "{\"error\":")]
         {
             let case = ctx.case(format_args!("status {status} with {name}"));
-            let mut reply = ServerReply::raw(status, [("content-type", "text/html")], body);
-            if let Some(header) = ctx.can.request_id_header {
-                reply = reply.header(header, "req_conformance");
-            }
-            for error in ctx.failed(&case, || reply.clone()).await {
-                case.equal("whether it is retryable", error.is_retryable(), retryable);
+            let id = ctx.can.request_id_header.map(|name| (name, "req_conformance"));
+            let headers = once(("content-type", "text/html")).chain(id);
+            for error in ctx.failed(&case, ServerReply::raw(status, headers, body)).await {
+                let is_retryable = matches!(status, 429 | 500..);
+                case.equal("whether it is retryable", error.is_retryable(), is_retryable);
                 let is_refused = matches!(error, ProviderError::Authentication(_));
                 case.equal("whether the key is at fault", is_refused, matches!(status, 401 | 403));
                 // A rate limit has no text of its own.
                 if !matches!(error, ProviderError::RateLimit { .. }) {
                     case.mentions(&error, status);
                     case.mentions(&error, body);
-                    let id = ctx.can.request_id_header.map_or("", |_| "req_conformance");
-                    case.mentions(&error, id);
+                    case.mentions(&error, id.map_or("", |(_, id)| id));
                 }
             }
         }
     }
 }
 
-/// A success is no answer by itself.
-async fn no_answers<H: ProviderHarness>(ctx: &TestContext<H>) {
-    for content_type in ["application/json", "text/html", ctx.stream_type()] {
-        for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
-            let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
-            let reply = ServerReply::raw(200, [("content-type", content_type)], body);
-            let [_, streamed] = ctx.failed(&case, || reply.clone()).await;
-            if content_type == "text/html" {
-                case.mentions(&streamed, content_type);
-                case.mentions(&streamed, body.trim());
-            }
-        }
-    }
-}
-
-impl<H: ProviderHarness> TestContext<H> {
-    /// Asks both ways for what must fail, and returns both errors.
-    pub(super) async fn failed<R: Into<ServerReply>>(
-        &self,
-        case: &Case,
-        reply: impl Fn() -> R,
-    ) -> [ProviderError; 2] {
-        let step = case.step("whole");
-        let whole = step.err(self.whole(&step, &ask(), reply()).await);
-        let step = case.step("streamed");
-        let streamed = match self.streamed(&step, &ask(), reply()).await {
-            Ok(events) => {
-                let broken = super::events::check_broken(&step, events);
-                step.holds(!broken.was_shown, "something was shown before the error");
-                broken.error
-            }
-            Err(error) => error,
-        };
-        [whole, streamed]
-    }
-}
-
-impl<H: ProviderHarness> TestContext<H> {
-    /// The error of a stream that breaks after so many of the vendor's events.
-    pub(super) async fn broken_after(
-        &self,
-        case: &Case,
-        events: usize,
-        error: ProviderError,
-    ) -> super::events::Broken {
-        let text = "0123456789".repeat(10);
-        let reply = Reply::text(text).chunk_chars(1).fail_after(events, error);
+impl<H: ProviderHarness> TestContext<'_, H> {
+    /// The end of a stream that breaks after some text.
+    pub(super) async fn broken(&self, case: &Case, error: ProviderError) -> Broken {
+        // With deltas of one character, some of these events are text.
+        const EVENTS: usize = 12;
+        let reply = Reply::text("0123456789".repeat(10)).chunk_chars(1).fail_after(EVENTS, error);
         let events = case.ok(self.streamed(case, &ask(), reply).await);
-        super::events::check_broken(case, events)
+        check_broken(case, events)
     }
 }

@@ -1,6 +1,7 @@
 //! Keys: a wrong one is refused, and a right one shows nowhere.
 
 use std::error::Error;
+use std::iter::once;
 
 use neuron_types::ProviderError;
 use serde_json::json;
@@ -8,7 +9,6 @@ use serde_json::json;
 use super::ProviderHarness;
 use super::context::{API_KEY, TestContext, ask, both_errors};
 use super::errors::sample;
-use super::stream_errors::EVENTS;
 use crate::case::Case;
 use neuron_testing::ServerReply;
 use neuron_testing::vendor::Vendor;
@@ -27,8 +27,25 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
     if !ctx.can.api_key {
         return;
     }
-    wrong_key(&ctx, harness).await;
-    unsendable(&ctx, harness).await;
+    let case = ctx.case("a wrong key");
+    let wrong = "sk-conformance-wrong";
+    let provider = harness.provider(&ctx.server.url(), wrong);
+    for error in both_errors(&case, &provider).await {
+        case.equal("the error's kind", error.kind(), "Authentication");
+        case.holds(!all_texts(&error).contains(wrong), "the error shows it");
+    }
+    // A key that cannot be sent is refused before anything is sent.
+    let connections = ctx.server.connections();
+    for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
+        let case = ctx.case(format_args!("the key {key:?}"));
+        let provider = harness.provider(&ctx.server.url(), key);
+        for error in both_errors(&case, &provider).await {
+            case.equal("the error's kind", error.kind(), "Authentication");
+            case.mentions(&error, "header");
+            check(&case, &error);
+        }
+        case.equal("the number of connections", ctx.server.connections(), connections);
+    }
 
     let case = ctx.case("the right key");
     case.ok(ctx.whole(&case, &ask(), "hello").await);
@@ -45,43 +62,15 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
     echoes(&ctx).await;
 }
 
-async fn wrong_key<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
-    let case = ctx.case("a wrong key");
-    let wrong = "sk-conformance-wrong";
-    let provider = harness.provider(&ctx.server.url(), wrong);
-    for error in both_errors(&case, &provider).await {
-        case.equal("the error's kind", error.kind(), "Authentication");
-        case.holds(!all_texts(&error).contains(wrong), "the error shows it");
-    }
-}
-
-/// A key that cannot be sent is refused before anything is sent.
-async fn unsendable<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
-    let connections = ctx.server.connections();
-    for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
-        let case = ctx.case(format_args!("the key {key:?}"));
-        let provider = harness.provider(&ctx.server.url(), key);
-        for error in both_errors(&case, &provider).await {
-            case.equal("the error's kind", error.kind(), "Authentication");
-            case.mentions(&error, "header");
-            check(&case, &error);
-        }
-    }
-    let case = ctx.case("keys that no header can carry");
-    case.equal("the number of connections", ctx.server.connections(), connections);
-}
-
 /// Servers show what they received.
-async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn echoes<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for status in [302, 307, 400, 401, 402, 404, 418, 429, 499, 500, 503, 529] {
         for body in bodies() {
             let case = ctx.case(format_args!("status {status} with {body}"));
-            let location = format!("http://h/?key={API_KEY}");
-            let mut reply = ServerReply::raw(status, [("location", location)], body);
-            if let Some(header) = ctx.can.request_id_header {
-                reply = reply.header(header, API_KEY);
-            }
-            ctx.check_hidden(&case, || reply.clone()).await;
+            let location = ("location", format!("http://h/?key={API_KEY}"));
+            let id = ctx.can.request_id_header.map(|name| (name, API_KEY.to_owned()));
+            let reply = ServerReply::raw(status, once(location).chain(id), body);
+            ctx.check_hidden(&case, reply).await;
         }
     }
     for content_type in ["application/json", ctx.stream_type(), API_KEY] {
@@ -89,7 +78,7 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
             for body in [body.clone(), format!("{body}\n"), format!("data: {body}\n\n")] {
                 let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
                 let reply = ServerReply::raw(200, [("content-type", content_type)], body);
-                ctx.check_hidden(&case, || reply.clone()).await;
+                ctx.check_hidden(&case, reply).await;
             }
         }
     }
@@ -101,13 +90,13 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<H>) {
         let body = reply.body.to_string();
         for body in [body.replace('/', "\\/"), body] {
             let reply = ServerReply::raw(reply.status, reply.headers.clone(), body);
-            ctx.check_hidden(&case, || reply.clone()).await;
+            ctx.check_hidden(&case, reply).await;
         }
     }
     for kind in &ctx.can.stream_errors {
         let case = ctx.case(format_args!("the vendor's {kind} in a stream"));
         let echo = sample(&case, kind, API_KEY);
-        check(&case, &ctx.broken_after(&case, EVENTS, echo).await.error);
+        check(&case, &ctx.broken(&case, echo).await.error);
     }
 }
 
@@ -130,9 +119,9 @@ fn bodies() -> Vec<String> {
     ]
 }
 
-impl<H: ProviderHarness> TestContext<H> {
+impl<H: ProviderHarness> TestContext<'_, H> {
     /// Checks that both calls fail, and that neither error shows the key.
-    async fn check_hidden<R: Into<ServerReply>>(&self, case: &Case, reply: impl Fn() -> R) {
+    async fn check_hidden(&self, case: &Case, reply: ServerReply) {
         for error in self.failed(case, reply).await {
             check(case, &error);
         }

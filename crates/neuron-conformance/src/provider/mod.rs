@@ -110,21 +110,14 @@
 mod capabilities;
 mod harness;
 
-mod body_limits;
-mod concurrency;
-mod connection_errors;
 mod connections;
-mod cuts;
-mod dropping;
 mod environment;
 mod errors;
 mod keys;
 mod prefixes;
-mod redirects;
 mod requests;
 mod splits;
 mod stop_reasons;
-mod stream_errors;
 mod streaming;
 mod text;
 mod thinking;
@@ -140,21 +133,14 @@ mod meaning;
 pub use capabilities::Capabilities;
 pub use harness::{ProviderHarness, Timeouts};
 
-pub use body_limits::body_limits;
-pub use concurrency::concurrency;
-pub use connection_errors::connection_errors;
-pub use connections::connections;
-pub use cuts::cuts;
-pub use dropping::dropping;
+pub use connections::{concurrency, connections, dropping};
 pub use environment::environment;
-pub use errors::errors;
+pub use errors::{body_limits, connection_errors, errors, redirects, stream_errors};
 pub use keys::keys;
 pub use prefixes::prefixes;
-pub use redirects::redirects;
 pub use requests::requests;
-pub use splits::splits;
+pub use splits::{cuts, splits};
 pub use stop_reasons::stop_reasons;
-pub use stream_errors::stream_errors;
 pub use streaming::streaming;
 pub use text::text;
 pub use thinking::thinking;
@@ -196,24 +182,11 @@ macro_rules! provider_tests {
 ///
 /// At the first violation. The message names the part and the case.
 pub async fn check_provider(harness: &impl ProviderHarness) {
-    text(harness).await;
-    tools(harness).await;
-    thinking(harness).await;
-    requests(harness).await;
-    prefixes(harness).await;
-    usage(harness).await;
-    stop_reasons(harness).await;
-    errors(harness).await;
-    stream_errors(harness).await;
-    keys(harness).await;
-    splits(harness).await;
-    cuts(harness).await;
-    dropping(harness).await;
-    concurrency(harness).await;
-    streaming(harness).await;
-    connections(harness).await;
-    connection_errors(harness).await;
-    redirects(harness).await;
-    body_limits(harness).await;
-    timeouts(harness).await;
+    macro_rules! check {
+        ($($part:ident)*) => {{$($part(harness).await;)*}};
+    }
+    check! {
+        text tools thinking requests prefixes usage stop_reasons errors stream_errors keys splits cuts dropping
+        concurrency streaming connections connection_errors redirects body_limits timeouts
+    }
 }

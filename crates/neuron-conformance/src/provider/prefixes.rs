@@ -33,19 +33,19 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     let mut before: Option<Sent> = None;
     for (turn, reply) in replies.into_iter().enumerate() {
         let case = ctx.case(format_args!("turn {}", turn + 1));
-        let streamed = case.ok(ctx.streamed(&case, &request, reply.clone()).await);
-        super::events::check_events(&case, streamed);
-        let streamed = ctx.sent_fields(&case);
-        let response = case.ok(ctx.whole(&case, &request, reply).await);
-        let sent = ctx.sent_fields(&case);
+        let response = ctx.both(&case, &request, reply).await;
+        let [sent, streamed] = ctx
+            .last_requests(&case)
+            .map(|sent| Sent::of(&case, &sent.body, ctx.can.conversation_field));
         case.equal("what a streamed request sends", &streamed, &sent);
         if let Some(before) = &before {
             case.equal("the tools", &sent.tools, &before.tools);
             let (now, begins) = (&sent.conversation, &before.conversation);
-            if !now.starts_with(open(begins)) {
-                let (now, begins) = (shown(now), shown(begins));
-                case.fail(format_args!("the conversation {now}\n  does not begin with {begins}"));
-            }
+            // Without the end of the list.
+            let is_prefix = now.starts_with(begins.strip_suffix(']').unwrap_or(begins).trim_end());
+            let (now, begins) = (shown(now), shown(begins));
+            let what = format_args!("the conversation {now}\n  does not begin with {begins}");
+            case.holds(is_prefix, what);
         }
         before = Some(sent);
         let calls_tools = response.message.tool_uses().next().is_some();
@@ -64,19 +64,12 @@ struct Sent {
     tools: Option<String>,
 }
 
-impl<H: ProviderHarness> TestContext<H> {
-    fn sent_fields(&self, case: &Case) -> Sent {
-        let body = self.last_request(case).body;
-        let field = self.can.conversation_field;
+impl Sent {
+    fn of(case: &Case, body: &[u8], field: &str) -> Self {
         let what = format!("the body has no field `{field}`");
-        let conversation = case.some(&what, field_text(&body, field)).to_owned();
+        let conversation = case.some(&what, field_text(body, field)).to_owned();
         let is_list = conversation.starts_with('[') && conversation.ends_with(']');
         case.holds(is_list, format_args!("`{field}` is no list"));
-        Sent { conversation, tools: field_text(&body, "tools").map(str::to_owned) }
+        Self { conversation, tools: field_text(body, "tools").map(str::to_owned) }
     }
-}
-
-/// A list without its end.
-fn open(list: &str) -> &str {
-    list.strip_suffix(']').unwrap_or(list).trim_end()
 }

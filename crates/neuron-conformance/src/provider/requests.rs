@@ -6,18 +6,21 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use super::ProviderHarness;
 use super::context::{TestContext, ask};
 use super::json::{has_number, has_text, has_value};
 use super::text::TEXTS;
 use super::tools::ask_with_tools;
+use super::{Capabilities, ProviderHarness};
 use crate::case::Case;
+use neuron_testing::{RecordedRequest, Reply};
 
 /// Base64 of a picture of one dot.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+const MODEL: &str = "a-model-of-the-request";
 const IMAGE_URL: &str = "https://pictures.example/a.png?size=1&x=%20";
 /// Base64 of the beginning of a PDF.
 const PDF: &str = "JVBERi0xLjcKJcOkw7zDtsOfCg==";
+const DOCUMENT: &str = "Line one.\nZeile zwei: ß.";
 
 /// Checks that every part of a request is in the body, and that equal requests have equal bytes.
 ///
@@ -26,151 +29,47 @@ const PDF: &str = "JVBERi0xLjcKJcOkw7zDtsOfCg==";
 /// At the first violation.
 pub async fn requests<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "requests").await;
-    texts(&ctx).await;
-    settings(&ctx).await;
-    media(&ctx).await;
-    tools(&ctx).await;
-    if ctx.can.structured_output {
-        structured_output(&ctx).await;
+    for (name, text) in TEXTS.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
+        let mut answered = ask();
+        // Not at the end, where some vendors want no white space.
+        answered.messages.extend([Message::assistant(text), Message::user("go on")]);
+        for (role, request) in [
+            ("user", CompletionRequest { messages: vec![Message::user(text)], ..ask() }),
+            ("system", CompletionRequest { system: Some(text.into()), ..ask() }),
+            ("model", answered),
+        ] {
+            let case = ctx.case(format_args!("{name} of the {role}"));
+            ctx.is_sent(&case, request, &[json!(text)]).await;
+        }
+    }
+    for (can, name, request, expected) in fields(&ctx.can) {
+        if can {
+            ctx.is_sent(&ctx.case(name), request, &expected).await;
+        }
+    }
+    let request = ask_with_tools();
+    let expected: Vec<_> = request
+        .tools
+        .iter()
+        .flat_map(|tool| {
+            let schema = tool.input_schema.get("properties").cloned().unwrap_or_default();
+            [json!(tool.name), json!(tool.description), schema]
+        })
+        .collect();
+    ctx.is_sent(&ctx.case("the tools"), request, &expected).await;
+    if ctx.can.tool_choice {
+        tool_choices(&ctx).await;
     }
     equal_requests(&ctx).await;
 }
 
-async fn check<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    case: &Case,
-    request: &CompletionRequest,
-    is_there: impl Fn(&Value) -> bool,
-) {
-    for body in ctx.sent(case, request).await {
-        case.holds(is_there(&body), format_args!("it is not in the body {body}"));
-    }
-}
-
-async fn texts<H: ProviderHarness>(ctx: &TestContext<H>) {
-    for (name, text) in TEXTS.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
-        let mut request = ask();
-        request.messages = vec![Message::user(text)];
-        let case = ctx.case(format_args!("{name} of the user"));
-        check(ctx, &case, &request, |body| has_text(body, text)).await;
-
-        let mut request = ask();
-        request.system = Some(text.into());
-        let case = ctx.case(format_args!("{name} of the system"));
-        check(ctx, &case, &request, |body| has_text(body, text)).await;
-
-        let mut request = ask();
-        // Not at the end, where some vendors want no white space.
-        request.messages.extend([Message::assistant(text), Message::user("go on")]);
-        let case = ctx.case(format_args!("{name} of the model"));
-        check(ctx, &case, &request, |body| has_text(body, text)).await;
-    }
+/// Requests with one more field each: whether the vendor has it, its name, the request, and its values.
+fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Value>); 11] {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
-    let mut request = ask();
-    request.system = Some(SystemPrompt::Blocks(vec![block("be kind"), block("be brief")]));
-    let is_there = |body: &Value| has_text(body, "be kind") && has_text(body, "be brief");
-    check(ctx, &ctx.case("a system prompt of two blocks"), &request, is_there).await;
-}
-
-async fn settings<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let mut request = ask();
-    request.model = "a-model-of-the-request".into();
-    let is_there = |body: &Value| has_text(body, "a-model-of-the-request");
-    check(ctx, &ctx.case("the model"), &request, is_there).await;
-
-    request.max_tokens = Some(77);
-    let is_there = |body: &Value| has_number(body, 77.0);
-    check(ctx, &ctx.case("the limit of tokens"), &request, is_there).await;
-
-    if ctx.can.sampling {
-        request.temperature = Some(0.7);
-        let is_there = |body: &Value| has_number(body, 0.7);
-        check(ctx, &ctx.case("the temperature"), &request, is_there).await;
-
-        request.temperature = None;
-        request.top_p = Some(0.9);
-        let is_there = |body: &Value| has_number(body, 0.9);
-        check(ctx, &ctx.case("top_p"), &request, is_there).await;
-    }
-    if ctx.can.stop_sequences {
-        request.stop_sequences = vec!["HALT".into(), "</end>".into()];
-        let is_there = |body: &Value| has_text(body, "HALT") && has_text(body, "</end>");
-        check(ctx, &ctx.case("stop sequences"), &request, is_there).await;
-    }
-}
-
-async fn media<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let can = &ctx.can;
-    let image = |source| ContentBlock::Image { source };
-    let document = |source| ContentBlock::Document { source };
-    let cases = [
-        (
-            can.images,
-            "an image",
-            image(ImageSource::Base64 { media_type: "image/png".into(), data: PNG.into() }),
-            PNG,
-        ),
-        (
-            can.image_urls,
-            "the address of an image",
-            image(ImageSource::Url { url: IMAGE_URL.into() }),
-            IMAGE_URL,
-        ),
-        (can.documents, "a PDF", document(DocumentSource::Base64Pdf { data: PDF.into() }), PDF),
-        (
-            can.text_documents,
-            "a document of plain text",
-            document(DocumentSource::PlainText { data: "Line one.\nZeile zwei: ß.".into() }),
-            "Line one.\nZeile zwei: ß.",
-        ),
-    ];
-    for (_, name, block, data) in cases.into_iter().filter(|(can, ..)| *can) {
-        let mut request = ask();
-        let content = vec![ContentBlock::Text("what is this?".into()), block];
-        request.messages = vec![Message { role: Role::User, content }];
-        let is_there = |body: &Value| has_text(body, data) && has_text(body, "what is this?");
-        check(ctx, &ctx.case(name), &request, is_there).await;
-    }
-}
-
-async fn tools<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let case = ctx.case("the tools");
-    let mut request = ask_with_tools();
-    let tools = request.tools.clone();
-    check(ctx, &case, &request, |body| {
-        tools.iter().all(|tool| {
-            has_text(body, &tool.name)
-                && has_text(body, &tool.description)
-                && tool.input_schema.get("properties").is_some_and(|schema| has_value(body, schema))
-        })
-    })
-    .await;
-    if !ctx.can.tool_choice {
-        return;
-    }
-    let choices = [
-        ToolChoice::Auto,
-        ToolChoice::None,
-        ToolChoice::Required,
-        ToolChoice::Specific { name: "look".into() },
-        ToolChoice::Specific { name: "find".into() },
-    ];
-    let mut bodies: Vec<(ToolChoice, Value)> = Vec::new();
-    for choice in choices {
-        let case = ctx.case(format_args!("the choice {choice:?}"));
-        request.tool_choice = Some(choice.clone());
-        let [body, _] = ctx.sent(&case, &request).await;
-        if let Some((other, _)) = bodies.iter().find(|(_, other)| *other == body) {
-            case.fail(format_args!("has the same body as the choice {other:?}"));
-        }
-        bodies.push((choice, body));
-    }
-}
-
-async fn structured_output<H: ProviderHarness>(ctx: &TestContext<H>) {
+    let system = Some(SystemPrompt::Blocks(vec![block("be kind"), block("be brief")]));
+    let stop_sequences = vec!["HALT".into(), "</end>".into()];
     let properties = json!({"colour": {"type": "string"}});
-    let mut request = ask();
-    request.response_format = Some(ResponseFormat::JsonSchema {
+    let response_format = Some(ResponseFormat::JsonSchema {
         name: "answer".into(),
         schema: json!({
             "type": "object",
@@ -180,23 +79,122 @@ async fn structured_output<H: ProviderHarness>(ctx: &TestContext<H>) {
         }),
         strict: true,
     });
-    let case = ctx.case("a schema for the answer");
-    check(ctx, &case, &request, |body| has_value(body, &properties)).await;
+    let about = |block: ContentBlock| {
+        let content = vec![ContentBlock::Text("what is this?".into()), block];
+        CompletionRequest { messages: vec![Message { role: Role::User, content }], ..ask() }
+    };
+    let image = |source| about(ContentBlock::Image { source });
+    let document = |source| about(ContentBlock::Document { source });
+    let png = ImageSource::Base64 { media_type: "image/png".into(), data: PNG.into() };
+    // A provider's default model may take no `temperature`.
+    let named = || CompletionRequest { model: MODEL.into(), ..ask() };
+    let texts = |texts: &[&str]| texts.iter().map(|text| json!(text)).collect();
+    [
+        (
+            true,
+            "a system prompt of two blocks",
+            CompletionRequest { system, ..ask() },
+            texts(&["be kind", "be brief"]),
+        ),
+        (true, "the model", named(), texts(&[MODEL])),
+        (
+            true,
+            "the limit of tokens",
+            CompletionRequest { max_tokens: Some(77), ..named() },
+            vec![json!(77)],
+        ),
+        (
+            can.sampling,
+            "the temperature",
+            CompletionRequest { temperature: Some(0.7), ..named() },
+            vec![json!(0.7)],
+        ),
+        (
+            can.sampling,
+            "top_p",
+            CompletionRequest { top_p: Some(0.9), ..named() },
+            vec![json!(0.9)],
+        ),
+        (
+            can.stop_sequences,
+            "stop sequences",
+            CompletionRequest { stop_sequences, ..named() },
+            texts(&["HALT", "</end>"]),
+        ),
+        (
+            can.structured_output,
+            "a schema for the answer",
+            CompletionRequest { response_format, ..ask() },
+            vec![properties],
+        ),
+        (can.images, "an image", image(png), texts(&[PNG, "what is this?"])),
+        (
+            can.image_urls,
+            "the address of an image",
+            image(ImageSource::Url { url: IMAGE_URL.into() }),
+            texts(&[IMAGE_URL, "what is this?"]),
+        ),
+        (
+            can.documents,
+            "a PDF",
+            document(DocumentSource::Base64Pdf { data: PDF.into() }),
+            texts(&[PDF, "what is this?"]),
+        ),
+        (
+            can.text_documents,
+            "a document of plain text",
+            document(DocumentSource::PlainText { data: DOCUMENT.into() }),
+            texts(&[DOCUMENT, "what is this?"]),
+        ),
+    ]
 }
 
-async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn tool_choices<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
+    let mut bodies: Vec<(ToolChoice, Value)> = Vec::new();
+    for choice in [
+        ToolChoice::Auto,
+        ToolChoice::None,
+        ToolChoice::Required,
+        ToolChoice::Specific { name: "look".into() },
+        ToolChoice::Specific { name: "find".into() },
+    ] {
+        let case = ctx.case(format_args!("the choice {choice:?}"));
+        let request = CompletionRequest { tool_choice: Some(choice.clone()), ..ask_with_tools() };
+        let [body, _] = ctx.sent(&case, &request).await;
+        if let Some((other, _)) = bodies.iter().find(|(_, other)| *other == body) {
+            case.fail(format_args!("has the same body as the choice {other:?}"));
+        }
+        bodies.push((choice, body));
+    }
+}
+
+async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("equal requests");
     let mut bodies = Vec::new();
     for _ in 0..2 {
         // Made anew: an address or a hash must not count.
         let request = CompletionRequest { system: Some("be kind".into()), ..ask_with_tools() };
-        case.ok(ctx.whole(&case, &request, "well").await);
-        let whole = ctx.last_request(&case).body;
-        case.ok(ctx.streamed(&case, &request, "well").await);
-        let streamed = ctx.last_request(&case).body;
-        bodies.push([whole, streamed].map(|body| String::from_utf8_lossy(&body).into_owned()));
+        ctx.both(&case, &request, Reply::text("well")).await;
+        let text = |sent: RecordedRequest| String::from_utf8_lossy(&sent.body).into_owned();
+        bodies.push(ctx.last_requests(&case).map(text));
     }
     if let [first, second] = &bodies[..] {
         case.equal("the bytes of the second", second, first);
+    }
+}
+
+impl<H: ProviderHarness> TestContext<'_, H> {
+    /// Checks that both bodies of a request contain these texts, numbers and values.
+    async fn is_sent(&self, case: &Case, request: CompletionRequest, expected: &[Value]) {
+        for body in self.sent(case, &request).await {
+            for part in expected {
+                let is_there = match part {
+                    Value::String(text) => has_text(&body, text),
+                    Value::Number(number) => has_number(&body, number.as_f64().unwrap_or(f64::NAN)),
+                    value => has_value(&body, value),
+                };
+                case.holds(is_there, format_args!("{part} is not in the body {body}"));
+            }
+        }
     }
 }

@@ -1,10 +1,12 @@
-//! Bytes that are split anywhere.
+//! Bytes that are split anywhere, and answers that are cut: each is an error, and never a shorter answer.
 
-use neuron_types::{CompletionResponse, ContentBlock, Message, Role, StopReason, TokenUsage};
+use neuron_types::{
+    CompletionResponse, ContentBlock, Message, Role, StopReason, StreamEvent, TokenUsage,
+};
 use serde_json::json;
 
 use super::context::TestContext;
-use super::events::check_events;
+use super::events::{check_broken, check_events};
 use super::tools::ask_with_tools;
 use super::{Capabilities, ProviderHarness};
 use neuron_testing::{Reply, Wire};
@@ -41,24 +43,85 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
         .chain(pieces.clone())
         .chain(forms.clone().map(|(name, wire)| (name.to_owned(), wire)))
         .chain(forms.into_iter().flat_map(every));
+    let reply = |wire| Reply::from(answer.clone()).over(wire);
     for (how, wire) in streams {
         let case = ctx.case(format_args!("a stream {how}"));
-        let reply = Reply::from(answer.clone()).over(wire);
-        let events = case.ok(ctx.streamed(&case, &request, reply).await);
+        let events = case.ok(ctx.streamed(&case, &request, reply(wire)).await);
         let response = check_events(&case, events);
-        case.equal("the answer", ctx.meaning(&response), expected.clone());
+        case.equal("the answer", &ctx.meaning(&response), &expected);
     }
     for (how, wire) in pieces {
         let case = ctx.case(format_args!("a whole answer {how}"));
-        let reply = Reply::from(answer.clone()).over(wire);
-        let response = case.ok(ctx.whole(&case, &request, reply).await);
-        case.equal("the answer", ctx.meaning(&response), expected.clone());
+        let response = case.ok(ctx.whole(&case, &request, reply(wire)).await);
+        case.equal("the answer", &ctx.meaning(&response), &expected);
     }
+}
+
+/// Checks that an answer that is cut at any byte is an error, whole and streamed, whether the
+/// connection breaks there or the answer ends as if that were all. Only a connection that broke
+/// within a whole answer may be retried.
+///
+/// # Panics
+///
+/// At the first violation.
+pub async fn cuts<H: ProviderHarness>(harness: &H) {
+    let ctx = TestContext::start(harness, "cuts").await;
+    let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));
+    let reply = |wire| Reply::from(answer.clone()).over(wire);
+    let case = ctx.case("the answer");
+    let expected = case.ok(ctx.whole(&case, &request, answer.clone()).await);
+    let expected = ctx.meaning(&expected);
+
+    let body = ctx.body(&case, &request, &answer).await;
+    // White space at the end means nothing.
+    let needed = body.trim_ascii_end().len();
+    for bytes in 0..needed {
+        for ((how, wire), kind) in cuts_at(bytes).into_iter().zip(["Network", "Other"]) {
+            let case =
+                ctx.case(format_args!("a whole answer {how} after {bytes} of {needed} bytes"));
+            let error = case.err(ctx.whole(&case, &request, reply(wire)).await);
+            case.equal("the error's kind", error.kind(), kind);
+        }
+    }
+    let case = ctx.case("a whole answer that is not cut");
+    let whole = reply(Wire::default().end_at(body.len()));
+    let response = case.ok(ctx.whole(&case, &request, whole).await);
+    case.equal("the answer", &ctx.meaning(&response), &expected);
+
+    let mut frames = ctx.frames(&case, &request, &answer).await;
+    let length = frames.concat().len();
+    frames.truncate(frames.len().saturating_sub(ctx.can.optional_frames));
+    let needed = frames.concat().trim_ascii_end().len();
+    for bytes in positions(length) {
+        for (how, wire) in cuts_at(bytes) {
+            let case = ctx.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
+            // A provider may wait for the first event before it says that there is a stream.
+            let Ok(events) = ctx.streamed(&case, &request, reply(wire)).await else { continue };
+            let is_error = matches!(events.last(), Some(StreamEvent::Error(_)));
+            if bytes >= needed && !is_error {
+                let meaning = ctx.meaning(&check_events(&case, events));
+                case.equal("the message", &meaning.message, &expected.message);
+            } else {
+                // Not retryable: text may have been shown.
+                let error = check_broken(&case, events).error;
+                case.equal("the error's kind", error.kind(), "StreamError");
+            }
+        }
+    }
+    let case = ctx.case("a stream that is not cut");
+    let whole = reply(Wire::default().end_at(length));
+    let events = case.ok(ctx.streamed(&case, &request, whole).await);
+    case.equal("the answer", ctx.meaning(&check_events(&case, events)), expected);
+}
+
+/// Both ways to cut at a byte, and what to call them.
+fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
+    [("broken off", Wire::default().cut_at(bytes)), ("ended", Wire::default().end_at(bytes))]
 }
 
 /// Where to split or cut so many bytes: everywhere, but for the middle of a long stream, which some
 /// vendors make by repeating the request. A prime steps through it, so that no form is skipped.
-pub(super) fn positions(length: usize) -> impl Iterator<Item = usize> {
+fn positions(length: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 1000;
     const STEP: usize = 5;
     let is_edge = move |at: usize| at < EDGE || at + EDGE > length;
@@ -66,7 +129,7 @@ pub(super) fn positions(length: usize) -> impl Iterator<Item = usize> {
 }
 
 /// An answer of everything, and small: every byte of it costs a call.
-pub(super) fn small_answer(can: &Capabilities) -> CompletionResponse {
+fn small_answer(can: &Capabilities) -> CompletionResponse {
     let signature = if can.signatures { "c2ln" } else { "" };
     let thinking = ContentBlock::Thinking { thinking: "hm é".into(), signature: signature.into() };
     let content = can.thinking.then_some(thinking).into_iter().chain([

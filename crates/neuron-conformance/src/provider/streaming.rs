@@ -24,15 +24,15 @@ use neuron_testing::{Reply, ServerReply};
 /// At the first violation.
 pub async fn streaming<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "streaming").await;
-    first_text(&ctx, harness).await;
+    first_text(&ctx).await;
     many_events(&ctx).await;
     content_types(&ctx).await;
     abandoned_waits(&ctx).await;
-    slow_reader(&ctx, harness).await;
+    slow_reader(&ctx).await;
 }
 
 /// The server sends the rest only after the first text was received.
-async fn first_text<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     const FIRST: &str = "the first text, ";
     let case = ctx.case("the first text");
     let answer = text_answer(format!("{FIRST}and the others.."));
@@ -40,7 +40,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     let is_first = |frame: &Vec<u8>| String::from_utf8_lossy(frame).contains(FIRST);
     let at = case.some("the stream has no text", frames.iter().position(is_first));
     let (first, rest) = frames.split_at(at + 1);
-    let (server, provider) = ctx.raw(harness).await;
+    let (server, provider) = ctx.raw().await;
     let (seen, was_seen) = oneshot::channel();
     let serve = async {
         let (length, first) = (frames.concat().len(), first.concat());
@@ -58,7 +58,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
     case.equal("the text", response.message.text(), answer.message.text());
 }
 
-async fn many_events<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn many_events<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     const EVENTS: usize = 10_000;
     let case = ctx.case(format_args!("{EVENTS} events"));
     let text = "0123456789".repeat(EVENTS / 10);
@@ -69,7 +69,7 @@ async fn many_events<H: ProviderHarness>(ctx: &TestContext<H>) {
     case.equal("the text", check_events(&case, events).message.text(), text);
 }
 
-async fn content_types<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn content_types<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let bytes = ctx.stream_bytes(&ctx.case("the stream"), &text_answer("hello")).await;
     let plain = ctx.stream_type().split(';').next().unwrap_or_default();
     let forms = [plain.to_owned(), format!("{plain}; charset=utf-8"), plain.to_uppercase()];
@@ -83,7 +83,7 @@ async fn content_types<H: ProviderHarness>(ctx: &TestContext<H>) {
 }
 
 /// A reader in a `select!` drops its wait whenever another branch is ready.
-async fn abandoned_waits<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn abandoned_waits<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("waits that are dropped");
     let text = "0123456789".repeat(10);
     ctx.server.push(Reply::text(text).chunk_chars(1));
@@ -101,7 +101,7 @@ async fn abandoned_waits<H: ProviderHarness>(ctx: &TestContext<H>) {
     check_events(&case, case.soon(read).await);
 }
 
-async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
+async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a slow reader");
     // More than the buffers of both sides and of the kernel hold.
     let answer = text_answer("x".repeat(48 * 1024 * 1024));
@@ -110,7 +110,7 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
         answer.chunk_chars = 256 * 1024;
         vendor.frames(&answer).concat()
     });
-    let (server, provider) = ctx.raw(harness).await;
+    let (server, provider) = ctx.raw().await;
     let stream_type = ctx.stream_type();
     let mut writing =
         tokio::spawn(async move { server.respond(200, stream_type, bytes.len(), &bytes).await });

@@ -1,9 +1,9 @@
 //! Texts of every kind and length.
 
-use neuron_types::{BoxedProvider, Message, Provider};
+use neuron_types::{BoxedProvider, CompletionRequest, Message, Provider};
 
 use super::ProviderHarness;
-use super::context::{TestContext, ask, key, steady};
+use super::context::{TestContext, Way, ask, steady};
 use super::events::check_events;
 use super::json::has_text;
 use neuron_testing::Reply;
@@ -40,31 +40,35 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
             }
         }
     }
-    no_content(&ctx).await;
-    megabytes(&ctx).await;
-    by_value(&ctx).await;
-    boxed(&ctx, harness).await;
-}
 
-async fn no_content<H: ProviderHarness>(ctx: &TestContext<H>) {
     let case = ctx.case("no content");
     let response = ctx.both(&case, &ask(), Reply::message(Vec::new())).await;
     case.equal("the text", response.message.text(), "");
     case.equal("the number of tool calls", response.message.tool_uses().count(), 0);
-}
 
-async fn megabytes<H: ProviderHarness>(ctx: &TestContext<H>) {
     let case = ctx.case("megabytes each way");
     let text = "日本 🦀 text\n".repeat(150_000);
-    let mut request = ask();
-    request.messages = vec![Message::user(text.clone())];
+    let request = CompletionRequest { messages: vec![Message::user(text.clone())], ..ask() };
     let reply = Reply::text(text.clone()).chunk_chars(5000);
     let response = ctx.both(&case, &request, reply).await;
     case.equal("the text", response.message.text(), text.as_str());
-    case.holds(has_text(&ctx.last_body(&case), &text), "the text of the request is not in it");
+    let body = case.some("the body is not JSON", ctx.last_request(&case).json);
+    case.holds(has_text(&body, &text), "the text of the request is not in it");
+
+    by_value(&ctx).await;
+
+    let case = ctx.case("behind a pointer and in a task");
+    let provider = BoxedProvider::new(ctx.provider);
+    for way in Way::BOTH {
+        ctx.server.push("hello");
+        let provider = provider.clone();
+        let call = tokio::spawn(async move { way.answer(&provider).await });
+        let response = case.ok(case.ok(case.soon(call).await));
+        case.equal("the text", response.message.text(), "hello");
+    }
 }
 
-async fn by_value<H: ProviderHarness>(ctx: &TestContext<H>) {
+async fn by_value<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a request by value");
     let reply = steady(Reply::text("Hello."));
     let whole = case.ok(ctx.whole(&case, &ask(), reply.clone()).await);
@@ -82,22 +86,4 @@ async fn by_value<H: ProviderHarness>(ctx: &TestContext<H>) {
     let events = case.soon(futures_util::StreamExt::collect(handle.receiver)).await;
     let response = check_events(&case, events);
     case.equal("the streamed answer", ctx.meaning(&response), ctx.meaning(&whole));
-}
-
-async fn boxed<H: ProviderHarness>(ctx: &TestContext<H>, harness: &H) {
-    let case = ctx.case("behind a pointer and in a task");
-    let provider = harness.provider(&ctx.server.url(), key(&ctx.can));
-    let provider = BoxedProvider::new(provider);
-    for is_streamed in [false, true] {
-        ctx.server.push("hello");
-        let provider = provider.clone();
-        let call = tokio::spawn(async move {
-            match is_streamed {
-                false => provider.complete_ref(&ask()).await,
-                true => provider.complete_stream_ref(&ask()).await?.into_response().await,
-            }
-        });
-        let response = case.ok(case.ok(case.soon(call).await));
-        case.equal("the text", response.message.text(), "hello");
-    }
 }

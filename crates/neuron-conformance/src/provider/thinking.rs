@@ -7,9 +7,8 @@ use super::context::{TestContext, ask};
 use super::json::has_text;
 use super::meaning;
 use super::tools::{answer_calls, ask_with_tools};
-use crate::case::Case;
 use neuron_testing::Reply;
-use neuron_types::{CompletionResponse, Message};
+use neuron_types::Message;
 
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
 const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
@@ -24,67 +23,42 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     if !ctx.can.thinking {
         return;
     }
-    let signature = if ctx.can.signatures { SIGNATURE } else { "" };
-
-    let case = ctx.case("before a text");
-    let mut request = ask();
-    let reply = Reply::text("It is 4.").thinking(THOUGHT, signature).chunk_chars(5);
-    let response = ctx.both(&case, &request, reply).await;
-    check(&ctx, &case, &response, THOUGHT);
-    case.equal("the text", response.message.text(), "It is 4.");
-    request.messages.extend([response.message, Message::user("and then?")]);
-    for body in ctx.sent(&case, &request).await {
-        check_returned(&ctx, &case, &body, THOUGHT);
-    }
-
-    let case = ctx.case("before a tool call");
-    let mut request = ask_with_tools();
-    let reply = Reply::tool_call("call_1", "look", json!({"a": 1})).thinking(THOUGHT, signature);
-    let response = ctx.both(&case, &request, reply).await;
-    check(&ctx, &case, &response, THOUGHT);
-    case.equal("the number of tool calls", response.message.tool_uses().count(), 1);
-    request.messages.push(response.message);
-    answer_calls(&mut request, false);
-    for body in ctx.sent(&case, &request).await {
-        check_returned(&ctx, &case, &body, THOUGHT);
-    }
-
-    if ctx.can.signatures {
-        let case = ctx.case("a signature without a text");
-        let mut request = ask();
-        let reply = Reply::text("It is 4.").thinking("", signature);
-        let response = ctx.both(&case, &request, reply).await;
-        check(&ctx, &case, &response, "");
-        request.messages.extend([response.message, Message::user("and then?")]);
-        for body in ctx.sent(&case, &request).await {
-            check_returned(&ctx, &case, &body, "");
+    let signed = ctx.can.signatures;
+    let text = || Reply::text("It is 4.");
+    let call = Reply::tool_call("call_1", "look", json!({"a": 1}));
+    for (name, reply, thought) in [
+        ("before a text", text().chunk_chars(5), THOUGHT),
+        ("before a tool call", call, THOUGHT),
+        ("a signature without a text", text(), ""),
+    ] {
+        if thought.is_empty() && !signed {
+            continue;
         }
-    }
-}
-
-fn check<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    case: &Case,
-    response: &CompletionResponse,
-    thought: &str,
-) {
-    case.equal("the reasoning", meaning::thinking(&response.message), thought);
-    // A raw block may keep it where only its own provider looks.
-    if let Some(signature) = meaning::signature(&response.message) {
-        case.holds(ctx.can.signatures, "a signature came from nowhere");
-        case.equal("the signature", signature, SIGNATURE);
-    }
-}
-
-fn check_returned<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    case: &Case,
-    body: &serde_json::Value,
-    thought: &str,
-) {
-    if ctx.can.thinking_returns {
-        case.holds(has_text(body, thought), "the reasoning is not in the next request");
-        let signed = !ctx.can.signatures || has_text(body, SIGNATURE);
-        case.holds(signed, "the signature is not in the next request");
+        let case = ctx.case(name);
+        let calls_tool = name == "before a tool call";
+        let mut request = if calls_tool { ask_with_tools() } else { ask() };
+        let reply = reply.thinking(thought, if signed { SIGNATURE } else { "" });
+        let message = ctx.both(&case, &request, reply).await.message;
+        case.equal("the reasoning", meaning::thinking(&message), thought);
+        // A raw block may keep it where only its own provider looks.
+        if let Some(signature) = meaning::signature(&message) {
+            case.holds(signed, "a signature came from nowhere");
+            case.equal("the signature", signature, SIGNATURE);
+        }
+        case.equal("the text", message.text().as_str(), if calls_tool { "" } else { "It is 4." });
+        case.equal("the number of calls", message.tool_uses().count(), usize::from(calls_tool));
+        request.messages.push(message);
+        match calls_tool {
+            true => answer_calls(&mut request, false),
+            false => request.messages.push(Message::user("and then?")),
+        }
+        if !ctx.can.thinking_returns {
+            continue;
+        }
+        for body in ctx.sent(&case, &request).await {
+            case.holds(has_text(&body, thought), "the reasoning is not in the next request");
+            let is_signed = !signed || has_text(&body, SIGNATURE);
+            case.holds(is_signed, "the signature is not in the next request");
+        }
     }
 }

@@ -11,7 +11,7 @@ use futures_util::future::join;
 use neuron_types::{Provider, ProviderError};
 use tokio::time::{Instant, sleep};
 
-use super::context::{TestContext, ask, key};
+use super::context::{TestContext, Way, ask, key};
 use super::events::{check_broken, first_text};
 use super::{ProviderHarness, Timeouts};
 use crate::case::Case;
@@ -43,22 +43,31 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     let provider =
         |url: String, timeouts| harness.provider_with_timeouts(&url, key(&ctx.can), timeouts);
     let Some(limited) = provider(ctx.server.url(), TIMEOUTS) else { return };
-    no_answer(&ctx, &limited).await;
-    idle_stream(&ctx, &limited).await;
-    long_stream(&ctx, &limited).await;
+    for (number, name, way) in
+        [(1, "no answer", Way::Whole), (2, "a stream that does not begin", Way::Streamed)]
+    {
+        let case = ctx.case(name);
+        ctx.server.push(Reply::hang());
+        let result = paused(&case, way.begin(&limited), ctx.server.wait_for_requests(number)).await;
+        check_timeout(&case, &case.err(result), WHOLE);
+    }
+    streams(&ctx, &limited).await;
 
     let server = RawServer::bind().await;
     let Some(limited) = provider(server.url(), TIMEOUTS) else { return };
     half_answers(&ctx, &server, &limited).await;
-    half_errors(&ctx, &server, &limited).await;
     // Last: the server keeps its connection in the queue.
     let case = ctx.case("a server that only listens");
     let result = paused(&case, limited.complete(ask()), async {}).await;
     check_timeout(&case, &case.err(result), WHOLE);
 
+    let case = ctx.case("the longest limits");
     let longest = Timeouts { whole: Duration::MAX, idle: Duration::MAX, ..TIMEOUTS };
     let Some(unlimited) = provider(ctx.server.url(), longest) else { return };
-    no_limits(&ctx, &unlimited).await;
+    for way in Way::BOTH {
+        ctx.server.push("hello");
+        case.ok(case.soon(way.answer(&unlimited)).await);
+    }
 }
 
 /// Pauses the clock while it exists: time passes only when every task waits.
@@ -102,18 +111,7 @@ async fn paused<T, R>(
     result
 }
 
-async fn no_answer<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
-    let case = ctx.case("no answer");
-    ctx.server.push(Reply::hang());
-    let result = paused(&case, provider.complete(ask()), ctx.server.wait_for_requests(1));
-    check_timeout(&case, &case.err(result.await), WHOLE);
-    let case = ctx.case("a stream that does not begin");
-    ctx.server.push(Reply::hang());
-    let result = paused(&case, provider.complete_stream(ask()), ctx.server.wait_for_requests(2));
-    check_timeout(&case, &case.err(result.await), WHOLE);
-}
-
-async fn idle_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Provider) {
     let case = ctx.case("a stream that stops");
     ctx.server.push(Reply::text("0123456789".repeat(10)).chunk_chars(1).hang_after(12));
     let mut handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
@@ -122,10 +120,8 @@ async fn idle_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Pro
     let events = case.within(HANGING, handle.receiver.collect()).await;
     check_timeout(&case, &check_broken(&case, events).error, IDLE);
     drop(clock);
-}
 
-/// Each wait is shorter than the idle limit, and all of them are longer than the limit of a whole answer.
-async fn long_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
+    // Each wait is shorter than the idle limit, and all of them are longer than the limit of a whole answer.
     let case = ctx.case("a stream that takes longer than a whole answer may");
     ctx.server.push(Reply::text("hello").chunk_chars(1).event_delay(WHOLE / 3));
     let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
@@ -136,7 +132,7 @@ async fn long_stream<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Pro
 }
 
 async fn half_answers<H: ProviderHarness>(
-    ctx: &TestContext<H>,
+    ctx: &TestContext<'_, H>,
     server: &RawServer,
     provider: &H::Provider,
 ) {
@@ -164,14 +160,8 @@ async fn half_answers<H: ProviderHarness>(
     let half = server.respond(200, "text/html", 100, "<title>half");
     let result = paused(&case, provider.complete_stream(ask()), half).await;
     case.mentions(case.err(result), "<title>half");
-}
 
-/// The wait for the body of an error is shorter: a retry must not wait for a server that has stopped.
-async fn half_errors<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    server: &RawServer,
-    provider: &H::Provider,
-) {
+    // The wait for the body of an error is shorter: a retry must not wait for a server that has stopped.
     let case = ctx.case("an error whose body stops");
     let half = server.respond(401, "text/plain", 100, "who are");
     let error = case.err(paused(&case, provider.complete(ask()), half).await);
@@ -187,13 +177,4 @@ async fn half_errors<H: ProviderHarness>(
     let waited = clock.since.elapsed();
     case.equal("the error's kind", case.err(result).kind(), "RateLimit");
     case.holds(waited <= EXPLANATION, format_args!("its body was waited for: {waited:?}"));
-}
-
-async fn no_limits<H: ProviderHarness>(ctx: &TestContext<H>, provider: &H::Provider) {
-    let case = ctx.case("the longest limits");
-    ctx.server.push("hello");
-    case.ok(case.soon(provider.complete_ref(&ask())).await);
-    ctx.server.push("hello");
-    let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
-    case.ok(case.soon(handle.into_response()).await);
 }

@@ -1,8 +1,8 @@
 //! Tool calls, their arguments, and their results.
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, Message, Role, StopReason, ToolCall,
-    ToolDefinition,
+    CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message, Role, StopReason,
+    ToolCall, ToolDefinition,
 };
 use serde_json::{Value, json};
 
@@ -20,15 +20,35 @@ use neuron_testing::Reply;
 pub async fn tools<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "tools").await;
     for (name, input) in arguments() {
-        let case = ctx.case(name);
-        one_call(&ctx, &case, &input).await;
+        for chunk_chars in [1, 1000] {
+            let case = ctx.case(format_args!("{name}, {chunk_chars} characters a delta"));
+            let reply = Reply::tool_call("call_1", "look", input.clone())
+                .with_text("Let me look.")
+                .chunk_chars(chunk_chars);
+            let response = ctx.there_and_back(&case, reply, &[("call_1", "look", &input)]).await;
+            case.equal("the text", response.message.text(), "Let me look.");
+            case.equal("the reason to stop", response.stop_reason, StopReason::ToolUse);
+        }
     }
     if ctx.can.parallel_tools {
-        several_calls(&ctx).await;
+        let (paris, oslo, none) = (json!({"city": "Paris"}), json!({"city": "Oslo"}), json!({}));
+        let calls =
+            [("call_1", "look", &paris), ("call_2", "look", &oslo), ("call_3", "find", &none)];
+        let reply = Reply::tool_calls(calls.map(|(id, name, input)| (id, name, input.clone())));
+        let case = ctx.case("several calls at once");
+        ctx.there_and_back(&case, reply.chunk_chars(4), &calls).await;
     }
     if ctx.can.invalid_arguments {
         for raw in ["{\"city\": \"Par", "not JSON", "{\"a\": 1} {\"b\": 2}", "\"\u{1f980}"] {
-            invalid_arguments(&ctx, raw).await;
+            let case = ctx.case(format_args!("the arguments {raw:?}"));
+            let input = ToolCall::invalid_json_input(raw);
+            for stop_reason in [StopReason::ToolUse, StopReason::MaxTokens] {
+                if ctx.can.stop_reasons.contains(&stop_reason) {
+                    let reply = Reply::tool_call("call_1", "look", input.clone());
+                    let reply = reply.stop_reason(stop_reason).chunk_chars(3);
+                    ctx.there_and_back(&case, reply, &[("call_1", "look", &input)]).await;
+                }
+            }
         }
     }
 }
@@ -70,87 +90,48 @@ fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-async fn one_call<H: ProviderHarness>(ctx: &TestContext<H>, case: &Case, input: &Value) {
-    let mut request = ask_with_tools();
-    for chunk_chars in [1, 1000] {
-        let case = case.step(format_args!("{chunk_chars} characters a delta"));
-        let reply = Reply::tool_call("call_1", "look", input.clone())
-            .with_text("Let me look.")
-            .chunk_chars(chunk_chars);
-        let response = ctx.both(&case, &request, reply).await;
-        check_calls(ctx, &case, &response.message, &[("call_1", "look", input)]);
-        case.equal("the text", response.message.text(), "Let me look.");
-        case.equal("the reason to stop", response.stop_reason, StopReason::ToolUse);
-        if chunk_chars > 1 {
-            request.messages.push(response.message);
-        }
-    }
-    let case = case.step("the way back");
-    answer_calls(&mut request, false);
-    for body in ctx.sent(&case, &request).await {
-        check_returned(ctx, &case, &body, &request);
-        case.holds(has_text(&body, "look"), "the name of the call is not in the body");
-        case.holds(has_value(&body, input), "the arguments, in their order, are not in the body");
-    }
-}
-
-async fn several_calls<H: ProviderHarness>(ctx: &TestContext<H>) {
-    let case = ctx.case("several calls at once");
-    let (paris, oslo, none) = (json!({"city": "Paris"}), json!({"city": "Oslo"}), json!({}));
-    let calls = [("call_1", "look", &paris), ("call_2", "look", &oslo), ("call_3", "find", &none)];
-    let reply = Reply::tool_calls(calls.map(|(id, name, input)| (id, name, input.clone())));
-    let mut request = ask_with_tools();
-    let response = ctx.both(&case, &request, reply.chunk_chars(4)).await;
-    check_calls(ctx, &case, &response.message, &calls);
-    request.messages.push(response.message);
-    answer_calls(&mut request, false);
-    let case = case.step("the way back");
-    for body in ctx.sent(&case, &request).await {
-        check_returned(ctx, &case, &body, &request);
-        for (_, _, input) in calls {
-            case.holds(has_value(&body, input), "the arguments of a call are not in the body");
-        }
-    }
-}
-
-async fn invalid_arguments<H: ProviderHarness>(ctx: &TestContext<H>, raw: &str) {
-    let case = ctx.case(format_args!("the arguments {raw:?}"));
-    let input = ToolCall::invalid_json_input(raw);
-    for stop_reason in [StopReason::ToolUse, StopReason::MaxTokens] {
-        if !ctx.can.stop_reasons.contains(&stop_reason) {
-            continue;
-        }
-        let reply = Reply::tool_call("call_1", "look", input.clone()).stop_reason(stop_reason);
+impl<H: ProviderHarness> TestContext<'_, H> {
+    /// Receives calls (id, name, arguments), sends their results back, and returns the answer with the calls.
+    async fn there_and_back(
+        &self,
+        case: &Case,
+        reply: Reply,
+        expected: &[(&str, &str, &Value)],
+    ) -> CompletionResponse {
         let mut request = ask_with_tools();
-        let response = ctx.both(&case, &request, reply.chunk_chars(3)).await;
-        check_calls(ctx, &case, &response.message, &[("call_1", "look", &input)]);
-        request.messages.push(response.message);
-        answer_calls(&mut request, true);
-        for body in ctx.sent(&case.step("the way back"), &request).await {
-            check_returned(ctx, &case, &body, &request);
-        }
-    }
-}
-
-fn check_calls<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    case: &Case,
-    message: &Message,
-    expected: &[(&str, &str, &Value)],
-) {
-    let calls: Vec<_> = message.tool_uses().collect();
-    case.equal("the number of tool calls", calls.len(), expected.len());
-    for (call, (id, name, input)) in calls.iter().zip(expected) {
-        case.equal("the tool's name", call.name, *name);
-        // As text, so that the order counts.
-        case.equal("the arguments", call.input.to_string(), input.to_string());
-        match ctx.can.tool_call_ids {
-            true => case.equal("the call's id", call.id, *id),
-            false => {
-                let count = calls.iter().filter(|other| other.id == call.id).count();
-                case.equal("the number of calls with one id", count, 1);
+        let response = self.both(case, &request, reply).await;
+        let calls: Vec<_> = response.message.tool_uses().collect();
+        case.equal("the number of tool calls", calls.len(), expected.len());
+        for (call, (id, name, input)) in calls.iter().zip(expected) {
+            case.equal("the tool's name", call.name, *name);
+            // As text, so that the order counts.
+            case.equal("the arguments", call.input.to_string(), input.to_string());
+            match self.can.tool_call_ids {
+                true => case.equal("the call's id", call.id, *id),
+                false => {
+                    let count = calls.iter().filter(|other| other.id == call.id).count();
+                    case.equal("the number of calls with one id", count, 1);
+                }
             }
         }
+        let is_invalid = expected.iter().any(|(.., input)| ToolCall::invalid_json(input).is_some());
+        request.messages.push(response.message.clone());
+        answer_calls(&mut request, is_invalid);
+        let case = case.step("the way back");
+        for body in self.sent(&case, &request).await {
+            let is_there = |text: &str| {
+                case.holds(has_text(&body, text), format_args!("`{text}` is not in the body"));
+            };
+            for (index, (call, (_, name, input))) in calls.iter().zip(expected).enumerate() {
+                is_there(&result_text(index));
+                is_there(name);
+                // The result names its call.
+                is_there(if self.can.tool_call_ids { call.id } else { "" });
+                let is_there = is_invalid || has_value(&body, input);
+                case.holds(is_there, "the arguments, in their order, are not in the body");
+            }
+        }
+        response
     }
 }
 
@@ -168,22 +149,4 @@ pub(super) fn answer_calls(request: &mut CompletionRequest, is_error: bool) {
 
 fn result_text(index: usize) -> String {
     format!("result {index}: 22 °C \"sunny\"")
-}
-
-/// Checks that all results are in the body, and that they name their calls.
-fn check_returned<H: ProviderHarness>(
-    ctx: &TestContext<H>,
-    case: &Case,
-    body: &Value,
-    request: &CompletionRequest,
-) {
-    let results = request.messages.last().into_iter().flat_map(|message| &message.content);
-    for (index, result) in results.enumerate() {
-        let text = result_text(index);
-        case.holds(has_text(body, &text), format_args!("`{text}` is not in the body"));
-        if ctx.can.tool_call_ids {
-            let id = result.as_tool_result_id().unwrap_or_default();
-            case.holds(has_text(body, id), format_args!("the id `{id}` is not in the body"));
-        }
-    }
 }
