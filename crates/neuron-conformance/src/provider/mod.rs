@@ -110,20 +110,17 @@
 mod capabilities;
 mod harness;
 
+mod answers;
 mod connections;
 mod environment;
 mod errors;
 mod keys;
-mod prefixes;
 mod requests;
 mod splits;
-mod stop_reasons;
 mod streaming;
 mod text;
-mod thinking;
 mod timeouts;
 mod tools;
-mod usage;
 
 mod context;
 mod events;
@@ -133,20 +130,17 @@ mod meaning;
 pub use capabilities::Capabilities;
 pub use harness::{ProviderHarness, Timeouts};
 
+pub use answers::{stop_reasons, thinking, usage};
 pub use connections::{concurrency, connections, dropping};
 pub use environment::environment;
 pub use errors::{body_limits, connection_errors, errors, redirects, stream_errors};
 pub use keys::keys;
-pub use prefixes::prefixes;
-pub use requests::requests;
+pub use requests::{prefixes, requests};
 pub use splits::{cuts, splits};
-pub use stop_reasons::stop_reasons;
 pub use streaming::streaming;
 pub use text::text;
-pub use thinking::thinking;
 pub use timeouts::timeouts;
 pub use tools::tools;
-pub use usage::usage;
 
 /// Writes one `#[tokio::test]` per part of the provider suite, named after the part.
 ///

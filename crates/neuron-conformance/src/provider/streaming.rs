@@ -13,6 +13,9 @@ use super::events::check_events;
 use neuron_testing::vendor::Vendor;
 use neuron_testing::{Reply, ServerReply};
 
+/// Number of pieces of a long stream.
+const EVENTS: usize = 10_000;
+
 /// Checks that a stream returns each event when it arrives, returns all of them, and reads no faster than its reader.
 ///
 /// A dropped wait loses no event. The content type may have parameters and any case, and may be missing.
@@ -25,9 +28,43 @@ use neuron_testing::{Reply, ServerReply};
 pub async fn streaming<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "streaming").await;
     first_text(&ctx).await;
-    many_events(&ctx).await;
-    content_types(&ctx).await;
-    abandoned_waits(&ctx).await;
+
+    let case = ctx.case(format_args!("{EVENTS} events"));
+    let text = "0123456789".repeat(EVENTS / 10);
+    let reply = Reply::text(text.clone()).chunk_chars(1);
+    let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+    let deltas = events.iter().filter(|event| matches!(event, StreamEvent::TextDelta(_)));
+    case.equal("the number of pieces of text", deltas.count(), EVENTS);
+    case.equal("the text", check_events(&case, events).message.text(), text);
+
+    let bytes = ctx.stream_bytes(&ctx.case("the stream"), &text_answer("hello")).await;
+    let plain = ctx.stream_type().split(';').next().unwrap_or_default();
+    let forms = [plain.to_owned(), format!("{plain}; charset=utf-8"), plain.to_uppercase()];
+    for content_type in forms.into_iter().map(Some).chain([None]) {
+        let case = ctx.case(format_args!("the content type {content_type:?}"));
+        let headers = content_type.map(|content_type| ("content-type", content_type));
+        let reply = ServerReply::raw(200, headers, bytes.clone());
+        let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+        case.equal("the text", check_events(&case, events).message.text(), "hello");
+    }
+
+    // A reader in a `select!` drops its wait whenever another branch is ready.
+    let case = ctx.case("waits that are dropped");
+    let text = "0123456789".repeat(10);
+    ctx.server.push(Reply::text(text).chunk_chars(1));
+    let mut handle = case.ok(case.soon(ctx.provider.complete_stream(ask())).await);
+    let read = async {
+        let mut events = Vec::new();
+        loop {
+            match handle.receiver.recv().now_or_never() {
+                Some(Some(event)) => events.push(event),
+                Some(None) => return events,
+                None => tokio::task::yield_now().await,
+            }
+        }
+    };
+    check_events(&case, case.soon(read).await);
+
     slow_reader(&ctx).await;
 }
 
@@ -56,49 +93,6 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     };
     let (response, ()) = case.soon(join(read, serve)).await;
     case.equal("the text", response.message.text(), answer.message.text());
-}
-
-async fn many_events<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
-    const EVENTS: usize = 10_000;
-    let case = ctx.case(format_args!("{EVENTS} events"));
-    let text = "0123456789".repeat(EVENTS / 10);
-    let reply = Reply::text(text.clone()).chunk_chars(1);
-    let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
-    let deltas = events.iter().filter(|event| matches!(event, StreamEvent::TextDelta(_)));
-    case.equal("the number of pieces of text", deltas.count(), EVENTS);
-    case.equal("the text", check_events(&case, events).message.text(), text);
-}
-
-async fn content_types<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
-    let bytes = ctx.stream_bytes(&ctx.case("the stream"), &text_answer("hello")).await;
-    let plain = ctx.stream_type().split(';').next().unwrap_or_default();
-    let forms = [plain.to_owned(), format!("{plain}; charset=utf-8"), plain.to_uppercase()];
-    for content_type in forms.into_iter().map(Some).chain([None]) {
-        let case = ctx.case(format_args!("the content type {content_type:?}"));
-        let headers = content_type.map(|content_type| ("content-type", content_type));
-        let reply = ServerReply::raw(200, headers, bytes.clone());
-        let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
-        case.equal("the text", check_events(&case, events).message.text(), "hello");
-    }
-}
-
-/// A reader in a `select!` drops its wait whenever another branch is ready.
-async fn abandoned_waits<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
-    let case = ctx.case("waits that are dropped");
-    let text = "0123456789".repeat(10);
-    ctx.server.push(Reply::text(text).chunk_chars(1));
-    let mut handle = case.ok(case.soon(ctx.provider.complete_stream(ask())).await);
-    let read = async {
-        let mut events = Vec::new();
-        loop {
-            match handle.receiver.recv().now_or_never() {
-                Some(Some(event)) => events.push(event),
-                Some(None) => return events,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    };
-    check_events(&case, case.soon(read).await);
 }
 
 async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
