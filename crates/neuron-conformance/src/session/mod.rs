@@ -67,18 +67,11 @@
 //! # }
 //! ```
 
-mod appending;
-mod creating;
 mod dropping;
 mod ids;
-mod listing;
 mod load;
-mod missing;
-mod revisions;
-mod rewriting;
-mod round_trips;
-mod sizes;
-mod updating;
+mod plain;
+mod versioned;
 mod writers;
 
 pub mod kill;
@@ -88,19 +81,16 @@ mod sample;
 
 use neuron_types::{SessionStorage, VersionedSessionStorage};
 
-pub use appending::appending;
-pub use creating::creating;
 pub use dropping::{dropping, versioned_dropping};
 pub use ids::{ids, versioned_ids};
-pub use listing::listing;
 pub use load::{Load, Tally, load};
-pub use missing::missing;
-pub use revisions::revisions;
-pub use rewriting::rewriting;
-pub use round_trips::round_trips;
-pub use sizes::sizes;
-pub use updating::updating;
+pub use plain::{listing, missing, rewriting, round_trips, sizes};
+pub use versioned::{appending, creating, revisions, updating};
 pub use writers::writers;
+
+macro_rules! check {
+    ($storage:ident: $($part:ident)*) => {{$($part($storage).await;)*}};
+}
 
 /// Runs every part for a storage with revisions, one after the other.
 ///
@@ -112,12 +102,7 @@ where
     S: VersionedSessionStorage + Clone + 'static,
 {
     check_plain_session_storage(storage).await;
-    creating(storage).await;
-    updating(storage).await;
-    appending(storage).await;
-    revisions(storage).await;
-    versioned_ids(storage).await;
-    versioned_dropping(storage).await;
+    check!(storage: creating updating appending revisions versioned_ids versioned_dropping);
     load(storage, Load::default()).await;
 }
 
@@ -130,12 +115,5 @@ pub async fn check_plain_session_storage<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,
 {
-    round_trips(storage).await;
-    sizes(storage).await;
-    missing(storage).await;
-    rewriting(storage).await;
-    ids(storage).await;
-    listing(storage).await;
-    dropping(storage).await;
-    writers(storage).await;
+    check!(storage: round_trips sizes missing rewriting ids listing dropping writers);
 }
