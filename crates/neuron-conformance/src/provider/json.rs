@@ -19,7 +19,10 @@ pub(super) fn has_number(body: &Value, number: f64) -> bool {
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
     // Values are equal whatever the order of their fields; their texts are not.
     let wanted = wanted.to_string();
-    let is_wanted = |found: &Value| found.to_string() == wanted;
+    let is_wanted = |found: &Value| {
+        let found = found.to_string();
+        found == wanted
+    };
     any(body, &mut |value| {
         let inner = value.as_str().and_then(|text| serde_json::from_str(text).ok());
         is_wanted(value) || inner.as_ref().is_some_and(is_wanted)
