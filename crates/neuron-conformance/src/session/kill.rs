@@ -36,9 +36,7 @@
 
 use std::time::{Duration, Instant};
 
-use neuron_types::{
-    Message, Session, SessionRevision, SessionStorage, StorageError, VersionedSessionStorage,
-};
+use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSessionStorage};
 
 use super::context::{same, same_content};
 use super::sample;
@@ -85,10 +83,8 @@ pub async fn check_saves<S: SessionStorage, G>(
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    let save = async |storage: &S, id: &str, number, _| {
-        storage.save(&rewritten(id, number)).await.map(|()| None)
-    };
-    check(test, place, open, Writes { version: rewritten, compare: same, write: save }).await
+    let save = async |storage: &S, id: &str, number| storage.save(&rewritten(id, number)).await;
+    check(test, place, open, rewritten, same, save).await
 }
 
 /// Checks a storage whose process is killed while it updates. See [`check_saves`].
@@ -101,11 +97,11 @@ pub async fn check_updates<S: VersionedSessionStorage, G>(
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    let update = async |storage: &S, id: &str, number, known| {
-        let known = newest(storage, id, known).await?;
-        storage.update(&rewritten(id, number), &known).await.map(Some)
+    let update = async |storage: &S, id: &str, number| {
+        let newest = storage.revision(id).await?;
+        storage.update(&rewritten(id, number), &newest).await.map(drop)
     };
-    check(test, place, open, Writes { version: rewritten, compare: same, write: update }).await
+    check(test, place, open, rewritten, same, update).await
 }
 
 /// Checks a storage whose process is killed while it appends. See [`check_saves`].
@@ -118,51 +114,39 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
 ) -> Killed {
-    let append = async |storage: &S, id: &str, number, known| {
-        let known = newest(storage, id, known).await?;
+    let append = async |storage: &S, id: &str, number| {
+        let newest = storage.revision(id).await?;
         let mut state = sample::small(id).state;
         state.event_count = number;
-        storage.append(id, &appended_by(number), Some(&state), &known).await.map(Some)
+        storage.append(id, &appended_by(number), Some(&state), &newest).await.map(drop)
     };
     // An append sets `updated_at` by the clock.
     let compare = |case: &Case, loaded: &Session, expected: &Session| {
         case.equal("created_at", loaded.created_at, expected.created_at);
         same_content(case, loaded, expected);
     };
-    check(test, place, open, Writes { version: appended, compare, write: append }).await
+    check(test, place, open, appended, compare, append).await
 }
 
-/// The writes of a child process. The number of the last write is the session's `event_count`.
-struct Writes<W> {
-    /// Returns the session after so many writes.
-    version: fn(&str, u64) -> Session,
-    /// Compares a loaded session with its version.
-    compare: fn(&Case, &Session, &Session),
-    /// Writes once. Takes the revision of the previous write, and returns the new one.
-    write: W,
-}
-
+/// Checks a storage whose process is killed in one of its writes.
+///
+/// `version` returns the session after so many writes. Its `event_count` is the number of the last write. `compare`
+/// compares a loaded session with its version. `write` writes the version with this number.
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
     open: impl AsyncFn(String) -> S,
-    Writes { version, compare, write }: Writes<
-        impl AsyncFn(
-            &S,
-            &str,
-            u64,
-            Option<SessionRevision>,
-        ) -> Result<Option<SessionRevision>, StorageError>,
-    >,
+    version: fn(&str, u64) -> Session,
+    compare: fn(&Case, &Session, &Session),
+    write: impl AsyncFn(&S, &str, u64) -> Result<(), StorageError>,
 ) -> Killed {
     if let Some(task) = child_process::task() {
         let case = Case::new("session storage", "kill", "the process that is killed");
         let (id, place) = task.split_once(' ').unwrap_or_default();
         let storage = open(place.to_owned()).await;
         child_process::report("0");
-        let mut revision = None;
         for number in 1.. {
-            revision = case.ok(write(&storage, id, number, revision).await);
+            case.ok(write(&storage, id, number).await);
             child_process::report(&number.to_string());
         }
     }
@@ -211,18 +195,6 @@ async fn check<S: SessionStorage, G>(
         killed.new += u64::from(found != finished);
     }
     killed
-}
-
-/// Returns the revision of the previous write, or of the stored session before the first write.
-async fn newest(
-    storage: &impl VersionedSessionStorage,
-    id: &str,
-    known: Option<SessionRevision>,
-) -> Result<SessionRevision, StorageError> {
-    match known {
-        Some(known) => Ok(known),
-        None => storage.revision(id).await,
-    }
 }
 
 /// Returns the session after so many saves or updates.
