@@ -16,8 +16,7 @@ use serde_json::{Value, json};
 use crate::effects::{EffectKind, EffectLog};
 use crate::observed::Observed;
 use crate::scenario::{Kind, Scenario};
-use crate::scopes::CallScopes;
-use crate::tools::{self, PAUSE};
+use crate::tools::{self, CallScopes, PAUSE};
 
 /// The system prompt for summaries, by which the model recognises them.
 pub(crate) const SUMMARY_INSTRUCTIONS: &str = "Summarize the scenario.";
@@ -63,7 +62,9 @@ impl ScenarioAgent {
         let summarizer = DurableProvider::new(durability.clone());
         let strategy = SummarizationStrategy::new(summarizer, 2, COMPACTS_ABOVE)
             .with_instructions(SUMMARY_INSTRUCTIONS);
-        let mut agent = AgentLoop::builder(unused_provider(), strategy)
+        // The loop's own provider fails if it is called instead of the durable context.
+        let unused = ScriptedProvider::new([] as [&str; 0]);
+        let mut agent = AgentLoop::builder(unused, strategy)
             .tools(tools::registry(&self.log))
             .config(self.scenario.config())
             .permission_policy(Policy)
@@ -203,9 +204,4 @@ impl PermissionPolicy for Policy {
             _ => PermissionDecision::Allow,
         }
     }
-}
-
-/// Returns the loop's own provider. It fails if it is called instead of the durable context.
-fn unused_provider() -> ScriptedProvider {
-    ScriptedProvider::new([] as [&str; 0])
 }

@@ -101,12 +101,10 @@ mod agent;
 mod boundary;
 mod effects;
 mod engine;
-mod local;
 mod model;
 mod observed;
 mod parts;
 mod scenario;
-mod scopes;
 mod script;
 mod tools;
 mod trial;
@@ -116,8 +114,7 @@ use std::fmt;
 pub use agent::ScenarioAgent;
 pub use boundary::boundary;
 pub use effects::{Effect, EffectKind, EffectLog, check_effects};
-pub use engine::{DurableEngine, RunFailure, run_with_signals};
-pub use local::LocalEngine;
+pub use engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 pub use model::ScenarioProvider;
 pub use parts::{
     approvals, cancelling, changed_code, clock, continuing, growth, limits, model_errors,

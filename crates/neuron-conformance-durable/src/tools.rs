@@ -1,10 +1,12 @@
-//! The tools of the scenarios.
+//! The tools of the scenarios, and the scopes of their calls.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
+    HookAction, HookError, HookEvent, ObservabilityHook, Operation, OperationKind, OperationScope,
     TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
     WasmBoxedFuture,
 };
@@ -12,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
-use crate::scopes::inside;
 
 /// Number of bytes that are too many for a record.
 pub(crate) const HUGE: usize = 3 << 20;
@@ -124,6 +125,7 @@ impl ToolDyn for ScenarioTool {
         Box::pin(async move {
             let (tool, call_id) = (self.name.to_owned(), ctx.call_id.clone());
             let at = |moment: &str| boundary(&format!("tool: {call_id} of {tool} {moment}"));
+            let inside = || INSIDE.with_borrow(Clone::clone);
             let polled = || EffectKind::ToolPolled { call_id: call_id.clone(), inside: inside() };
             at("is called");
             self.log.append(EffectKind::ToolStarted {
@@ -140,5 +142,51 @@ impl ToolDyn for ScenarioTool {
             at("returns");
             result
         })
+    }
+}
+
+thread_local! {
+    /// The calls whose scopes this thread has entered, like the spans of a tracing subscriber.
+    static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A hook that opens a scope around each tool call.
+pub(crate) struct CallScopes(pub(crate) EffectLog);
+
+impl ObservabilityHook for CallScopes {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        let OperationKind::ToolCall { call, .. } = operation.kind else { return None };
+        let (call_id, log) = (call.id.clone(), self.0.clone());
+        Some(Box::new(Scope { call_id, log, is_entered: false }))
+    }
+}
+
+struct Scope {
+    call_id: String,
+    log: EffectLog,
+    is_entered: bool,
+}
+
+impl OperationScope for Scope {
+    fn around(&mut self, poll: &mut dyn FnMut()) {
+        if !std::mem::replace(&mut self.is_entered, true) {
+            self.log.append(EffectKind::ScopeEntered { call_id: self.call_id.clone() });
+        }
+        INSIDE.with_borrow_mut(|inside| inside.push(self.call_id.clone()));
+        let _left = Left;
+        poll();
+    }
+}
+
+/// Leaves a scope, also if the poll panics.
+struct Left;
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(|inside| inside.pop());
     }
 }

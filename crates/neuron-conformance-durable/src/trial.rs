@@ -6,8 +6,7 @@ use neuron_types::{AgentResult, Message};
 use tempfile::TempDir;
 
 use crate::effects::{self, EffectKind, EffectLog};
-use crate::engine::{DurableEngine, RunFailure, run_with_signals};
-use crate::local::LocalEngine;
+use crate::engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 use crate::scenario::{Kind, Scenario};
 
 /// A run on the engine under test.
