@@ -2,21 +2,15 @@
 //! talk to, and the requests of our providers for them to check. The other side is the Python next
 //! to this folder's `src`. Reads the command line, nothing more.
 
-mod answers;
-mod anthropic;
+mod cases;
 mod corpus;
-mod failures;
-mod ollama;
-mod openai;
 mod requests;
 mod serve;
 mod vendor;
 
-use std::error::Error;
-use std::path::Path;
 use std::process::ExitCode;
 
-use crate::vendor::Vendor;
+use crate::vendor::VENDORS;
 
 const USAGE: &str = "\
 usage: neuron-e2e <command>
@@ -32,29 +26,21 @@ vendors: anthropic, openai, ollama";
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let known = |name: &str| Vendor::from_name(name);
+    let known = |name: &str| VENDORS.iter().find(|vendor| vendor.name == name);
     let result = match args.as_slice() {
         ["serve", name] => known(name).map(serve::run),
-        ["requests", name, file] => {
-            known(name).map(|vendor| requests::run(vendor, Path::new(file)))
-        }
+        ["requests", name, file] => known(name).map(|vendor| requests::run(vendor, file.as_ref())),
         _ => None,
     };
     match result {
-        Some(result) => exit_code(result),
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
         None => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
-        }
-    }
-}
-
-fn exit_code(result: Result<(), Box<dyn Error>>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
         }
     }
 }

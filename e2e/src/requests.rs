@@ -6,49 +6,46 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use neuron_types::{
-    BoxError, CompletionRequest, EmbeddingError, EmbeddingProvider, EmbeddingRequest, Provider,
-    ProviderError,
+    BoxError, BoxedEmbeddingProvider, CompletionRequest, EmbeddingError, EmbeddingProvider,
+    EmbeddingRequest, Provider, ProviderError,
 };
 use serde_json::{Map, Value, json};
 
-use crate::answers::embedding;
-use crate::corpus::{corpus, embedding_requests};
-use crate::vendor::{Form, MakeEmbedder, Server, Vendor};
+use crate::cases::embedding;
+use crate::corpus;
+use crate::vendor::{Form, Server, Vendor};
 
 /// Headers that would be a key's, were it real.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
 
-/// Writes what is sent; then fails if our own server, or the list of what is not sent, objects.
-pub(crate) fn run(vendor: Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
+/// Writes the requests that are sent. Fails if our own server, or the list of refused requests, objects.
+pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let requests: Vec<_> = corpus().into_iter().chain(vendor.own_requests()).collect();
     let mut file = BufWriter::new(File::create(file)?);
     let mut objections = Vec::new();
-    for form in vendor.forms() {
+    let mut write = |form: &str, name: &str, stream, outcome: Outcome, must_be_refused| {
+        if let Some(reason) = objection(&outcome, must_be_refused) {
+            objections.push(format!("{form}: {name} (stream: {stream}): {reason}"));
+        }
+        match outcome.sent {
+            Some(sent) => writeln!(file, "{}", line(form, name, stream, sent)),
+            None => Ok(()),
+        }
+    };
+    let requests = corpus::requests(vendor)?;
+    for form in vendor.forms {
         for (name, request) in &requests {
             for stream in [false, true] {
                 let outcome = runtime.block_on(send(vendor, form, request, stream))?;
-                if let Some(reason) = objection(&outcome, form.refused.contains(name)) {
-                    let form = form.name;
-                    objections.push(format!("{form}: {name} (stream: {stream}): {reason}"));
-                }
-                if let Some(sent) = outcome.sent {
-                    writeln!(file, "{}", line(form.name, name, stream, sent))?;
-                }
+                write(form.name, name, stream, outcome, form.refused.contains(&name.as_str()))?;
             }
         }
     }
-    for (name, request) in embedding_requests() {
-        let Some(embedder) = vendor.embedder() else {
-            break;
-        };
-        let outcome = runtime.block_on(embed(vendor, embedder, request))?;
-        if let Some(reason) = objection(&outcome, false) {
-            objections.push(format!("embeddings: {name}: {reason}"));
-        }
-        if let Some(sent) = outcome.sent {
-            writeln!(file, "{}", line("embeddings", name, false, sent))?;
+    if let Some(embedder) = vendor.embedder {
+        for (name, request) in corpus::embedding_requests(vendor)? {
+            let outcome = runtime.block_on(embed(vendor, embedder, request))?;
+            write("embeddings", &name, false, outcome, false)?;
         }
     }
     file.flush()?;
@@ -66,12 +63,12 @@ struct Outcome {
 
 /// Sends a request to a server of its own.
 async fn send(
-    vendor: Vendor,
+    vendor: &Vendor,
     form: &Form,
     request: &CompletionRequest,
     stream: bool,
 ) -> io::Result<Outcome> {
-    let server = vendor.start(vec!["ok".into()]).await?;
+    let server = (vendor.start)(vec!["ok".into()]).await?;
     let provider = (form.provider)(&server.url());
     let answer = if stream {
         match provider.complete_stream_ref(request).await {
@@ -88,13 +85,13 @@ async fn send(
 
 /// Asks for embeddings from a server of its own.
 async fn embed(
-    vendor: Vendor,
-    embedder: MakeEmbedder,
+    vendor: &Vendor,
+    embedder: fn(&str) -> BoxedEmbeddingProvider,
     request: EmbeddingRequest,
 ) -> io::Result<Outcome> {
     let mut answer = embedding();
     answer.embeddings.truncate(request.input.len());
-    let server = vendor.start(vec![answer.into()]).await?;
+    let server = (vendor.start)(vec![answer.into()]).await?;
     let error = embedder(&server.url()).embed(request).await.err();
     let is_refusal = matches!(error, Some(EmbeddingError::InvalidRequest(_)));
     Ok(Outcome { sent: sent(server.as_ref()), error: error.map(Into::into), is_refusal })

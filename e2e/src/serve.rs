@@ -4,27 +4,20 @@
 use std::error::Error;
 use std::io::{Read, Write};
 
-use neuron_testing::ServerReply;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::cases::{Case, cases};
 use crate::vendor::{API_KEY, MODEL, Vendor};
 
-/// Something that a server answers, and what a client should understand of it.
-pub(crate) struct Case {
-    pub(crate) name: String,
-    pub(crate) replies: Vec<ServerReply>,
-    pub(crate) means: Value,
-}
-
-pub(crate) fn run(vendor: Vendor) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(vendor: &Vendor) -> Result<(), Box<dyn Error>> {
     // The servers work on a thread of the runtime's while this one waits for the end.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut servers = Vec::new();
     let mut described = Vec::new();
-    for Case { name, replies, means } in vendor.cases() {
+    for Case { name, replies, means } in cases(vendor)? {
         let count = replies.len();
-        let server = runtime.block_on(vendor.start(replies))?;
+        let server = runtime.block_on((vendor.start)(replies))?;
         described
             .push(json!({"case": name, "url": server.url(), "replies": count, "means": means}));
         servers.push((name, server));

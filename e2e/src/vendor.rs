@@ -1,20 +1,35 @@
-//! The vendors, and what each must offer to be judged.
+//! The vendors whose servers and providers are checked.
 
 use std::io;
+use std::pin::Pin;
 
-use neuron_testing::vendor::VendorServer;
+use neuron_provider_anthropic::Anthropic;
+use neuron_provider_ollama::Ollama;
+use neuron_provider_openai::OpenAi;
+use neuron_testing::vendor::{self, VendorServer, VendorServerBuilder};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply};
-use neuron_types::{BoxedEmbeddingProvider, BoxedProvider, CompletionRequest};
+use neuron_types::{BoxedEmbeddingProvider, BoxedProvider};
 
-use crate::serve::Case;
-use crate::{anthropic, ollama, openai};
+/// The key that every server wants which wants one.
+pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
+
+/// The one model that every server knows.
+pub(crate) const MODEL: &str = "the-model";
 
 /// A vendor whose server and provider we have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Vendor {
-    Anthropic,
-    OpenAi,
-    Ollama,
+pub(crate) struct Vendor {
+    pub(crate) name: &'static str,
+    /// The requests and responses that no other vendor has.
+    pub(crate) corpus: &'static str,
+    pub(crate) forms: &'static [Form],
+    /// Makes a provider of embeddings that talks to the server at this address.
+    pub(crate) embedder: Option<fn(&str) -> BoxedEmbeddingProvider>,
+    /// Number of times that the client asks for the same embeddings.
+    pub(crate) embeddings: usize,
+    /// Number of valid requests that the client makes of its own.
+    pub(crate) own_requests: usize,
+    /// Starts a server that knows [`MODEL`] alone.
+    pub(crate) start: fn(Vec<ServerReply>) -> Starting,
 }
 
 /// One form of a vendor's provider; a vendor with two APIs has two.
@@ -26,74 +41,88 @@ pub(crate) struct Form {
     pub(crate) refused: &'static [&'static str],
 }
 
-/// Makes a provider of embeddings that talks to the server at this address.
-pub(crate) type MakeEmbedder = fn(&str) -> BoxedEmbeddingProvider;
+pub(crate) const VENDORS: [Vendor; 3] = [
+    Vendor {
+        name: "anthropic",
+        corpus: include_str!("../corpus/anthropic.json"),
+        forms: &[Form {
+            name: "messages",
+            provider: |url| BoxedProvider::new(Anthropic::new(API_KEY).base_url(url).model(MODEL)),
+            refused: &["any json object"],
+        }],
+        embedder: None,
+        embeddings: 0,
+        own_requests: 14,
+        start: |replies| start(AnthropicServer::builder(), replies),
+    },
+    Vendor {
+        name: "openai",
+        corpus: include_str!("../corpus/openai.json"),
+        forms: &[
+            Form {
+                name: "chat",
+                provider: |url| BoxedProvider::new(openai(url)),
+                refused: &["a document at an address", "context management"],
+            },
+            Form {
+                name: "responses",
+                provider: |url| BoxedProvider::new(openai(url).responses_api()),
+                refused: &["stop sequences"],
+            },
+        ],
+        embedder: Some(|url| BoxedEmbeddingProvider::new(openai(url))),
+        // As the client likes, as numbers, and in base64.
+        embeddings: 3,
+        own_requests: 11,
+        start: |replies| start(OpenAiServer::builder(), replies),
+    },
+    Vendor {
+        name: "ollama",
+        corpus: include_str!("../corpus/ollama.json"),
+        forms: &[Form {
+            name: "native chat",
+            provider: |url| BoxedProvider::new(Ollama::new().base_url(url).model(MODEL)),
+            refused: &[
+                "some tool",
+                "this tool",
+                "an image at an address",
+                "a document",
+                "a document at an address",
+            ],
+        }],
+        embedder: Some(|url| BoxedEmbeddingProvider::new(Ollama::new().base_url(url))),
+        // As they come, and through the client.
+        embeddings: 2,
+        own_requests: 8,
+        start: |replies| start(OllamaServer::builder(), replies),
+    },
+];
 
-impl Vendor {
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "anthropic" => Some(Self::Anthropic),
-            "openai" => Some(Self::OpenAi),
-            "ollama" => Some(Self::Ollama),
-            _ => None,
-        }
-    }
+fn openai(url: &str) -> OpenAi {
+    OpenAi::new(API_KEY).base_url(url).model(MODEL)
+}
 
-    /// Starts a server that knows [`MODEL`] alone.
-    pub(crate) async fn start(self, replies: Vec<ServerReply>) -> io::Result<Box<dyn Server>> {
-        Ok(match self {
-            Self::Anthropic => {
-                Box::new(AnthropicServer::builder().models([MODEL]).start(replies).await?)
-            }
-            Self::OpenAi => Box::new(OpenAiServer::builder().models([MODEL]).start(replies).await?),
-            Self::Ollama => Box::new(OllamaServer::builder().models([MODEL]).start(replies).await?),
-        })
-    }
+/// The start of a loopback server.
+type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Server>>>>>;
 
-    /// What its server is to answer.
-    pub(crate) fn cases(self) -> Vec<Case> {
-        match self {
-            Self::Anthropic => anthropic::cases(),
-            Self::OpenAi => openai::cases(),
-            Self::Ollama => ollama::cases(),
-        }
-    }
-
-    pub(crate) fn forms(self) -> &'static [Form] {
-        match self {
-            Self::Anthropic => anthropic::FORMS,
-            Self::OpenAi => openai::FORMS,
-            Self::Ollama => ollama::FORMS,
-        }
-    }
-
-    /// The requests that only this vendor's provider is asked to write.
-    pub(crate) fn own_requests(self) -> Vec<(&'static str, CompletionRequest)> {
-        match self {
-            Self::Anthropic => anthropic::requests(),
-            Self::OpenAi => openai::requests(),
-            Self::Ollama => ollama::requests(),
-        }
-    }
-
-    /// Its provider of embeddings, if it has one.
-    pub(crate) fn embedder(self) -> Option<MakeEmbedder> {
-        match self {
-            Self::Anthropic => None,
-            Self::OpenAi => Some(openai::embedder),
-            Self::Ollama => Some(ollama::embedder),
-        }
-    }
+fn start<V: vendor::Vendor>(
+    builder: VendorServerBuilder<V>,
+    replies: Vec<ServerReply>,
+) -> Starting {
+    Box::pin(async move {
+        let server = builder.models([MODEL]).start(replies).await?;
+        Ok(Box::new(server) as Box<dyn Server>)
+    })
 }
 
 /// A loopback server of any vendor, while it runs.
-pub(crate) trait Server: Send {
+pub(crate) trait Server {
     fn url(&self) -> String;
     fn remaining(&self) -> usize;
     fn requests(&self) -> Vec<RecordedRequest>;
 }
 
-impl<V: neuron_testing::vendor::Vendor> Server for VendorServer<V> {
+impl<V: vendor::Vendor> Server for VendorServer<V> {
     fn url(&self) -> String {
         self.url()
     }
@@ -106,9 +135,3 @@ impl<V: neuron_testing::vendor::Vendor> Server for VendorServer<V> {
         self.requests()
     }
 }
-
-/// The key that every server wants which wants one.
-pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
-
-/// The one model that every server knows.
-pub(crate) const MODEL: &str = "the-model";
