@@ -12,7 +12,7 @@
 //! | `rejection.rs` | errors by status |
 //! | `embeddings.rs` | vectors |
 //! | `echo.rs` | what was read, sent back |
-//! | `corpus.rs`, `mutation.rs` | valid inputs, and how they are broken |
+//! | `corpus.rs` | valid inputs |
 
 pub mod embeddings;
 pub mod framing;
@@ -20,9 +20,7 @@ pub mod rejection;
 pub mod response;
 pub mod stream;
 
-pub mod corpus;
-pub mod mutation;
-
+mod corpus;
 mod echo;
 mod pieces;
 mod vendor;
@@ -42,14 +40,38 @@ pub struct Target {
 pub const TARGETS: [Target; 15] = [
     Target { name: "sse_decoder", check: framing::sse_decoder, seeds: corpus::all_streams },
     Target { name: "line_decoder", check: framing::line_decoder, seeds: corpus::all_streams },
-    Target { name: "anthropic_stream", check: stream::anthropic, seeds: corpus::anthropic_streams },
-    Target { name: "chat_stream", check: stream::chat, seeds: corpus::chat_streams },
-    Target { name: "responses_stream", check: stream::responses, seeds: corpus::responses_streams },
-    Target { name: "ollama_stream", check: stream::ollama, seeds: corpus::ollama_streams },
-    Target { name: "anthropic_body", check: response::anthropic, seeds: corpus::anthropic_bodies },
-    Target { name: "chat_body", check: response::chat, seeds: corpus::chat_bodies },
-    Target { name: "responses_body", check: response::responses, seeds: corpus::responses_bodies },
-    Target { name: "ollama_body", check: response::ollama, seeds: corpus::ollama_bodies },
+    Target {
+        name: "anthropic_stream",
+        check: stream::anthropic,
+        seeds: || corpus::streams(&vendor::ANTHROPIC),
+    },
+    Target { name: "chat_stream", check: stream::chat, seeds: || corpus::streams(&vendor::CHAT) },
+    Target {
+        name: "responses_stream",
+        check: stream::responses,
+        seeds: || corpus::streams(&vendor::RESPONSES),
+    },
+    Target {
+        name: "ollama_stream",
+        check: stream::ollama,
+        seeds: || corpus::streams(&vendor::OLLAMA),
+    },
+    Target {
+        name: "anthropic_body",
+        check: response::anthropic,
+        seeds: || corpus::bodies(&vendor::ANTHROPIC),
+    },
+    Target { name: "chat_body", check: response::chat, seeds: || corpus::bodies(&vendor::CHAT) },
+    Target {
+        name: "responses_body",
+        check: response::responses,
+        seeds: || corpus::bodies(&vendor::RESPONSES),
+    },
+    Target {
+        name: "ollama_body",
+        check: response::ollama,
+        seeds: || corpus::bodies(&vendor::OLLAMA),
+    },
     Target { name: "anthropic_error", check: rejection::anthropic, seeds: corpus::errors },
     Target { name: "openai_error", check: rejection::openai, seeds: corpus::errors },
     Target { name: "ollama_error", check: rejection::ollama, seeds: corpus::errors },

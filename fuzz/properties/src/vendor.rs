@@ -5,9 +5,15 @@ use futures_util::{Stream, stream};
 use neuron_provider_anthropic as anthropic;
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
+use neuron_testing::openai as openai_server;
+use neuron_testing::{Wire, anthropic as anthropic_server, ollama as ollama_server};
 use neuron_types::{CompletionRequest, CompletionResponse, ProviderError, StreamHandle};
+use serde_json::Value;
 
-/// An API's functions.
+/// Writes a response as a stream.
+type WriteStream = fn(&CompletionResponse, usize, &Wire) -> Vec<u8>;
+
+/// The functions of an API, and of the server that plays it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor {
     pub(crate) write_request: fn(&CompletionRequest, bool) -> Result<Vec<u8>, ProviderError>,
@@ -16,6 +22,11 @@ pub(crate) struct Vendor {
     /// Whether a streamed message is made from its pieces. Where the API sends it whole at the end,
     /// a server can contradict itself.
     pub(crate) assembles: bool,
+    pub(crate) write_response: fn(&CompletionResponse) -> Value,
+    /// The function of each dialect. The number is the length of a delta in characters.
+    pub(crate) write_stream: &'static [WriteStream],
+    /// The event of an error within a stream.
+    pub(crate) stream_error: &'static str,
 }
 
 pub(crate) const ANTHROPIC: Vendor = Vendor {
@@ -23,6 +34,9 @@ pub(crate) const ANTHROPIC: Vendor = Vendor {
     read_response: anthropic::wire::read_response,
     read_stream: |pieces| anthropic::wire::read_stream(body(pieces)),
     assembles: true,
+    write_response: anthropic_server::json_body,
+    write_stream: &[anthropic_server::sse_bytes],
+    stream_error: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
 };
 
 pub(crate) const CHAT: Vendor = Vendor {
@@ -30,6 +44,17 @@ pub(crate) const CHAT: Vendor = Vendor {
     read_response: openai::wire::read_response,
     read_stream: |pieces| openai::wire::read_stream(body(pieces)),
     assembles: true,
+    write_response: |answer| openai_server::chat_body(answer, &openai_server::Dialect::default()),
+    write_stream: &[
+        |answer, chars, wire| {
+            openai_server::chat_bytes(answer, chars, wire, &openai_server::Dialect::default())
+        },
+        |answer, chars, wire| {
+            let odd = openai_server::Dialect::default().without_call_index();
+            openai_server::chat_bytes(answer, chars, wire, &odd.later_ids_empty().without_done())
+        },
+    ],
+    stream_error: "data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n",
 };
 
 pub(crate) const RESPONSES: Vendor = Vendor {
@@ -37,6 +62,9 @@ pub(crate) const RESPONSES: Vendor = Vendor {
     read_response: openai::wire::responses::read_response,
     read_stream: |pieces| openai::wire::responses::read_stream(body(pieces)),
     assembles: false,
+    write_response: openai_server::responses_body,
+    write_stream: &[openai_server::responses_bytes],
+    stream_error: "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null}\n\n",
 };
 
 pub(crate) const OLLAMA: Vendor = Vendor {
@@ -44,6 +72,11 @@ pub(crate) const OLLAMA: Vendor = Vendor {
     read_response: ollama::wire::read_response,
     read_stream: |pieces| ollama::wire::read_stream(body(pieces)),
     assembles: true,
+    write_response: |answer| ollama_server::chat_body(answer, &ollama_server::Dialect::default()),
+    write_stream: &[|answer, chars, wire| {
+        ollama_server::chat_bytes(answer, chars, wire, &ollama_server::Dialect::default())
+    }],
+    stream_error: "{\"error\":\"server busy\"}\n",
 };
 
 fn body(pieces: Vec<Bytes>) -> impl Stream<Item = Result<Bytes, ProviderError>> + Unpin + Send {

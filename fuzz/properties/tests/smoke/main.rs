@@ -1,0 +1,55 @@
+//! Every property, tried on its valid inputs and on a thousand broken ones: the same in every run.
+//! `FUZZ_INPUTS` sets another number, `FUZZ_SEQUENCE` another sequence.
+
+mod mutation;
+
+use std::panic::catch_unwind;
+
+use neuron_fuzz_properties::TARGETS;
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
+
+/// Maximum number of smaller inputs that are tried when a property does not hold. Each prints a panic.
+const SHRINKS: u32 = 500;
+
+fn number(variable: &str, default: u32) -> u32 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn properties_hold_of_valid_inputs() {
+    for target in &TARGETS {
+        let seeds = (target.seeds)();
+        assert!(!seeds.is_empty(), "{}", target.name);
+        for seed in seeds {
+            let outcome = catch_unwind(|| (target.check)(&seed));
+            assert!(outcome.is_ok(), "{}: {:?}", target.name, String::from_utf8_lossy(&seed));
+        }
+    }
+}
+
+#[test]
+fn properties_hold_of_broken_inputs() {
+    let config = Config {
+        cases: number("FUZZ_INPUTS", 1_000),
+        failure_persistence: None,
+        max_shrink_iters: SHRINKS,
+        ..Config::default()
+    };
+    let mut sequence = [0; 32];
+    sequence[..4].copy_from_slice(&number("FUZZ_SEQUENCE", 1).to_le_bytes());
+    for target in &TARGETS {
+        let random = TestRng::from_seed(RngAlgorithm::ChaCha, &sequence);
+        let mut runner = TestRunner::new_with_rng(config.clone(), random);
+        let outcome = runner.run(&mutation::inputs((target.seeds)()), |input| {
+            (target.check)(&input);
+            Ok(())
+        });
+        match outcome {
+            Ok(()) => {}
+            Err(TestError::Fail(reason, input)) => {
+                panic!("{}: {reason}: {:?}", target.name, String::from_utf8_lossy(&input))
+            }
+            Err(TestError::Abort(reason)) => panic!("{}: {reason}", target.name),
+        }
+    }
+}
