@@ -25,6 +25,9 @@ mod echo;
 mod pieces;
 mod vendor;
 
+use crate::corpus::{all_streams, bodies, errors, streams};
+use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES};
+
 /// A target's name, which is also that of its corpus; the property; valid inputs for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
@@ -38,43 +41,19 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: [Target; 15] = [
-    Target { name: "sse_decoder", check: framing::sse_decoder, seeds: corpus::all_streams },
-    Target { name: "line_decoder", check: framing::line_decoder, seeds: corpus::all_streams },
-    Target {
-        name: "anthropic_stream",
-        check: stream::anthropic,
-        seeds: || corpus::streams(&vendor::ANTHROPIC),
-    },
-    Target { name: "chat_stream", check: stream::chat, seeds: || corpus::streams(&vendor::CHAT) },
-    Target {
-        name: "responses_stream",
-        check: stream::responses,
-        seeds: || corpus::streams(&vendor::RESPONSES),
-    },
-    Target {
-        name: "ollama_stream",
-        check: stream::ollama,
-        seeds: || corpus::streams(&vendor::OLLAMA),
-    },
-    Target {
-        name: "anthropic_body",
-        check: response::anthropic,
-        seeds: || corpus::bodies(&vendor::ANTHROPIC),
-    },
-    Target { name: "chat_body", check: response::chat, seeds: || corpus::bodies(&vendor::CHAT) },
-    Target {
-        name: "responses_body",
-        check: response::responses,
-        seeds: || corpus::bodies(&vendor::RESPONSES),
-    },
-    Target {
-        name: "ollama_body",
-        check: response::ollama,
-        seeds: || corpus::bodies(&vendor::OLLAMA),
-    },
-    Target { name: "anthropic_error", check: rejection::anthropic, seeds: corpus::errors },
-    Target { name: "openai_error", check: rejection::openai, seeds: corpus::errors },
-    Target { name: "ollama_error", check: rejection::ollama, seeds: corpus::errors },
+    Target { name: "sse_decoder", check: framing::sse_decoder, seeds: all_streams },
+    Target { name: "line_decoder", check: framing::line_decoder, seeds: all_streams },
+    Target { name: "anthropic_stream", check: stream::anthropic, seeds: || streams(&ANTHROPIC) },
+    Target { name: "chat_stream", check: stream::chat, seeds: || streams(&CHAT) },
+    Target { name: "responses_stream", check: stream::responses, seeds: || streams(&RESPONSES) },
+    Target { name: "ollama_stream", check: stream::ollama, seeds: || streams(&OLLAMA) },
+    Target { name: "anthropic_body", check: response::anthropic, seeds: || bodies(&ANTHROPIC) },
+    Target { name: "chat_body", check: response::chat, seeds: || bodies(&CHAT) },
+    Target { name: "responses_body", check: response::responses, seeds: || bodies(&RESPONSES) },
+    Target { name: "ollama_body", check: response::ollama, seeds: || bodies(&OLLAMA) },
+    Target { name: "anthropic_error", check: rejection::anthropic, seeds: errors },
+    Target { name: "openai_error", check: rejection::openai, seeds: errors },
+    Target { name: "ollama_error", check: rejection::ollama, seeds: errors },
     Target { name: "openai_embeddings", check: embeddings::openai, seeds: corpus::embeddings },
     Target { name: "ollama_embeddings", check: embeddings::ollama, seeds: corpus::embeddings },
 ];
