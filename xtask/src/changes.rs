@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use crate::nextest::Filter;
 use crate::process;
 use crate::workspace::Metadata;
 
@@ -27,16 +28,9 @@ pub(crate) fn files() -> Result<Vec<String>, String> {
     Ok(split(&listed).filter(|file| process::root().join(file).is_file()).collect())
 }
 
-/// The packages that changed.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Changed {
-    Packages(BTreeSet<String>),
-    /// A file changed that every package depends on.
-    Workspace,
-}
-
-/// Returns the packages that hold these files. Files that no test reads belong to no package.
-pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Changed {
+/// Returns the packages that hold these files, or all of them if every package depends on a file. Files that no test
+/// reads belong to no package.
+pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     let mut packages = BTreeSet::new();
     for file in files {
         let path = process::root().join(file);
@@ -47,11 +41,11 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Changed 
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
-            None if is_for_all(file) => return Changed::Workspace,
+            None if is_for_all(file) => return Filter::All,
             None => {}
         }
     }
-    Changed::Packages(packages)
+    Filter::DependentsOf(packages)
 }
 
 /// Returns `true` for a file outside of the packages that may change what any of them does.
@@ -79,13 +73,13 @@ mod tests {
     use crate::workspace;
 
     #[track_caller]
-    fn check(files: &[&str], expected: Changed) {
+    fn check(files: &[&str], expected: Filter) {
         let files = files.iter().map(|file| (*file).to_owned()).collect();
         assert_eq!(packages(&files, &workspace::members().unwrap()), expected);
     }
 
-    fn named(names: &[&str]) -> Changed {
-        Changed::Packages(names.iter().map(|name| (*name).to_owned()).collect())
+    fn named(names: &[&str]) -> Filter {
+        Filter::DependentsOf(names.iter().map(|name| (*name).to_owned()).collect())
     }
 
     #[test]
@@ -103,7 +97,7 @@ mod tests {
     #[test]
     fn a_file_of_the_whole_workspace_changes_every_package() {
         for file in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".config/nextest.toml"] {
-            check(&[file], Changed::Workspace);
+            check(&[file], Filter::All);
         }
         check(&["README.md", "ARCHITECTURE.md"], named(&[]));
     }

@@ -7,13 +7,14 @@ use std::sync::OnceLock;
 use crate::workspace::{self, Package};
 use crate::{means, process};
 
-/// Selects the packages of the workspace that this machine's compiler can build.
-pub(crate) fn select_workspace(command: &mut Command) -> Result<(), String> {
+/// Returns a command of cargo for the packages of the workspace that this machine's compiler can build.
+pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
+    let mut command = process::cargo(args);
     command.arg("--workspace");
     for name in too_new()? {
         command.args(["--exclude", name]);
     }
-    Ok(())
+    Ok(command)
 }
 
 /// Whether this machine's compiler can build a package.
@@ -28,7 +29,7 @@ fn too_new() -> Result<&'static [String], String> {
 }
 
 fn find() -> Result<Vec<String>, String> {
-    let compiler = version()?;
+    let compiler = version(process::rustc())?;
     let mut found = Vec::new();
     for package in workspace::members()?.packages {
         if let Some(wanted) = &package.rust_version
@@ -42,13 +43,13 @@ fn find() -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// The version of the compiler that cargo calls.
-fn version() -> Result<String, String> {
-    let mut command = process::program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+/// Returns the version of a program, the second word that `--version` prints.
+pub(crate) fn version(mut command: Command) -> Result<String, String> {
     command.arg("--version");
-    let text = process::capture(command)?;
+    let name = process::display(&command);
+    let text = process::quietly(command)?;
     let version = text.split_whitespace().nth(1);
-    version.map(str::to_owned).ok_or_else(|| format!("`rustc --version` says {}", text.trim()))
+    version.map(str::to_owned).ok_or_else(|| format!("`{name}` says {text}"))
 }
 
 /// A version as numbers that compare; `1.90` is `1.90.0`, and a nightly the version that it leads to.
@@ -72,14 +73,15 @@ mod tests {
 
     #[test]
     fn the_compiler_that_builds_this_builds_xtask() {
-        assert!(numbers(&version().unwrap()) >= numbers(env!("CARGO_PKG_RUST_VERSION")));
+        assert!(
+            numbers(&version(process::rustc()).unwrap()) >= numbers(env!("CARGO_PKG_RUST_VERSION"))
+        );
     }
 
     #[test]
     fn what_is_too_new_is_excluded() {
-        let mut command = Command::new("cargo");
-        select_workspace(&mut command).unwrap();
+        let command = cargo(["check"]).unwrap();
         let excluded = too_new().unwrap();
-        assert_eq!(command.get_args().count(), 1 + 2 * excluded.len());
+        assert_eq!(command.get_args().count(), 2 + 2 * excluded.len());
     }
 }

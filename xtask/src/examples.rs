@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
-
-use serde_json::Value;
 
 use crate::process::Ending;
 use crate::workspace::{self, Package};
@@ -43,24 +40,15 @@ pub(crate) fn run() -> Result<(), String> {
 /// The programs are started directly: `cargo run -p` chooses features for one package alone, and
 /// would build most dependencies again for each.
 fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
-    let mut command = process::cargo(["build", "--examples", "--all-features"]);
-    compiler::select_workspace(&mut command)?;
+    let mut command = compiler::cargo(["build", "--examples", "--all-features"])?;
     command.arg("--message-format=json-render-diagnostics");
     let mut programs = BTreeMap::new();
-    for line in process::capture(command)?.lines() {
-        let Ok(message) = serde_json::from_str::<Value>(line) else {
-            continue;
-        };
-        let source = message.pointer("/target/src_path").and_then(Value::as_str);
-        let program = message.pointer("/executable").and_then(Value::as_str);
-        if let (Some(source), Some(program)) = (source, program) {
-            let program = PathBuf::from(program);
-            if programs.values().any(|known| *known == program) {
-                let program = program.display();
-                return Err(format!("two examples share {program}: give them different names"));
-            }
-            programs.insert(PathBuf::from(source), program);
+    for (source, program) in process::programs(&process::capture(command)?) {
+        if programs.values().any(|known| *known == program) {
+            let program = program.display();
+            return Err(format!("two examples share {program}: give them different names"));
         }
+        programs.insert(source, program);
     }
     Ok(programs)
 }
@@ -70,7 +58,8 @@ fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), Strin
     let mut command = process::program(program);
     // As `cargo run` sets it.
     command.env("CARGO_MANIFEST_DIR", package.folder());
-    hide_keys(&mut command);
+    // It must work, or say what it misses, without the developer's accounts and servers.
+    process::hide_variables(&mut command, |key| key == "OLLAMA_HOST" || key.ends_with("_API_KEY"));
     fetch::hide_missing(&mut command);
     match process::run_within(command, output, LIMIT)? {
         Ending::Success => Ok(()),
@@ -79,14 +68,5 @@ fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), Strin
             Err(format!("ended with {status}"))
         }
         Ending::TimedOut => Err(format!("was stopped after {} s", LIMIT.as_secs())),
-    }
-}
-
-/// An example must work, or say what it misses, without the developer's accounts and servers.
-fn hide_keys(command: &mut Command) {
-    for (key, _) in std::env::vars_os() {
-        if key == "OLLAMA_HOST" || key.to_string_lossy().ends_with("_API_KEY") {
-            command.env_remove(&key);
-        }
     }
 }

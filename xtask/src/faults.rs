@@ -9,8 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use crate::{changes, process, workspace};
 
 /// Number of cases that the model tries. Most faults show within a hundred cases, the last within nineteen thousand.
@@ -184,27 +182,21 @@ impl Copy {
     fn build(&self) -> Result<PathBuf, String> {
         let mut command =
             process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
-        command.args(["--test", "model", "--no-run", "--message-format=json"]);
+        command.args(["--test", "model", "--no-run"]);
+        command.arg("--message-format=json-render-diagnostics");
         command.current_dir(&self.folder);
         // Without debug information, because the program is linked once for each fault.
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "1");
         let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;
-        let messages: Vec<Value> = String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect();
-        let text = |message: &Value, pointer: &str| {
-            message.pointer(pointer).and_then(Value::as_str).map(str::to_owned)
-        };
-        let program = messages.iter().find_map(|message| text(message, "/executable"));
-        if let (true, Some(program)) = (output.status.success(), program) {
-            return Ok(program.into());
+        let messages = String::from_utf8_lossy(&output.stdout);
+        match process::programs(&messages).next() {
+            Some((_, program)) if output.status.success() => Ok(program),
+            _ => {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                Err(format!("it does not compile:\n{reason}"))
+            }
         }
-        let errors = messages.iter().filter_map(|message| text(message, "/message/rendered"));
-        let errors: Vec<String> = errors.filter(|text| text.starts_with("error")).collect();
-        let other = String::from_utf8_lossy(&output.stderr);
-        Err(format!("it does not compile:\n{}{other}", errors.concat()))
     }
 }
 

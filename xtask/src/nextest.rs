@@ -1,14 +1,17 @@
 //! Runs the tests with cargo-nextest: each test in a process of its own, so that tests of all programs run side by
 //! side. `.config/nextest.toml` has the profiles.
 
+use std::collections::BTreeSet;
+
 use crate::tools::NEXTEST;
 use crate::{compiler, fetch, process};
 
 /// The packages whose tests run.
+#[derive(Debug, PartialEq)]
 pub(crate) enum Filter {
     All,
     /// These packages, and those that depend on them.
-    DependentsOf(Vec<String>),
+    DependentsOf(BTreeSet<String>),
 }
 
 /// Runs the tests of a profile, with these environment variables.
@@ -18,9 +21,8 @@ pub(crate) fn run(
     variables: &[(&str, &str)],
 ) -> Result<(), String> {
     // Always the whole workspace: a selection of packages would build their dependencies with other features.
-    let mut command = process::cargo(["nextest", "run", "--all-features"]);
+    let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
-    compiler::select_workspace(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
     fetch::hide_missing(&mut command);
     if let Filter::DependentsOf(packages) = filter {

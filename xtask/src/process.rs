@@ -1,11 +1,12 @@
 //! Starting other programs from the workspace's root.
 
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 pub(crate) use neuron_testkit::command::{cannot_start, display, quietly};
+use serde_json::Value;
 
 /// The folder with the workspace's manifest.
 pub(crate) fn root() -> &'static Path {
@@ -21,13 +22,19 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
+    hide_variables(&mut command, |key| {
+        key.starts_with("CARGO_PKG_") || key.starts_with("CARGO_MANIFEST_")
+    });
+    command
+}
+
+/// Hides environment variables of ours from a command.
+pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> bool) {
     for (key, _) in std::env::vars_os() {
-        let text = key.to_string_lossy();
-        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+        if is_hidden(&key.to_string_lossy()) {
             command.env_remove(&key);
         }
     }
-    command
 }
 
 /// The cargo that started xtask.
@@ -35,6 +42,11 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     command
+}
+
+/// The compiler that cargo calls.
+pub(crate) fn rustc() -> Command {
+    program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
 /// Runs a command on our terminal.
@@ -57,6 +69,16 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
     }
     String::from_utf8(output.stdout)
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
+}
+
+/// Returns each program that a build made, after the file of its source. The output is that of a build with
+/// `--message-format=json-render-diagnostics`.
+pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
+    output.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let path = |pointer| message.pointer(pointer)?.as_str().map(PathBuf::from);
+        Some((path("/target/src_path")?, path("/executable")?))
+    })
 }
 
 /// How a program ended that [`run_within`] ran.
@@ -95,5 +117,20 @@ pub(crate) fn run_within(
                 return Ok(Ending::TimedOut);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_among_the_messages_of_a_build() {
+        let messages = "not json\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"src_path\":\"/a.rs\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"src_path\":\"/b.rs\"},\"executable\":\"/t/b\"}\n";
+        let found: Vec<_> = programs(messages).collect();
+        assert_eq!(found, [("/b.rs".into(), "/t/b".into())]);
+        assert_eq!(programs("").count(), 0);
     }
 }

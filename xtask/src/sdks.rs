@@ -1,24 +1,14 @@
 //! The step `sdks`: the vendors' official Python clients judge our loopback servers and what our
 //! providers send. What they check is in the folder `e2e`.
 
-mod seclusion;
-
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use neuron_testkit::fetch::{Packages, Program};
-use serde_json::Value;
 
 use crate::{compiler, means, process, workspace};
 
-/// Each vendor, with the script that drives its server.
-const VENDORS: [(&str, &str); 3] = [
-    ("anthropic", "drive_anthropic.py"),
-    ("openai", "drive_openai.py"),
-    ("ollama", "drive_ollama.py"),
-];
-
-const PACKAGE: &str = "neuron-e2e";
+const VENDORS: [&str; 3] = ["anthropic", "openai", "ollama"];
 
 /// A Python with the vendors' clients.
 const CLIENTS: Program = Program {
@@ -50,13 +40,13 @@ pub(crate) fn check() -> Result<(), String> {
     };
     let program = build()?;
     let mut failed = Vec::new();
-    for (vendor, driver) in VENDORS {
+    for vendor in VENDORS {
         let requests = folder.join(format!("{vendor}-requests.jsonl"));
         let mut write = process::program(&program);
         write.args(["requests", vendor]).arg(&requests);
         let written = process::run(write);
 
-        let drive = [scripts.join(driver), program.clone()];
+        let drive = [scripts.join(format!("drive_{vendor}.py")), program.clone()];
         let check = [scripts.join("check_requests.py"), vendor.into(), requests];
         let results = [run_script(&python, &drive), run_script(&python, &check)];
         let summaries: Vec<&str> = results.iter().map(|(summary, _)| summary.as_str()).collect();
@@ -78,7 +68,9 @@ pub(crate) fn check() -> Result<(), String> {
 fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());
-    seclusion::seclude(&mut command);
+    process::hide_variables(&mut command, is_a_setting);
+    // The sources' folder stays as it is.
+    command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => return (process::cannot_start(&command, &error), false),
@@ -93,22 +85,20 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
 /// The examples are built with it, as the step `examples` does: alone it would get other features
 /// of its dependencies, and they would be built once more.
 fn build() -> Result<PathBuf, String> {
-    let mut command = process::cargo(["build", "--all-features", "--examples"]);
-    compiler::select_workspace(&mut command)?;
-    command.args(["--bin", PACKAGE, "--message-format=json-render-diagnostics"]);
-    let messages = process::capture(command)?;
-    program(&messages).ok_or_else(|| format!("the build made no program {PACKAGE}"))
+    let mut command = compiler::cargo(["build", "--all-features", "--examples"])?;
+    command.args(["--bin", "neuron-e2e", "--message-format=json-render-diagnostics"]);
+    let source = process::root().join("e2e/src/main.rs");
+    let output = process::capture(command)?;
+    let program = process::programs(&output).find(|(file, _)| *file == source);
+    program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }
 
-/// The program among the messages of a build.
-fn program(messages: &str) -> Option<PathBuf> {
-    messages.lines().find_map(|line| {
-        let message: Value = serde_json::from_str(line).ok()?;
-        if message.pointer("/target/name")? != PACKAGE {
-            return None;
-        }
-        message.get("executable")?.as_str().map(PathBuf::from)
-    })
+/// Returns `true` for a variable that a developer has set and a script must not see: keys, addresses and settings of
+/// the clients, proxies (the servers are on this machine), and modules of other Pythons.
+fn is_a_setting(key: &str) -> bool {
+    let key = key.to_uppercase();
+    let starts = ["ANTHROPIC_", "OPENAI_", "OLLAMA_", "PYTHON"];
+    key.ends_with("_PROXY") || starts.iter().any(|start| key.starts_with(start))
 }
 
 #[cfg(test)]
@@ -116,11 +106,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_found_among_the_messages_of_a_build() {
-        let messages = "not json\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"quickstart\"},\"executable\":\"/t/q\"}\n\
-            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"neuron-e2e\"},\"executable\":\"/t/e\"}\n";
-        assert_eq!(program(messages), Some("/t/e".into()));
-        assert_eq!(program(""), None);
+    fn settings_of_the_clients_are_recognised() {
+        for key in
+            ["ANTHROPIC_API_KEY", "OPENAI_BASE_URL", "OLLAMA_HOST", "https_proxy", "PYTHONPATH"]
+        {
+            assert!(is_a_setting(key), "{key}");
+        }
+        for key in ["PATH", "HOME", "NEURON_ANTHROPIC_"] {
+            assert!(!is_a_setting(key), "{key}");
+        }
     }
 }

@@ -3,43 +3,39 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use crate::changes::{self, Changed};
 use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
-use crate::{compiler, examples, fetch, process, sdks, wasm, workspace};
+use crate::{changes, compiler, examples, fetch, process, sdks, wasm, workspace};
 
-/// A step of a tier.
-struct Step {
-    name: &'static str,
-    run: fn() -> Result<(), String>,
-}
+/// The name of a step, and its function.
+type Step = (&'static str, fn() -> Result<(), String>);
 
 /// Everything that a change has to pass. Cheap steps come first, and the tests last: their runner's summary ends the
 /// output.
 const TEST: &[Step] = &[
-    Step { name: "fmt", run: fmt },
-    Step { name: "clippy", run: clippy },
-    Step { name: "docs", run: docs },
-    Step { name: "deny", run: deny },
-    Step { name: "wasm", run: wasm::check },
-    Step { name: "fetch", run: fetch::for_tests },
-    Step { name: "examples", run: examples::run },
-    Step { name: "sdks", run: sdks::check },
-    Step { name: "faults", run: || faults::check(Selection::Sample) },
-    Step { name: "doctests", run: doctests },
-    Step { name: "benches", run: benches },
-    Step { name: "tests", run: || nextest::run("default", &Filter::All, &[]) },
+    ("fmt", fmt),
+    ("clippy", clippy),
+    ("docs", docs),
+    ("deny", deny),
+    ("wasm", wasm::check),
+    ("fetch", fetch::for_tests),
+    ("examples", examples::run),
+    ("sdks", sdks::check),
+    ("faults", || faults::check(Selection::Sample)),
+    ("doctests", doctests),
+    ("benches", benches),
+    ("tests", || nextest::run("default", &Filter::All, &[])),
 ];
 
 /// The long runs.
 const NIGHTLY: &[Step] = &[
-    Step { name: "fetch", run: fetch::for_tests },
-    Step { name: "features", run: features },
-    Step { name: "faults", run: || faults::check(Selection::All) },
-    Step { name: "model", run: model },
-    Step { name: "fuzz", run: fuzz },
-    Step { name: "crashes", run: crashes },
+    ("fetch", fetch::for_tests),
+    ("features", features),
+    ("faults", || faults::check(Selection::All)),
+    ("model", model),
+    ("fuzz", fuzz),
+    ("crashes", crashes),
 ];
 
 /// Runs everything that a change has to pass.
@@ -58,25 +54,21 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let start = Instant::now();
     let base = base.map_or_else(changes::base, |base| Ok(base.to_owned()))?;
     let files = changes::since(&base)?;
-    let changed = changes::packages(&files, &workspace::members()?);
+    let filter = changes::packages(&files, &workspace::members()?);
     let short = base.get(..12).unwrap_or(&base);
     fmt()?;
-    let what = match &changed {
-        Changed::Packages(packages) if packages.is_empty() => {
+    let what = match &filter {
+        Filter::DependentsOf(packages) if packages.is_empty() => {
             println!("quick: passed, no package changed since {short}");
             return Ok(());
         }
-        Changed::Packages(packages) => {
+        Filter::DependentsOf(packages) => {
             let names: Vec<&str> = packages.iter().map(String::as_str).collect();
             format!("{} and their dependents", names.join(", "))
         }
-        Changed::Workspace => "all packages".to_owned(),
+        Filter::All => "all packages".to_owned(),
     };
     println!("quick: {what}, changed since {short}");
-    let filter = match changed {
-        Changed::Packages(packages) => Filter::DependentsOf(packages.into_iter().collect()),
-        Changed::Workspace => Filter::All,
-    };
     clippy()?;
     nextest::run("quick", &filter, &[])?;
     println!("quick: passed in {} s: {what}", start.elapsed().as_secs());
@@ -86,13 +78,13 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
 /// Runs the steps up to the first that fails.
 fn run(tier: &str, steps: &[Step]) -> ExitCode {
     let total = Instant::now();
-    for step in steps {
-        println!("== {}", step.name);
+    for (name, step) in steps {
+        println!("== {name}");
         let start = Instant::now();
-        let result = (step.run)();
-        println!("== {}: {:.0} s", step.name, start.elapsed().as_secs_f64());
+        let result = step();
+        println!("== {name}: {:.0} s", start.elapsed().as_secs_f64());
         if let Err(reason) = result {
-            println!("error: {tier}: step {} failed: {reason}", step.name);
+            println!("error: {tier}: step {name} failed: {reason}");
             return ExitCode::FAILURE;
         }
     }
@@ -105,15 +97,13 @@ fn fmt() -> Result<(), String> {
 }
 
 fn clippy() -> Result<(), String> {
-    let mut command = process::cargo(["clippy", "--all-targets", "--all-features"]);
-    compiler::select_workspace(&mut command)?;
+    let mut command = compiler::cargo(["clippy", "--all-targets", "--all-features"])?;
     command.args(["--", "-D", "warnings"]);
     process::run(command)
 }
 
 fn docs() -> Result<(), String> {
-    let mut command = process::cargo(["doc", "--no-deps", "--all-features"]);
-    compiler::select_workspace(&mut command)?;
+    let mut command = compiler::cargo(["doc", "--no-deps", "--all-features"])?;
     command.env("RUSTDOCFLAGS", "-D warnings");
     process::run(command)
 }
@@ -127,23 +117,19 @@ fn deny() -> Result<(), String> {
 }
 
 fn doctests() -> Result<(), String> {
-    let mut command = process::cargo(["test", "--doc", "--all-features", "--no-fail-fast"]);
-    compiler::select_workspace(&mut command)?;
-    process::run(command)
+    process::run(compiler::cargo(["test", "--doc", "--all-features", "--no-fail-fast"])?)
 }
 
 /// Runs each benchmark once, as a test.
 fn benches() -> Result<(), String> {
-    let mut command = process::cargo(["test", "--all-features", "--bench", "*"]);
-    compiler::select_workspace(&mut command)?;
-    process::run(command)
+    process::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
 }
 
 /// Checks each library with each of its features alone.
 fn features() -> Result<(), String> {
-    let mut command = process::cargo(["hack", "check", "--each-feature", "--no-dev-deps", "--lib"]);
+    let mut command =
+        compiler::cargo(["hack", "check", "--each-feature", "--no-dev-deps", "--lib"])?;
     tools::HACK.add_to(&mut command)?;
-    compiler::select_workspace(&mut command)?;
     process::run(command)
 }
 

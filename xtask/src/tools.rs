@@ -24,14 +24,16 @@ pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", p
 impl Tool {
     /// Lets a command find the tool. Installs it if this machine has none that is new enough.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
-        if self.is_new_enough(&mut process::program("cargo")) {
+        if self.is_new_enough(process::program("cargo")) {
             return Ok(());
         }
         let root = workspace::members()?.target_directory.join("tools");
         let mut folders = vec![root.join("bin")];
         folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-        if !self.is_new_enough(process::program("cargo").env("PATH", &path)) {
+        let mut cargo = process::program("cargo");
+        cargo.env("PATH", &path);
+        if !self.is_new_enough(cargo) {
             println!("installing {} {} (once per target folder)", self.package, self.version);
             let mut install = process::cargo(["install", "--quiet", "--locked", self.package]);
             install.args(["--version", self.version, "--profile", self.profile, "--root"]);
@@ -45,13 +47,9 @@ impl Tool {
         Ok(())
     }
 
-    fn is_new_enough(&self, cargo: &mut Command) -> bool {
-        let subcommand = self.package.strip_prefix("cargo-").unwrap_or(self.package);
-        let Ok(output) = cargo.args([subcommand, "--version"]).output() else {
-            return false;
-        };
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let version = text.split_whitespace().nth(1).unwrap_or_default();
-        output.status.success() && compiler::numbers(version) >= compiler::numbers(self.version)
+    fn is_new_enough(&self, mut cargo: Command) -> bool {
+        cargo.arg(self.package.strip_prefix("cargo-").unwrap_or(self.package));
+        compiler::version(cargo)
+            .is_ok_and(|version| compiler::numbers(&version) >= compiler::numbers(self.version))
     }
 }

@@ -3,7 +3,7 @@
 
 mod debian;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::{means, process, workspace};
@@ -54,16 +54,11 @@ fn command(target_directory: &Path) -> Result<Command, String> {
 
 /// Whether the usual compiler has the target's `core`.
 fn has_installed_target() -> bool {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut command = process::program(rustc);
+    let mut command = process::rustc();
     command.args(["--print", "target-libdir", "--target", TARGET]);
-    let Ok(folder) = process::capture(command) else {
-        return false;
-    };
-    let Ok(files) = PathBuf::from(folder.trim()).read_dir() else {
-        return false;
-    };
-    files.flatten().any(|file| {
+    let folder = process::quietly(command);
+    let files = folder.ok().and_then(|folder| Path::new(&folder).read_dir().ok());
+    files.into_iter().flatten().flatten().any(|file| {
         let name = file.file_name();
         let name = name.to_string_lossy();
         name.starts_with("libcore") && name.ends_with(".rlib")

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use neuron_testkit::fetch::fill_once;
 
-use crate::process;
+use crate::{compiler, process};
 
 /// The compiler. Libraries with a version in their name are found through its dependencies.
 const COMPILER: &str = "rustc-web";
@@ -40,14 +40,11 @@ pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
 
 /// Returns an error unless the compiler starts and is new enough for the workspace.
 fn verify(rustc: &Path) -> Result<(), String> {
-    let mut command = process::program(rustc);
-    command.arg("--version");
-    let answer = process::capture(command)?;
-    let minor = |version: &str| version.split('.').nth(1)?.parse::<u32>().ok();
-    match (minor(&answer), minor(env!("CARGO_PKG_RUST_VERSION"))) {
-        (Some(have), Some(need)) if have >= need => Ok(()),
-        _ => Err(format!("Debian's {COMPILER} is too old: {}", answer.trim())),
+    let version = compiler::version(process::program(rustc))?;
+    if compiler::numbers(&version) < compiler::numbers(env!("CARGO_PKG_RUST_VERSION")) {
+        return Err(format!("Debian's {COMPILER} is too old: {version}"));
     }
+    Ok(())
 }
 
 fn fetch(folder: &Path) -> Result<(), String> {
