@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use neuron_testing::RecordedRequest;
 use neuron_types::{
     BoxError, BoxedEmbeddingProvider, CompletionRequest, EmbeddingError, EmbeddingProvider,
     EmbeddingRequest, Provider, ProviderError,
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cases::embedding;
 use crate::corpus;
-use crate::vendor::{Form, Server, Vendor};
+use crate::vendor::{Form, Vendor};
 
 /// Headers that would be a key's, were it real.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
@@ -55,7 +56,7 @@ pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
 /// What became of a request.
 struct Outcome {
     /// None if the provider did not send it.
-    sent: Option<Sent>,
+    sent: Option<RecordedRequest>,
     error: Option<BoxError>,
     /// Whether the error is that the request cannot be expressed.
     is_refusal: bool,
@@ -80,7 +81,11 @@ async fn send(
     };
     let error = answer.err();
     let is_refusal = matches!(error, Some(ProviderError::InvalidRequest(_)));
-    Ok(Outcome { sent: sent(server.as_ref()), error: error.map(Into::into), is_refusal })
+    Ok(Outcome {
+        sent: server.requests().into_iter().next(),
+        error: error.map(Into::into),
+        is_refusal,
+    })
 }
 
 /// Asks for embeddings from a server of its own.
@@ -94,7 +99,11 @@ async fn embed(
     let server = (vendor.start)(vec![answer.into()]).await?;
     let error = embedder(&server.url()).embed(request).await.err();
     let is_refusal = matches!(error, Some(EmbeddingError::InvalidRequest(_)));
-    Ok(Outcome { sent: sent(server.as_ref()), error: error.map(Into::into), is_refusal })
+    Ok(Outcome {
+        sent: server.requests().into_iter().next(),
+        error: error.map(Into::into),
+        is_refusal,
+    })
 }
 
 /// What is wrong with an outcome: our server and our provider must agree before others are asked.
@@ -108,30 +117,14 @@ fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     }
 }
 
-struct Sent {
-    path: String,
-    headers: Map<String, Value>,
-    body: Value,
-}
-
-fn sent(server: &dyn Server) -> Option<Sent> {
-    let request = server.requests().into_iter().next()?;
-    let headers = request.headers.into_iter().filter(|(name, _)| !KEYS.contains(&name.as_str()));
-    Some(Sent {
-        path: request.path,
-        headers: headers.map(|(name, value)| (name, value.into())).collect(),
-        body: request.json.unwrap_or_default(),
-    })
-}
-
-fn line(form: &str, name: &str, stream: bool, sent: Sent) -> Value {
-    let Sent { path, headers, body } = sent;
+fn line(form: &str, name: &str, stream: bool, sent: RecordedRequest) -> Value {
+    let headers = sent.headers.into_iter().filter(|(name, _)| !KEYS.contains(&name.as_str()));
     json!({
         "form": form,
         "request": name,
         "stream": stream,
-        "path": path,
-        "headers": headers,
-        "body": body,
+        "path": sent.path,
+        "headers": headers.map(|(name, value)| (name, value.into())).collect::<Map<_, _>>(),
+        "body": sent.json,
     })
 }
