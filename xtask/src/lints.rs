@@ -7,8 +7,21 @@ mod msrv;
 mod sources;
 mod trees;
 
+use std::collections::BTreeSet;
+
+use crate::process;
+
 /// Fails with all problems at once.
 #[track_caller]
 fn assert_none(problems: &[String]) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// Returns the lines of `cargo tree` for some packages: the packages themselves and those that they need.
+fn tree(packages: &[&str], args: &[&str]) -> BTreeSet<String> {
+    let mut tree = process::cargo(["tree", "--prefix", "none"]);
+    tree.args(args).args(packages.iter().flat_map(|package| ["--package", *package]));
+    let lines = process::capture(tree).unwrap();
+    let lines = lines.lines().map(|line| line.trim_end_matches(" (*)").to_owned());
+    lines.filter(|line| !line.is_empty()).collect()
 }

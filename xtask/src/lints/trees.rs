@@ -1,9 +1,6 @@
 //! How much a user builds who wants one crate and nothing else.
 
-use std::collections::BTreeSet;
-
-use super::assert_none;
-use crate::process;
+use super::{assert_none, tree};
 
 /// The most crates that each may need, itself included; of a provider with HTTP and TLS.
 const MOST: [(&str, usize); 6] = [
@@ -19,11 +16,7 @@ const MOST: [(&str, usize); 6] = [
 fn a_crate_alone_needs_few_others() {
     let mut problems = Vec::new();
     for (name, most) in MOST {
-        let tree =
-            process::cargo(["tree", "--edges", "normal", "--prefix", "none", "--package", name]);
-        let tree = process::capture(tree).unwrap();
-        let crates = tree.lines().map(|line| line.trim_end_matches(" (*)"));
-        let count = crates.filter(|line| !line.is_empty()).collect::<BTreeSet<_>>().len();
+        let count = tree(&[name], &["--edges", "normal"]).len();
         if count > most {
             problems.push(format!("{name} needs {count} crates, and {most} are the most"));
         }
