@@ -1,4 +1,4 @@
-//! Where a part tries a provider: its server, its calls, and what was sent.
+//! The server, the provider and the calls of one part.
 
 use futures_util::StreamExt;
 use neuron_types::{
@@ -222,7 +222,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.server.vendor().stream_type()
     }
 
-    /// What the vendor would answer to the last request.
+    /// Writes the vendor's response to the last request.
     pub(super) fn answering<T>(
         &self,
         case: &Case,

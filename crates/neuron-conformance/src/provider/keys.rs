@@ -62,7 +62,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
     echoes(&ctx).await;
 }
 
-/// Servers show what they received.
+/// Checks errors of servers that echo the key.
 async fn echoes<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for status in [302, 307, 400, 401, 402, 404, 418, 429, 499, 500, 503, 529] {
         for body in bodies() {

@@ -246,7 +246,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// What caches look at.
+/// The bytes that prompt caches compare.
 #[derive(Debug, PartialEq)]
 struct Sent {
     conversation: String,

@@ -8,7 +8,7 @@ use super::events::check_events;
 use super::json::has_text;
 use neuron_testing::Reply;
 
-/// Texts that break what is not careful.
+/// Texts that break careless encoders and decoders.
 pub(super) const TEXTS: [(&str, &str); 8] = [
     ("a short text", "Hello."),
     ("an empty text", ""),

@@ -76,7 +76,7 @@ struct PausedClock {
 }
 
 impl PausedClock {
-    /// Pauses the clock once the tasks have received what was sent.
+    /// Pauses the clock once the tasks have received the sent bytes.
     async fn start() -> Self {
         for _ in 0..20 {
             tokio::task::yield_now().await;
