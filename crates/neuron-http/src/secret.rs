@@ -61,28 +61,14 @@ impl Secret {
         excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
-    /// Takes the secret out of a text that somebody else wrote: servers echo keys in errors. The text
-    /// may have been cut within the secret.
+    /// Replaces the secret in a text that a server wrote, because servers echo keys in errors. Finds it
+    /// written as in JSON too, with `\/` for `/`, and at the end of a text that was cut within it.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
         if self.0.len() < SHORTEST {
             return text;
         }
-        let text = match text.contains(&self.0) {
-            true => text.replace(&self.0, "[redacted]"),
-            false => text,
-        };
-        match self.beginning_at_end_of(&text) {
-            Some(beginning) => format!("{beginning}[redacted]"),
-            None => text,
-        }
-    }
-
-    /// What stands before a cut secret; `None` when the text does not end with one. Fewer characters
-    /// than four give nothing away.
-    fn beginning_at_end_of<'t>(&self, text: &'t str) -> Option<&'t str> {
-        let ends = self.0.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
-        ends.rev().find_map(|end| text.strip_suffix(self.0.get(..end)?))
+        redact(redact(text, &self.0), &self.0.replace('/', "\\/"))
     }
 
     /// Makes an error fit to be shown: its texts are without the secret, and have 4,000 characters at
@@ -121,6 +107,23 @@ impl Secret {
         }
         text
     }
+}
+
+fn redact(text: String, secret: &str) -> String {
+    let text = match text.contains(secret) {
+        true => text.replace(secret, "[redacted]"),
+        false => text,
+    };
+    match before_cut(&text, secret) {
+        Some(before) => format!("{before}[redacted]"),
+        None => text,
+    }
+}
+
+/// Returns the text before a cut secret at its end. Fewer characters than four give nothing away.
+fn before_cut<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
+    let ends = secret.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
+    ends.rev().find_map(|end| text.strip_suffix(secret.get(..end)?))
 }
 
 /// The length below which a key is none, in bytes: for servers that need no key one sends a word, and
@@ -168,6 +171,16 @@ mod tests {
         check("sk-añ-123 and sk-añ-", "[redacted] and [redacted]");
         check("bad key sk-", "bad key sk-");
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
+    }
+
+    /// A malformed answer was shown as the server wrote it, with the key in the escaped form of JSON.
+    #[test]
+    fn a_secret_that_is_escaped_is_taken_out_too() {
+        let secret = Secret::new("sk-12/34/5");
+        let check = |text: &str, expected: &str| assert_eq!(secret.redact(text.into()), expected);
+        check(r"{sk-12\/34\/5, sk-12/34/5", "{[redacted], [redacted]");
+        check(r"{sk-12\/34\", "{[redacted]");
+        check(r"a\/b", r"a\/b");
     }
 
     // A server that answered with a megabyte of text once gave an error of a megabyte.
