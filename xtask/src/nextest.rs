@@ -24,6 +24,9 @@ pub(crate) fn run(
     let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
+    // Many tests wait for servers and time limits, so that two share a core.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    command.args(["--test-threads", &(2 * cores).to_string()]);
     fetch::hide_missing(&mut command);
     if let Filter::DependentsOf(packages) = filter {
         let set: Vec<String> = packages.iter().map(|name| format!("rdeps(={name})")).collect();
