@@ -1,6 +1,5 @@
 //! Rules over the whole workspace that no other tool checks, as tests.
 
-mod alone;
 mod arrows;
 mod listings;
 mod msrv;

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
+use crate::workspace::Package;
 use crate::{changes, compiler, examples, fetch, process, sdks, wasm, workspace};
 
 /// The name of a step, and its function.
@@ -18,6 +19,7 @@ const TEST: &[Step] = &[
     ("clippy", clippy),
     ("docs", docs),
     ("deny", deny),
+    ("features", || features(&sample_of_libraries()?)),
     ("wasm", wasm::check),
     ("fetch", fetch::for_tests),
     ("examples", examples::run),
@@ -31,7 +33,7 @@ const TEST: &[Step] = &[
 /// The long runs.
 const NIGHTLY: &[Step] = &[
     ("fetch", fetch::for_tests),
-    ("features", features),
+    ("features", || features(&libraries()?)),
     ("faults", || faults::check(Selection::All)),
     ("model", model),
     ("fuzz", fuzz),
@@ -125,12 +127,36 @@ fn benches() -> Result<(), String> {
     process::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
 }
 
-/// Checks each library with each of its features alone.
-fn features() -> Result<(), String> {
-    let mut command =
-        compiler::cargo(["hack", "check", "--each-feature", "--no-dev-deps", "--lib"])?;
+/// Checks libraries as whoever depends on one of them alone builds it, with each of its features alone. In a build of
+/// the whole workspace a neighbour may ask for the features of others that a library forgets to ask for.
+fn features(libraries: &[String]) -> Result<(), String> {
+    let mut command = process::cargo(["hack", "check", "--each-feature", "--lib"]);
+    command.args(libraries.iter().flat_map(|name| ["--package", name]));
     tools::HACK.add_to(&mut command)?;
     process::run(command)
+}
+
+/// The published libraries that this machine's compiler can build.
+fn libraries() -> Result<Vec<String>, String> {
+    let packages = workspace::members()?.packages.into_iter().filter(Package::is_in_crates);
+    let mut libraries = Vec::new();
+    for package in packages {
+        if compiler::builds(&package)? {
+            libraries.push(package.name);
+        }
+    }
+    libraries.sort();
+    Ok(libraries)
+}
+
+/// The libraries that changed since the base, and every eighth of the others.
+fn sample_of_libraries() -> Result<Vec<String>, String> {
+    let changed = changes::packages(&changes::since(&changes::base()?)?, &workspace::members()?);
+    let is_chosen = |(place, name): &(usize, String)| match &changed {
+        Filter::All => true,
+        Filter::DependentsOf(packages) => packages.contains(name) || place % 8 == 0,
+    };
+    Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
 }
 
 /// Tries a million cases that no other run tries.
