@@ -1,4 +1,4 @@
-//! Base64 with padding: encoding, and the position of the first error as Go reports it.
+//! Encodes base64 with padding, and finds the first error in a base64 text as Go does.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,8 +7,8 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Returns the position at which the text stops being base64. The errors of `base64` have another
-/// position for some texts.
+/// Returns the position at which the text stops being valid base64, as Go reports it. The errors of the `base64` crate
+/// have another position for some texts.
 pub(crate) fn first_error(text: &str) -> Option<usize> {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let letters = text.trim_end_matches('=');

@@ -1,7 +1,7 @@
-//! Cutting a text into pieces of so many characters.
+//! Splits a text into pieces of a fixed number of characters.
 
-/// Cuts `text` into pieces of `chars` characters; the last may be shorter. Never cuts inside a
-/// character; an empty text has no pieces.
+/// Splits `text` into pieces of `chars` characters. The last piece may be shorter. A character is never split, and an
+/// empty text has no pieces. Zero `chars` means 1.
 pub(crate) fn chunks(text: &str, chars: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

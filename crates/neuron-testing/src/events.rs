@@ -4,7 +4,7 @@ use neuron_types::{CompletionResponse, ContentBlock, StreamEvent, ToolCall};
 
 use crate::chunks::chunks;
 
-/// Returns all events for `response`, its last two being the message and the response.
+/// Returns all events for `response`. The last two contain the message and the response.
 pub(crate) fn events(response: CompletionResponse, chunk_chars: usize) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     for block in response.message.content.iter().filter_map(ContentBlock::portable) {
@@ -44,7 +44,7 @@ fn push_block(events: &mut Vec<StreamEvent>, block: &ContentBlock, chunk_chars: 
                 });
             }
         }
-        // Providers announce nothing of the other kinds before the message is complete.
+        // Providers send no events for other kinds of blocks before the message is complete.
         _ => {}
     }
 }

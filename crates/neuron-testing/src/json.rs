@@ -1,4 +1,4 @@
-//! Changes to JSON objects.
+//! Helpers that change JSON objects.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
-//! Everything for testing agents without a network, a key or a model.
+//! Tools for testing agents without a network, an API key or a model.
 //!
-//! A [`ScriptedProvider`] is a [`Provider`](neuron_types::Provider) that answers from a script: a
-//! list of [`Reply`]s, used up in order.
+//! A [`ScriptedProvider`] is a [`Provider`](neuron_types::Provider) that returns scripted responses. Its script is a
+//! list of [`Reply`]s, and each call takes the next reply.
 //!
 //! ```
 //! use neuron_testing::{Reply, ScriptedProvider};
@@ -27,26 +27,26 @@
 //! # }
 //! ```
 //!
-//! An [`AnthropicServer`], an [`OpenAiServer`] and an [`OllamaServer`] answer from the same script
-//! over HTTP, on the loopback interface, and refuse what the vendor refuses. They are for tests of a
-//! provider, and for tests and examples that go through one.
+//! An [`AnthropicServer`], an [`OpenAiServer`] and an [`OllamaServer`] send replies from the same kind of script over
+//! HTTP, on the loopback interface, and reject the requests that the vendor rejects. Use them to test a provider, and
+//! in tests and examples that call a provider.
 //!
 //! # Where to look
 //!
 //! | to test | use |
 //! |---|---|
 //! | code that calls a model | [`ScriptedProvider`], with a [`Reply`] for each call |
-//! | code that speaks HTTP to Anthropic | [`AnthropicServer`] |
-//! | code that speaks HTTP to OpenAI or a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
-//! | code that speaks HTTP to Ollama | [`OllamaServer`], [`ollama::Dialect`] |
-//! | code that speaks HTTP to another vendor | [`vendor`] |
-//! | the requests, connections and disconnects that a server saw | [`vendor::VendorServer`] |
+//! | a client of Anthropic's API | [`AnthropicServer`] |
+//! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
+//! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
+//! | a client of another vendor | [`vendor`] |
+//! | the requests, connections and disconnects at a server | [`vendor::VendorServer`] |
 //! | any status and body, split or cut at any byte | [`ServerReply`], [`Wire`] |
 //! | a connection that breaks the protocol | [`RawServer`] |
 //! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`ollama`] |
 //!
-//! The suites for your own provider or session storage are in `neuron-conformance`, those for a durable
-//! engine in `neuron-conformance-durable`.
+//! The test suites for your own provider or session storage are in `neuron-conformance`. The suites for a durable
+//! engine are in `neuron-conformance-durable`.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,23 +1,23 @@
-//! The replies that are left, in the order in which calls use them up.
+//! The queue of scripted replies. Each call takes the next reply.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A first-in, first-out script, shared by everyone who holds a reference.
+/// A first-in, first-out queue of replies, which calls share by reference.
 #[derive(Debug)]
 pub(crate) struct Queue<R>(Mutex<State<R>>);
 
 #[derive(Debug)]
 struct State<R> {
     left: VecDeque<R>,
-    /// The number of replies, used ones included.
+    /// Number of replies, including used replies.
     total: usize,
-    /// The number of calls, those without a reply included.
+    /// Number of calls, including calls that got no reply.
     calls: usize,
 }
 
-/// A call that came after the last reply.
+/// The error for a call after the last reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exhausted {
     total: usize,
@@ -36,7 +36,7 @@ impl<R> Queue<R> {
         state.total += 1;
     }
 
-    /// Takes the next reply, with the number of the call that gets it, from 1.
+    /// Takes the next reply. Also returns the number of the call, counted from 1.
     pub(crate) fn take(&self) -> Result<(usize, R), Exhausted> {
         let mut state = lock(&self.0);
         state.calls += 1;
@@ -51,7 +51,7 @@ impl<R> Queue<R> {
         lock(&self.0).left.len()
     }
 
-    /// Panics when replies are left.
+    /// Panics if replies are left.
     #[track_caller]
     pub(crate) fn assert_complete(&self) {
         let (left, total) = {

@@ -1,4 +1,4 @@
-//! A scripted response: its content, its pace, and the point at which it breaks.
+//! A scripted response with its content, its pace and the point at which it breaks.
 
 use std::future::pending;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use serde_json::Value;
 
 /// A scripted response of a model.
 ///
-/// It says what comes; the methods that return `Self` say how. What is not set follows from what
-/// is, and is the same in every run:
+/// The constructors set the content. The other methods add content or set how the response is sent. Values that are not
+/// set have defaults, which are the same in every run:
 ///
-/// - the id is `msg_1` for the first call of a script, `msg_2` for the second;
-/// - the model is the one that the request asks for;
-/// - the usage is estimated from the lengths of prompt and answer, and never zero;
-/// - the stop reason is [`StopReason::ToolUse`] if tools are called, else [`StopReason::EndTurn`].
+/// - the id is `msg_1` for the first call of a script and `msg_2` for the second
+/// - the model is the model of the request
+/// - the usage is estimated from the lengths of the prompt and the response, and is never zero
+/// - the stop reason is [`StopReason::ToolUse`] if the response calls tools, and [`StopReason::EndTurn`] otherwise
 ///
-/// What breaks a stream ([`end_early_after`](Self::end_early_after),
-/// [`fail_after`](Self::fail_after), [`hang_after`](Self::hang_after)) breaks an answer that is
-/// not streamed too, if it would not have been complete by then. The last one set counts.
+/// [`end_early_after`](Self::end_early_after), [`fail_after`](Self::fail_after) and [`hang_after`](Self::hang_after)
+/// break a stream. They also break a response that is not streamed, if its stream would not have been complete by then.
+/// The last of these calls counts.
 ///
 /// # Example
 ///
@@ -41,7 +41,7 @@ use serde_json::Value;
 #[must_use]
 pub struct Reply {
     content: Vec<ContentBlock>,
-    /// Takes the place of the response.
+    /// Set if the reply fails or hangs instead of responding.
     instead: Option<Cut>,
     id: Option<String>,
     model: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Pace {
     pub(crate) delay: Duration,
     pub(crate) event_delay: Duration,
     pub(crate) chunk_chars: usize,
-    /// After how many events a stream breaks, and how.
+    /// Number of events before the stream breaks, and how it breaks.
     pub(crate) cut: Option<(usize, Cut)>,
 }
 
@@ -64,12 +64,12 @@ pub(crate) struct Pace {
 #[derive(Debug, Clone)]
 pub(crate) enum Cut {
     End,
-    /// A stream error, because a provider's error cannot be cloned.
+    /// Holds a stream error, because a provider error cannot be cloned.
     Fail(StreamError),
     Hang,
 }
 
-/// The request values from which the defaults of a reply follow.
+/// The request values that determine the defaults of a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The number of the call, from 1.
@@ -79,20 +79,20 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Reply {
-    /// Answers with a text.
+    /// Creates a reply with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::message(vec![ContentBlock::Text(text.into())])
     }
 
-    /// Calls one tool.
+    /// Creates a reply that calls one tool.
     pub fn tool_call(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
         Self::tool_calls([(id, name, input)])
     }
 
-    /// Calls several tools at once: for each its id, its name and the arguments.
+    /// Creates a reply that calls several tools at once. Each item has the id, the name and the arguments of a call.
     ///
-    /// [`ToolCall::invalid_json_input`](neuron_types::ToolCall::invalid_json_input) gives
-    /// arguments that are no JSON: they are streamed as their raw text.
+    /// [`ToolCall::invalid_json_input`](neuron_types::ToolCall::invalid_json_input) creates arguments that are not
+    /// valid JSON. They are streamed as raw text.
     pub fn tool_calls(
         calls: impl IntoIterator<Item = (impl Into<String>, impl Into<String>, Value)>,
     ) -> Self {
@@ -108,7 +108,7 @@ impl Reply {
         )
     }
 
-    /// Answers with any content.
+    /// Creates a reply with any content.
     pub fn message(content: Vec<ContentBlock>) -> Self {
         Self {
             content,
@@ -126,7 +126,7 @@ impl Reply {
         }
     }
 
-    /// Answers with this response.
+    /// Creates a reply from a complete response.
     pub fn response(response: CompletionResponse) -> Self {
         Self {
             id: Some(response.id),
@@ -137,21 +137,21 @@ impl Reply {
         }
     }
 
-    /// Answers with an error, before any event of a stream.
+    /// Creates a reply that fails with an error before the first event of a stream.
     ///
-    /// A server sends the HTTP status and body from which a provider makes this error.
+    /// A server sends the HTTP status and the body that a provider converts to this error.
     pub fn error(error: ProviderError) -> Self {
         Self { instead: Some(Cut::Fail(error.into())), ..Self::message(Vec::new()) }
     }
 
-    /// Never answers.
+    /// Creates a reply that never responds.
     pub fn hang() -> Self {
         Self { instead: Some(Cut::Hang), ..Self::message(Vec::new()) }
     }
 
-    /// Adds a text: after the content there is, but before the tool calls.
+    /// Adds a text after the present content, but before the tool calls.
     ///
-    /// Changes nothing of an error or a reply that hangs.
+    /// Has no effect on a reply that fails or hangs.
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         let first_call = self.content.iter().position(|block| block.as_tool_use().is_some());
         let before_calls = first_call.unwrap_or(self.content.len());
@@ -159,9 +159,9 @@ impl Reply {
         self
     }
 
-    /// Adds reasoning: before all other content, but after reasoning that is there.
+    /// Adds reasoning before all other content, but after present reasoning.
     ///
-    /// Changes nothing of an error or a reply that hangs.
+    /// Has no effect on a reply that fails or hangs.
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
         let is_thinking = |block: &&ContentBlock| matches!(block, ContentBlock::Thinking { .. });
         let after_thinking = self.content.iter().take_while(is_thinking).count();
@@ -170,33 +170,33 @@ impl Reply {
         self
     }
 
-    /// Sets the tokens that the call took.
+    /// Sets the token usage of the call.
     pub fn usage(self, usage: TokenUsage) -> Self {
         Self { usage: Some(usage), ..self }
     }
 
-    /// Sets why the model stopped.
+    /// Sets the reason why the model stopped.
     pub fn stop_reason(self, stop_reason: StopReason) -> Self {
         Self { stop_reason: Some(stop_reason), ..self }
     }
 
-    /// Sets the model that answers.
+    /// Sets the model that the response names.
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// Sets the answer's id.
+    /// Sets the id of the response.
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// Waits so long before the answer begins, an error included.
+    /// Sets the delay before the response or the error.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.pace.delay = delay;
         self
     }
 
-    /// Waits so long between two events of a stream.
+    /// Sets the delay between two events of a stream.
     pub fn event_delay(mut self, delay: Duration) -> Self {
         self.pace.event_delay = delay;
         self
@@ -208,17 +208,17 @@ impl Reply {
         self
     }
 
-    /// Ends the stream after so many events, without an error and without the rest.
+    /// Ends the stream after this many events, without an error and without the remaining events.
     pub fn end_early_after(self, events: usize) -> Self {
         self.cut(events, Cut::End)
     }
 
-    /// Breaks the stream with an error after so many events.
+    /// Breaks the stream with an error after this many events.
     pub fn fail_after(self, events: usize, error: ProviderError) -> Self {
         self.cut(events, Cut::Fail(error.into()))
     }
 
-    /// Sends nothing more after so many events, and does not end the stream.
+    /// Sends nothing more after this many events and keeps the stream open.
     pub fn hang_after(self, events: usize) -> Self {
         self.cut(events, Cut::Hang)
     }
@@ -228,7 +228,7 @@ impl Reply {
         self
     }
 
-    /// Fills in the defaults. The error says how the reply breaks before it begins.
+    /// Fills in the defaults. Returns an error if the reply breaks before it begins.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
         let Self { content, instead, .. } = self;
         let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
@@ -245,7 +245,7 @@ impl Reply {
 }
 
 impl Cut {
-    /// Returns the error of a response that is not streamed, or never returns.
+    /// Returns the error of a response that is not streamed. Never returns for `Hang`.
     pub(crate) async fn error(self) -> ProviderError {
         match self {
             Self::End => {
@@ -257,7 +257,7 @@ impl Cut {
     }
 }
 
-/// Estimates four characters per token, and a few tokens for the frame.
+/// Estimates the usage with four characters per token and a few extra tokens for the message.
 fn estimate(asked: &Asked<'_>, content: &[ContentBlock]) -> TokenUsage {
     TokenUsage {
         input_tokens: 8 + asked.prompt_chars / 4,

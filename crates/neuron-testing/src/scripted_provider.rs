@@ -1,4 +1,4 @@
-//! A provider that answers from a script and records its requests.
+//! A provider that returns scripted responses and records its requests.
 
 use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
@@ -15,14 +15,13 @@ use crate::events::events;
 use crate::queue::{Exhausted, Queue, lock};
 use crate::script::{Asked, Cut, Pace, chars};
 
-/// A provider that answers from a script.
+/// A provider that returns responses from a script.
 ///
-/// Each call uses up the next [`Reply`], when its future is first polled; a call after the last
-/// one gets [`ProviderError::InvalidRequest`], which says so. Clones share the script and the
-/// record of requests.
+/// Each call takes the next [`Reply`] when its future is first polled. A call after the last reply fails with a
+/// [`ProviderError::InvalidRequest`] that says so. Clones share the script and the recorded requests.
 ///
-/// Nothing is spawned: answers and streams live in the futures that the caller polls, and delays
-/// follow a paused tokio clock.
+/// The provider spawns no tasks. Responses and streams run in the futures that the caller polls, and delays follow a
+/// paused tokio clock.
 ///
 /// # Example
 ///
@@ -63,11 +62,11 @@ struct Shared {
     open: Open,
 }
 
-/// The model of a reply that names none to a request that names none.
+/// The default model if neither the reply nor the request names a model.
 const MODEL: &str = "scripted-model";
 
 impl ScriptedProvider {
-    /// Builds a provider that gives these replies, in order.
+    /// Creates a provider that returns these replies in order.
     pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -78,24 +77,24 @@ impl ScriptedProvider {
         }
     }
 
-    /// Adds a reply at the script's end.
+    /// Adds a reply to the end of the script.
     pub fn push(&self, reply: impl Into<Reply>) {
         self.shared.script.push(reply.into());
     }
 
-    /// Returns every request so far, in order, requests without a reply included.
+    /// Returns all requests so far, in order, including requests that got no reply.
     #[must_use]
     pub fn requests(&self) -> Vec<CompletionRequest> {
         lock(&self.shared.requests).clone()
     }
 
-    /// Returns how many requests there were.
+    /// Returns the number of requests so far.
     #[must_use]
     pub fn calls(&self) -> usize {
         lock(&self.shared.requests).len()
     }
 
-    /// Returns how many replies are left.
+    /// Returns the number of replies that are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.shared.script.remaining()
@@ -103,7 +102,7 @@ impl ScriptedProvider {
 
     /// Returns the number of calls and streams that are neither finished nor dropped.
     ///
-    /// After a run was cancelled it is 0; else something still holds the provider's stream.
+    /// It is 0 after a run was cancelled, unless something still holds a stream of the provider.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         Arc::strong_count(&self.shared.open) - 1
@@ -113,13 +112,13 @@ impl ScriptedProvider {
     ///
     /// # Panics
     ///
-    /// When replies are left.
+    /// Panics if replies are left.
     #[track_caller]
     pub fn assert_complete(&self) {
         self.shared.script.assert_complete();
     }
 
-    /// Records the request, takes its reply and waits as long as the reply says.
+    /// Records the request, takes its reply and waits for the reply's delay.
     async fn answer(
         &self,
         request: CompletionRequest,
@@ -155,7 +154,7 @@ impl ScriptedProvider {
     }
 }
 
-/// A provider without replies, to [`push`](ScriptedProvider::push) some.
+/// Creates a provider without replies. Add replies with [`push`](ScriptedProvider::push).
 impl Default for ScriptedProvider {
     fn default() -> Self {
         Self::new([] as [Reply; 0])
@@ -189,7 +188,7 @@ impl Provider for ScriptedProvider {
     }
 }
 
-/// Counts as one open stream while it lives.
+/// A handle that counts as one open call or stream until it is dropped.
 type Open = Arc<()>;
 
 fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
@@ -214,11 +213,11 @@ fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamRece
         }
         event
     });
-    // Fused: a receiver may be read after its end.
+    // Fused, because a receiver may be read after its end.
     StreamReceiver::new(delayed.fuse())
 }
 
-/// Needs no tokio clock when there is nothing to wait for.
+/// Waits for the duration. A duration of zero needs no tokio clock.
 async fn sleep(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;

@@ -1,4 +1,4 @@
-//! The scripted provider: replies in order, streams as a provider's, breaks where it is told to.
+//! Tests of the scripted provider. They check the order of replies, the streams and the scripted breaks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn stream(provider: &ScriptedProvider) -> StreamHandle {
     provider.complete_stream_ref(&ask("hi")).await.unwrap()
 }
 
-/// The events of one streamed reply, the last three in a word each.
+/// Returns the events of one streamed reply as texts. The last three events are one word each.
 async fn script_of(reply: Reply) -> Vec<String> {
     let mut receiver = stream(&ScriptedProvider::new([reply])).await.receiver;
     let mut events = Vec::new();

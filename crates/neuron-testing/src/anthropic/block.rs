@@ -1,4 +1,4 @@
-//! The content blocks of a response, in the vendor's form.
+//! The content blocks of a response in the vendor's format.
 
 use neuron_types::{ContentBlock, ToolCall};
 use serde_json::{Map, Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that the vendor would send. A raw block of another provider is replaced by its
-/// portable form or left out.
+/// Returns the blocks that the vendor would send. A raw block of another provider is replaced by its portable form, or
+/// left out if it has none.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),
@@ -15,11 +15,10 @@ pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlo
     })
 }
 
-/// Returns the block as a response in one piece has it.
+/// Returns the block as it is in a response that is not streamed.
 ///
-/// Arguments that are no JSON become a string that holds their text. The vendor parses what a model
-/// wrote before it responds in one piece, so there is no right form for them, and `{}` would make a
-/// broken call look like a good one.
+/// Arguments that are not valid JSON become a string with their text. The vendor parses the output of a model before it
+/// sends a whole response, so it has no format for invalid arguments. `{}` would make a broken call look valid.
 pub(super) fn whole(block: &ContentBlock) -> Value {
     match block {
         ContentBlock::Raw { json, .. } => json.clone(),
@@ -35,12 +34,12 @@ pub(super) fn whole(block: &ContentBlock) -> Value {
             json!({"type": "tool_use", "id": id, "name": name, "input": input})
         }
         ContentBlock::Compaction { content } => json!({"type": "compaction", "content": content}),
-        // A model sends no other kind. The client receives a kind or fields that it does not know.
+        // A model sends no other kind. Here the client receives an unknown kind or unknown fields.
         other => serde_json::to_value(other).unwrap_or_default(),
     }
 }
 
-/// Returns the block as `content_block_start` has it, and its deltas.
+/// Returns the block as it is in `content_block_start`, and its deltas.
 pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<Value>) {
     let (empty, deltas) = match block {
         ContentBlock::Text(text) => {
@@ -57,7 +56,7 @@ pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<
         ContentBlock::ToolUse { input, .. } => {
             let json = match ToolCall::invalid_json(input) {
                 Some(raw) => raw.to_owned(),
-                // Arguments that are empty have the empty first piece alone.
+                // Empty arguments have only the empty first piece.
                 None if input.as_object().is_some_and(Map::is_empty) => String::new(),
                 None => input.to_string(),
             };
@@ -69,7 +68,7 @@ pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<
             let delta = json!({"type": "compaction_delta", "content": content});
             (json!({"content": null}), vec![delta])
         }
-        // The vendor streams the other kinds whole.
+        // The vendor streams the other kinds without deltas.
         _ => (json!({}), Vec::new()),
     };
     (merge(whole(block), empty), deltas)

@@ -1,4 +1,4 @@
-//! Errors as the vendor sends them.
+//! Errors in the vendor's format.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::vendor::message;
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
-    /// The vendor's type, `invalid_request_error` for one.
+    /// The vendor's error type, such as `invalid_request_error`.
     pub kind: String,
     /// The message.
     pub message: String,
@@ -22,17 +22,17 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Builds an error without a `retry-after` header.
+    /// Creates an error without a `retry-after` header.
     pub fn new(status: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self { status, kind: kind.into(), message: message.into(), retry_after: None }
     }
 
-    /// Builds a 400 `invalid_request_error`.
+    /// Creates a 400 `invalid_request_error`.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", message)
     }
 
-    /// Returns the JSON body, also the data of an `error` event.
+    /// Returns the JSON body, which is also the data of an `error` event.
     #[must_use]
     pub fn body(&self, request_id: &str) -> Value {
         json!({
@@ -49,7 +49,7 @@ impl ApiError {
     }
 }
 
-/// The error from which a provider makes this one again, as far as the vendor has one.
+/// Returns the vendor's error that a provider converts to this error, if the vendor has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;

@@ -1,7 +1,7 @@
 //! Anthropic's Messages API on the loopback interface, and its parts for tests without HTTP.
 //!
-//! [`AnthropicServer`] is strict: it refuses what the vendor refuses, with the vendor's words, so
-//! that a test with a bad request fails here as it would there.
+//! [`AnthropicServer`] is strict. It rejects the requests that the vendor rejects, with the vendor's error texts, so
+//! that a test with a bad request fails as it would with the vendor.
 
 mod block;
 mod check;

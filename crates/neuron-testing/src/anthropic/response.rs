@@ -1,4 +1,4 @@
-//! A response in one piece.
+//! A response that is not streamed.
 
 use neuron_types::{CompletionResponse, StopReason};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use super::usage::final_usage;
 
 /// Returns the JSON body that the vendor sends for this response.
 ///
-/// Arguments that are no JSON ([`ToolCall::invalid_json`]) become a string that holds their text.
+/// Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text.
 ///
 /// # Example
 ///

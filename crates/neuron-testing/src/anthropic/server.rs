@@ -1,4 +1,4 @@
-//! The vendor's server: the requests that it accepts and the form of its responses.
+//! The vendor's server, which checks requests and encodes responses.
 
 use neuron_types::ProviderError;
 use serde_json::Value;
@@ -10,17 +10,16 @@ use super::stream::{event_bytes, stream_events};
 use crate::loopback::RecordedRequest;
 use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, VendorServerBuilder};
 
-/// Anthropic's Messages API on the loopback interface: `POST {url}/v1/messages`, answered from a
-/// script.
+/// A server that emulates Anthropic's Messages API on the loopback interface.
 ///
-/// A request that the vendor would refuse is refused in the vendor's form and uses up no reply:
-/// a wrong key, a missing header, an unknown field, a tool call without a result
-/// ([`check_request`] has the rules for the body). Every other request gets the next reply, as
-/// JSON or, when it has `"stream": true`, as server-sent events. A request after the last reply
-/// gets a 400 that says so.
+/// It responds to `POST {url}/v1/messages` with replies from a script.
 ///
-/// A [`Reply`](crate::Reply) that breaks after so many events counts those on the wire, pings
-/// included.
+/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Examples are a
+/// wrong key, a missing header, an unknown field and a tool call without a result. [`check_request`] has the rules for
+/// the body. Every other request gets the next reply, as JSON or, if it has `"stream": true`, as server-sent events. A
+/// request after the last reply gets a 400 that says so.
+///
+/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count, including pings.
 ///
 /// # Example
 ///
@@ -36,8 +35,8 @@ use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, Vendo
 /// ])
 /// .await?;
 ///
-/// // Give `server.url()` and `AnthropicServer::API_KEY` to a provider, run what is to be tested,
-/// // then look at what arrived.
+/// // Give `server.url()` and `AnthropicServer::API_KEY` to a provider, run the code under test, and then check
+/// // the requests.
 /// assert!(server.url().starts_with("http://127.0.0.1:"));
 /// assert!(server.bodies().is_empty());
 /// assert_eq!(server.remaining(), 2);
@@ -46,10 +45,10 @@ use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, Vendo
 /// ```
 pub type AnthropicServer = VendorServer<AnthropicApi>;
 
-/// Sets an [`AnthropicServer`] up.
+/// A builder for an [`AnthropicServer`].
 pub type AnthropicServerBuilder = VendorServerBuilder<AnthropicApi>;
 
-/// Anthropic's rules and forms.
+/// Anthropic's rules for requests and formats of responses.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct AnthropicApi;
@@ -58,7 +57,7 @@ impl Vendor for AnthropicApi {
     type Detail = ();
     type Error = ApiError;
 
-    /// Refuses what the vendor refuses, in the vendor's order.
+    /// Rejects the requests that the vendor rejects, and checks in the vendor's order.
     fn check(&self, request: &RecordedRequest, rules: &Rules) -> Result<Call<()>, ApiError> {
         if request.method != "POST" || request.path != "/v1/messages" {
             return Err(ApiError::new(404, "not_found_error", "Not Found"));
@@ -113,7 +112,7 @@ impl Vendor for AnthropicApi {
     }
 }
 
-/// The vendor prefers `x-api-key` where both are sent.
+/// Checks the key. The vendor prefers `x-api-key` if both headers are sent.
 fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
     let key = request.header("x-api-key").or(request.bearer());
     let message = match key {
@@ -124,10 +123,10 @@ fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
     Err(ApiError::new(401, "authentication_error", message))
 }
 
-/// The vendor's limit on a body.
+/// Maximum size of a body at the vendor, in bytes.
 const MAX_BODY: usize = 32 * 1024 * 1024;
 
-/// The names in all `anthropic-beta` headers.
+/// Returns the names in all `anthropic-beta` headers.
 fn betas(request: &RecordedRequest) -> Vec<&str> {
     request
         .headers

@@ -21,7 +21,7 @@ pub fn stop_reason_to_wire(reason: &StopReason) -> &str {
     match reason {
         StopReason::Other(reason) => reason,
         StopReason::ContentFilter => "refusal",
-        // A reason that this crate does not know ends the turn.
+        // A reason that this crate does not know becomes `end_turn`.
         reason => WORDS.iter().find(|(_, it)| it == reason).map_or("end_turn", |(word, _)| word),
     }
 }

@@ -12,8 +12,7 @@ use crate::json::merge;
 
 /// Returns the whole event stream that the vendor sends for this response, as bytes.
 ///
-/// A delta has `chunk_chars` characters; `wire` says how lines are written (what it says of chunks
-/// and cuts is for the server).
+/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
 ///
 /// # Example
 ///
@@ -38,13 +37,13 @@ pub fn sse_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire)
     stream_events(response, chunk_chars).iter().flat_map(|event| event_bytes(event, wire)).collect()
 }
 
-/// Writes an event whose name is its `type`, as all of the vendor's are.
+/// Encodes an event. Its name is its `type`, as in all events of the vendor.
 pub(super) fn event_bytes(event: &Value, wire: &Wire) -> Vec<u8> {
     let name = event.get("type").and_then(Value::as_str);
     wire.event(name.unwrap_or_default(), event)
 }
 
-/// Returns the data of every event, `message_stop` being the last.
+/// Returns the data of all events. The last event is `message_stop`.
 pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -> Vec<Value> {
     let begun = json!({
         "content": [],

@@ -1,14 +1,14 @@
-//! Token counts as the vendor splits them. Prompt tokens exclude the cached ones, and totals exclude
-//! the passes that the vendor bills separately.
+//! Token counts in the vendor's format. Prompt tokens exclude cached tokens, and totals exclude the passes that the
+//! vendor bills separately.
 
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};
 
 use crate::json::{merge, sparse};
 
-/// Returns the usage of `message_start`: the counts of the prompt, and one token of the response.
+/// Returns the usage of `message_start`, which has the counts of the prompt and one token of the response.
 ///
-/// With several passes these are the first one's counts, which the end of the stream corrects.
+/// If there are several passes, the counts are those of the first pass. The end of the stream corrects them.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
         Some([first, ..]) => counts(first),
@@ -17,8 +17,7 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     merge(counts, json!({"output_tokens": 1, "service_tier": "standard"}))
 }
 
-/// Returns the usage at the end of a stream, and of a response in one piece. Counts that are not
-/// known are left out.
+/// Returns the usage at the end of a stream and in a response that is not streamed. Unknown counts are left out.
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     let thinking = usage.reasoning_tokens.map(|count| json!({"thinking_tokens": count}));
     let passes = usage.iterations.as_ref().map(|passes| {
@@ -31,7 +30,7 @@ pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     merge(counts(&call(usage)), sparse(others))
 }
 
-/// Returns the call's totals without the passes that the vendor leaves out of them.
+/// Returns the totals of the call without the passes that the vendor excludes from them.
 fn call(usage: &TokenUsage) -> UsageIteration {
     let less = |all: Option<usize>, pass: Option<usize>| {
         all.map(|count| count.saturating_sub(pass.unwrap_or_default()))
@@ -54,7 +53,7 @@ fn call(usage: &TokenUsage) -> UsageIteration {
     all
 }
 
-/// Returns the counts under the vendor's names. Ours of the prompt include the cached tokens.
+/// Returns the counts under the vendor's names. Unlike the vendor's, our count of the prompt includes cached tokens.
 fn counts(pass: &UsageIteration) -> Value {
     let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
     let cached = read.unwrap_or_default() + created.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A response body that plays its steps, and notices when it is dropped before the last.
+//! A response body that runs its steps, and records a disconnect if it is dropped before the last step.
 
 use std::future::pending;
 use std::io;
@@ -12,10 +12,10 @@ use hyper::body::Frame;
 use super::Step;
 use super::record::Record;
 
-/// The body of every response.
+/// The type of every response body.
 pub(super) type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
-/// A response that is not complete. Hyper drops it when the client goes away.
+/// A response that is not complete yet. Hyper drops it when the client disconnects.
 pub(super) struct InFlight {
     record: Arc<Record>,
     done: bool,
@@ -26,7 +26,7 @@ impl InFlight {
         Self { record, done: false }
     }
 
-    /// Says that what ends the response now is the server, not the client.
+    /// Marks the response as ended by the server, so that it does not count as a disconnect.
     pub(super) fn done(&mut self) {
         self.done = true;
     }
@@ -41,13 +41,13 @@ impl Drop for InFlight {
 }
 
 impl Step {
-    /// Takes the step. Returns the bytes to send, if it sends any.
+    /// Runs the step. Returns the bytes to send, if there are any.
     pub(super) async fn take(self, in_flight: &mut InFlight) -> io::Result<Option<Bytes>> {
         match self {
             Self::Send(chunk) => return Ok(Some(chunk)),
             Self::Wait(duration) => tokio::time::sleep(duration).await,
             Self::Abort => {
-                // Hyper drops what it has not written yet; while the body is pending it writes.
+                // Hyper drops unwritten bytes on an error. While the body is pending, hyper writes them.
                 tokio::task::yield_now().await;
                 in_flight.done();
                 return Err(io::Error::other("the script closes the connection here"));

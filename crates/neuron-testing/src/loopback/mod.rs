@@ -1,5 +1,5 @@
-//! The HTTP under every loopback server: connections, records of requests, and answers that come
-//! in pieces or break. It knows no vendor.
+//! HTTP for every loopback server. It accepts connections, records requests, and splits or breaks responses. It does
+//! not depend on a vendor.
 
 mod body;
 mod plan;

@@ -1,4 +1,4 @@
-//! The actions of a server for one request, planned in full before the first.
+//! The actions of a server for one request, which are all planned before the first action.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) struct Plan {
     pub(crate) body: Vec<Step>,
 }
 
-/// A step of a response. After the last step the body ends as it should.
+/// A step of a response. After the last step the body ends normally.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Sends these bytes as one chunk.
@@ -22,12 +22,12 @@ pub(crate) enum Step {
     Wait(Duration),
     /// Closes the connection.
     Abort,
-    /// Sends nothing more, and does not end the response.
+    /// Sends nothing more and keeps the response open.
     Hang,
 }
 
 impl Plan {
-    /// Plans a request that gets no response, because the step never ends or is an error.
+    /// Creates a plan without a response. The step hangs or closes the connection.
     pub(crate) fn no_response(step: Step) -> Self {
         Self { before: vec![step], status: 500, headers: Vec::new(), body: Vec::new() }
     }

@@ -1,25 +1,27 @@
-//! A server that does with a connection whatever a test wants.
+//! A server that lets a test control each byte of a connection.
 
 #![expect(clippy::expect_used, reason = "a test whose own server fails has failed")]
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A server on 127.0.0.1 that does with each connection whatever a test wants: nothing, half an
-/// answer, an answer that does not end. It knows no vendor, and as much of HTTP as it must.
+/// A server on 127.0.0.1 that lets a test control each byte of a connection.
+///
+/// A test can send nothing, half a response, or a response that does not end. The server does not depend on a vendor
+/// and implements only the necessary part of HTTP.
 ///
 /// # Panics
 ///
-/// All methods do, here and of [`RawConnection`], when the operating system or the client fails.
+/// The methods of this type and of [`RawConnection`] panic if the operating system or the client fails.
 ///
-/// # Example: a connection that is reset within the answer
+/// # Example: reset a connection within a response
 ///
 /// ```
 /// use neuron_testing::RawServer;
 ///
 /// # async fn example() {
 /// let server = RawServer::bind().await;
-/// // Give `server.url()` to a provider, and poll its call beside this.
+/// // Give `server.url()` to a provider, and poll its call at the same time.
 /// let mut connection = server.request().await;
 /// connection.head(200, "application/json", 100).await;
 /// connection.write("{").await;
@@ -30,18 +32,18 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct RawServer(TcpListener);
 
 impl RawServer {
-    /// Opens a free port.
+    /// Binds to a free port.
     pub async fn bind() -> Self {
         Self(TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port"))
     }
 
-    /// Returns the base URL, without a slash at its end.
+    /// Returns the base URL without a trailing slash.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.0.local_addr().expect("an address"))
     }
 
-    /// Takes a connection and reads a request from it.
+    /// Accepts a connection and reads a request from it.
     pub async fn request(&self) -> RawConnection {
         let (stream, _) = self.0.accept().await.expect("a connection");
         let mut connection = RawConnection { stream };
@@ -49,8 +51,8 @@ impl RawServer {
         connection
     }
 
-    /// Takes a connection, reads a request from it, and writes the head of an answer whose body has `length` bytes,
-    /// and `bytes`, which may be a part of the body.
+    /// Accepts a connection, reads a request, and writes the head of a response and then `bytes`. `length` is the
+    /// length of the body, and `bytes` may be only a part of the body.
     pub async fn respond(
         &self,
         status: u16,
@@ -68,12 +70,12 @@ impl RawServer {
 /// A connection of a [`RawServer`]. Dropping it closes it.
 #[derive(Debug)]
 pub struct RawConnection {
-    /// The connection itself.
+    /// The TCP stream of the connection.
     pub stream: TcpStream,
 }
 
 impl RawConnection {
-    /// Reads a request, which must say how long it is.
+    /// Reads a request, which must have a `content-length` header.
     pub async fn request(&mut self) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -86,18 +88,18 @@ impl RawConnection {
         self.stream.read_exact(&mut body).await.expect("a whole body");
     }
 
-    /// Writes bytes.
+    /// Writes and flushes bytes.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.expect("a client that reads");
         self.stream.flush().await.expect("a client that reads");
     }
 
-    /// Writes these bytes again and again until the client closes the connection.
+    /// Writes these bytes repeatedly until the client closes the connection.
     pub async fn write_until_closed(&mut self, bytes: impl AsRef<[u8]>) {
         while self.stream.write_all(bytes.as_ref()).await.is_ok() {}
     }
 
-    /// Writes the head of an answer whose body is that long.
+    /// Writes the head of a response with a body of `length` bytes.
     pub async fn head(&mut self, status: u16, content_type: &str, length: usize) {
         self.write(format!(
             "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
@@ -105,9 +107,9 @@ impl RawConnection {
         .await;
     }
 
-    /// Closes the connection as a machine that fails does: the client sees a reset.
+    /// Resets the connection, as a failing host does.
     pub fn reset(self) {
-        // Nothing waits: what is not sent is thrown away.
+        // With zero linger, closing does not wait and unsent bytes are discarded.
         self.stream.set_zero_linger().expect("an open connection");
     }
 }

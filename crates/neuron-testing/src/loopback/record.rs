@@ -1,4 +1,4 @@
-//! The record of a server's clients.
+//! The recorded requests of a server, and its counters.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::queue::lock;
 
 /// A request that a loopback server received.
 ///
-/// `Debug` prints no headers: a key may be among them.
+/// `Debug` prints no headers, because they may contain a key.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RecordedRequest {
@@ -21,16 +21,16 @@ pub struct RecordedRequest {
     pub path: String,
     /// The query without the `?`. Empty if there is none.
     pub query: String,
-    /// The headers, names in lower case, in the order in which they came.
+    /// The headers in the order of the request. The names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// The body as it came.
+    /// The bytes of the body.
     pub body: Vec<u8>,
-    /// The body as JSON, if it is JSON.
+    /// The parsed body, if it is JSON.
     pub json: Option<Value>,
 }
 
 impl RecordedRequest {
-    /// Returns a header's first value. The name is in lower case.
+    /// Returns the first value of a header. `name` must be in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -68,7 +68,7 @@ impl fmt::Debug for RecordedRequest {
     }
 }
 
-/// Everything that happened at a server.
+/// The recorded requests of a server, and its counters.
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     requests: Mutex<Vec<RecordedRequest>>,
@@ -83,7 +83,7 @@ pub(crate) struct Counts {
 }
 
 impl Record {
-    /// Records a request and calls `then` with its number before the next can be recorded.
+    /// Records a request. Calls `then` with its number before another request can be recorded.
     pub(super) fn requested<T>(
         &self,
         request: RecordedRequest,
@@ -109,9 +109,9 @@ impl Record {
         *self.counts.borrow()
     }
 
-    /// Waits until the counts are as wanted.
+    /// Waits until `wanted` returns `true` for the counts.
     pub(crate) async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
-        // Fails only when the sender is gone, and `self` holds it.
+        // Fails only if the sender was dropped, and `self` holds the sender.
         let _ = self.counts.subscribe().wait_for(wanted).await;
     }
 }

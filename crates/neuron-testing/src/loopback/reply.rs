@@ -1,4 +1,4 @@
-//! One response of a loopback server, and the way in which it is sent.
+//! A response of a loopback server and its encoding on the wire.
 
 use neuron_types::EmbeddingResponse;
 
@@ -7,7 +7,7 @@ use crate::Reply;
 
 /// A response of a loopback server.
 ///
-/// Servers accept everything that converts into it: a [`Reply`], a text, a response, embeddings, an
+/// Servers accept every type that converts into a `ServerReply`: a [`Reply`], a text, a response, embeddings or an
 /// error.
 ///
 /// # Example
@@ -26,9 +26,9 @@ use crate::Reply;
 #[must_use]
 pub struct ServerReply {
     pub(crate) source: Source,
-    /// `None` leaves it to the server's own.
+    /// The encoding on the wire. `None` means the encoding of the server.
     pub(crate) wire: Option<Wire>,
-    /// Sent besides the vendor's.
+    /// Headers in addition to the headers of the vendor.
     pub(crate) headers: Vec<(String, String)>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) enum Source {
 }
 
 impl ServerReply {
-    /// Answers with this status, these headers and these bytes.
+    /// Creates a reply with this status, these headers and this body.
     ///
     /// Without a `content-length` header the body is sent in chunks.
     pub fn raw(
@@ -55,7 +55,7 @@ impl ServerReply {
             })
     }
 
-    /// Sets how the bytes are written and cut, in place of the server's own setting.
+    /// Sets how the bytes are written and cut. Replaces the setting of the server.
     pub fn over(self, wire: Wire) -> Self {
         Self { wire: Some(wire), ..self }
     }
@@ -72,7 +72,7 @@ impl ServerReply {
 }
 
 impl Reply {
-    /// Makes this a server's reply whose bytes are written and cut in this way.
+    /// Converts the reply to a server reply, and sets how its bytes are written and cut.
     pub fn over(self, wire: Wire) -> ServerReply {
         ServerReply::from(self).over(wire)
     }
@@ -84,7 +84,7 @@ impl<T: Into<Reply>> From<T> for ServerReply {
     }
 }
 
-/// For requests of embeddings. An empty model is replaced by the model of the request.
+/// Creates a reply to a request for embeddings. An empty model is replaced by the model of the request.
 impl From<EmbeddingResponse> for ServerReply {
     fn from(response: EmbeddingResponse) -> Self {
         Self::new(Source::Embeddings(Box::new(response)))

@@ -1,4 +1,4 @@
-//! A server on the loopback interface: its tasks, its connections, its end.
+//! A server on the loopback interface, with its tasks and connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,8 +20,7 @@ use super::plan::Plan;
 use super::record::{Record, RecordedRequest};
 use crate::queue::lock;
 
-/// A server on 127.0.0.1, on a free port. Dropping it closes the port at once and its connections
-/// soon after.
+/// A server on a free port of 127.0.0.1. Dropping the server closes the port at once, and its connections soon after.
 #[derive(Debug)]
 pub(crate) struct LoopbackServer {
     address: SocketAddr,
@@ -30,15 +29,15 @@ pub(crate) struct LoopbackServer {
     accepting: AbortHandle,
 }
 
-/// The listener, until the server is dropped. Shared with the task that accepts, because a task
-/// that is aborted ends at some later time.
+/// The listener, or `None` after the server was dropped. The accepting task shares it, because an aborted task may end
+/// later.
 type Slot = Mutex<Option<TcpListener>>;
 
 impl LoopbackServer {
-    /// Starts to listen. Responses begin once there were `gather` requests.
+    /// Starts to listen. No response begins before `gather` requests have arrived.
     ///
-    /// `handler` plans the response to a request with a number, from 1. It is called for one request
-    /// at a time.
+    /// `handler` plans the response to a request. Its first argument is the number of the request, counted from 1. It
+    /// is called for one request at a time.
     pub(crate) async fn start(
         gather: usize,
         handler: impl Fn(usize, &RecordedRequest) -> Plan + Send + Sync + 'static,
@@ -69,7 +68,7 @@ type Handler = dyn Fn(usize, &RecordedRequest) -> Plan + Send + Sync;
 struct Service {
     handler: Box<Handler>,
     record: Arc<Record>,
-    /// The number of requests before the first response.
+    /// Number of requests that must arrive before the first response.
     gather: usize,
 }
 
@@ -78,7 +77,7 @@ async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = poll_fn(|cx| {
-            // Finished connections leave the set.
+            // Remove finished connections from the set.
             while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
             match &*lock(&listener) {
                 Some(listener) => listener.poll_accept(cx).map(Some),
@@ -91,7 +90,7 @@ async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
                 service.record.count(|counts| counts.connections += 1);
                 connections.spawn(serve(stream, Arc::clone(&service)));
             }
-            // A connection that broke before it was accepted.
+            // The connection broke before it was accepted.
             Some(Err(_)) => {}
             None => return,
         }
@@ -99,9 +98,9 @@ async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
 }
 
 async fn serve(stream: TcpStream, service: Arc<Service>) {
-    // Small chunks are to arrive when they are sent.
+    // Send small chunks without delay.
     let _ = stream.set_nodelay(true);
-    // Fails when a client goes away or a script aborts, which both are seen elsewhere.
+    // Fails if a client disconnects or a script aborts. Both are handled elsewhere.
     let _ = http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service_fn(|request| service.answer(request)))

@@ -1,11 +1,11 @@
-//! Events of a stream as bytes: server-sent events, and lines of JSON.
+//! Encodes stream events as server-sent events or as lines of JSON.
 
 use serde_json::Value;
 
 use super::Wire;
 
 impl Wire {
-    /// Writes a server-sent event with a name, with the comment before it if there is to be one.
+    /// Encodes a server-sent event with a name. A comment precedes the event if comments are enabled.
     #[must_use]
     pub fn event(&self, name: &str, json: &Value) -> Vec<u8> {
         let (end, space) = (self.line_end(), self.space());
@@ -13,23 +13,24 @@ impl Wire {
         format!("{comment}event:{space}{name}{end}data:{space}{json}{end}{end}").into_bytes()
     }
 
-    /// Writes a server-sent event without a name, with the comment before it if there is to be one.
+    /// Encodes a server-sent event without a name. A comment precedes the event if comments are enabled.
     #[must_use]
     pub fn data(&self, json: &Value) -> Vec<u8> {
         self.data_text(&self.padded_json(json))
     }
 
-    /// As [`data`](Self::data), for data that is no JSON, as OpenAI's `[DONE]`.
+    /// Like [`data`](Self::data), for data that is not JSON, such as OpenAI's `[DONE]`.
     #[must_use]
     pub fn data_text(&self, text: &str) -> Vec<u8> {
         let (end, space, comment) = (self.line_end(), self.space(), self.comment());
         format!("{comment}data:{space}{text}{end}{end}").into_bytes()
     }
 
-    /// Writes a line of JSON. Comments and the space after a colon are for events alone.
+    /// Encodes a line of JSON. The settings for comments and for the space after a colon apply only to server-sent
+    /// events.
     ///
-    /// Unicode's own ends of lines and paragraphs are escaped, as Ollama does: its client for Python
-    /// takes them for the end of a line.
+    /// The Unicode separators for lines and paragraphs are escaped, as Ollama does. Ollama's Python client treats them
+    /// as the end of a line.
     #[must_use]
     pub fn json_line(&self, json: &Value) -> Vec<u8> {
         let json = self.padded_json(json);

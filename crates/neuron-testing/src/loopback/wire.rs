@@ -1,13 +1,12 @@
-//! The encoding and the boundaries of a response's bytes, which a client must survive.
+//! The encoding and the chunk boundaries of a response, which a client must handle.
 
 use bytes::{Bytes, BytesMut};
 
 use super::Step;
 
-/// The encoding and the boundaries of a response's bytes.
+/// The encoding and the chunk boundaries of a response.
 ///
-/// Unless something is set, a body that is a stream has one chunk an event, and every other body
-/// is one chunk.
+/// By default a streamed body has one chunk per event, and every other body is one chunk.
 ///
 /// # Example: every way to split a stream in two
 ///
@@ -47,19 +46,19 @@ enum CutKind {
 }
 
 impl Wire {
-    /// Sends the body in chunks of this many bytes, at least one.
+    /// Sends the body in chunks of this many bytes. Minimum: 1.
     pub fn split_every(self, bytes: usize) -> Self {
         Self { split: Some(Split::Every(bytes.max(1))), ..self }
     }
 
-    /// Sends the body in two chunks, the first of so many bytes.
+    /// Sends the body in two chunks. The first chunk has this many bytes.
     pub fn split_at(self, bytes: usize) -> Self {
         Self { split: Some(Split::At(bytes)), ..self }
     }
 
     /// Sends this many bytes of the body, then closes the connection. The client gets an error.
     ///
-    /// Changes nothing of a body that is not longer.
+    /// Has no effect if the body is not longer.
     pub fn cut_at(self, bytes: usize) -> Self {
         Self { cut: Some((bytes, CutKind::Abort)), ..self }
     }
@@ -84,13 +83,12 @@ impl Wire {
         Self { comments: true, ..self }
     }
 
-    /// Pads every event's JSON with spaces before its last brace, as vendors do to hide how long
-    /// tokens are.
+    /// Pads the JSON of every event with spaces before its last brace. Vendors do so to hide the lengths of tokens.
     pub fn padded(self) -> Self {
         Self { padded: true, ..self }
     }
 
-    /// Splits and cuts a body. Waits stay where they are, and no chunk reaches over one.
+    /// Splits and cuts a body. Waits stay in place, and no chunk extends across a wait.
     pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
         let steps = match self.cut {
             Some((bytes, kind)) => cut(steps, bytes, kind),

@@ -1,4 +1,4 @@
-//! A response of Ollama, in one piece and as lines.
+//! A chat response of Ollama, as one body and as lines of a stream.
 
 use neuron_types::{CompletionResponse, ContentBlock, TokenUsage, ToolCall};
 use serde_json::{Value, json};
@@ -12,9 +12,9 @@ use crate::json::{merge, sparse};
 
 /// Returns the JSON body that Ollama sends for this response.
 ///
-/// Blocks that it has no form for are left out. A tool call without an id gets one as Ollama makes
-/// them. Arguments that are no JSON ([`ToolCall::invalid_json`]) become a string that holds their
-/// text: Ollama parses what a model wrote, so there is no right form for them.
+/// Blocks that have no form in Ollama's API are left out. A tool call without an id gets an id in Ollama's format.
+/// Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text. Ollama parses the
+/// output of a model, so it has no format for invalid arguments.
 ///
 /// # Example
 ///
@@ -48,8 +48,8 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 
 /// Returns all lines that Ollama streams for this response, as bytes.
 ///
-/// A line has `chunk_chars` characters of text or thinking; `wire` says how lines are written (what
-/// it says of chunks and cuts is for the server).
+/// A line has `chunk_chars` characters of text or thinking. `wire` sets how lines are written. Its chunks and cuts
+/// apply only to a server.
 ///
 /// # Example
 ///
@@ -63,7 +63,7 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 /// # };
 /// let bytes = chat_bytes(&response, 4, &Wire::default(), &Dialect::default());
 /// let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
-/// assert_eq!(lines.len(), 3); // "hell", "o", and the line that says that it is done
+/// assert_eq!(lines.len(), 3); // "hell", "o", and the last line with `done`
 /// ```
 #[must_use]
 pub fn chat_bytes(
@@ -108,7 +108,7 @@ pub(super) fn chat_frames(
     lines.chain([last]).map(|line| wire.json_line(&line)).collect()
 }
 
-/// The content of a message of Ollama's. The order among the kinds is not on the wire.
+/// The content of a message of Ollama. The wire format does not have the order of the kinds.
 #[derive(Default)]
 struct Content {
     thinking: String,
@@ -143,8 +143,7 @@ impl Content {
     }
 }
 
-/// Returns the last line, which has `done`. Without a stream it is the only one. Counts of zero are
-/// left out.
+/// Returns the last line, which has `done`. Without a stream it is the only line. Counts of zero are left out.
 fn last_line(response: &CompletionResponse, message: Value, dialect: &Dialect) -> Value {
     let TokenUsage { input_tokens, output_tokens, .. } = response.usage;
     let prompt_count = Some(input_tokens).filter(|_| !dialect.no_prompt_count);

@@ -1,5 +1,5 @@
-//! The rules for a request's body. Ollama decodes a body into typed structures of Go: most errors are
-//! those of Go's JSON decoder, and unknown fields are ignored.
+//! The rules for a request's body. Ollama decodes a body into Go structs. Most errors are therefore errors of Go's JSON
+//! decoder, and unknown fields are ignored.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use crate::shape::{self, Null, Problem, Wording as _, words};
 ///
 /// # Errors
 ///
-/// A 400 for the first rule that is broken; a 500 for an option of a wrong type, as Ollama has it.
+/// Returns a 400 for the first broken rule. Returns a 500 for an option of a wrong type, as Ollama does.
 ///
 /// # Example
 ///
@@ -54,7 +54,7 @@ pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
 ///
 /// # Errors
 ///
-/// A 400 for the first rule that is broken; a 500 for an option of a wrong type, as Ollama has it.
+/// Returns a 400 for the first broken rule. Returns a 500 for an option of a wrong type, as Ollama does.
 pub fn check_embed_request(body: &Value) -> Result<(), ApiError> {
     shape::check(Wording, "EmbedRequest", body, &"api.EmbedRequest".into())?;
     let is_text = match &body["input"] {
@@ -114,7 +114,7 @@ fn keep_alive_problem(keep_alive: &Value) -> Option<String> {
     }
 }
 
-/// Returns Go's error for a text that is no duration. Durations are numbers with units, or a zero.
+/// Returns Go's error for a text that is not a duration. A duration is a list of numbers with units, or a zero.
 fn duration_error(text: &str) -> Option<&'static str> {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -147,7 +147,7 @@ fn format_problem(format: &Value) -> Option<String> {
     (!fits).then(|| "invalid format: expected \"json\" or a valid JSON Schema object".into())
 }
 
-/// Checks the options of a known type. Ollama ignores unknown options.
+/// Checks the types of known options. Ollama ignores unknown options.
 fn check_options(options: &Value) -> Result<(), ApiError> {
     let types = Wording.shape("options");
     for (key, value) in options.as_object().into_iter().flatten() {
@@ -186,7 +186,7 @@ impl shape::Wording for Wording {
         true
     }
 
-    /// Go's errors do not say which item of a list they are about.
+    /// Returns the path of the list, because Go's errors do not name the item.
     fn item(self, path: &str, _index: usize) -> String {
         path.to_owned()
     }

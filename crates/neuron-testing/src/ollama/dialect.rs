@@ -2,7 +2,7 @@
 
 /// Differences of older versions of Ollama and of other servers of its API.
 ///
-/// The default is a server of today. Each method adds one quirk.
+/// The default is a current server. Each method adds one difference.
 ///
 /// # Example
 ///
@@ -28,10 +28,10 @@ pub struct Dialect {
     pub(super) no_prompt_count: bool,
 }
 
-/// In which lines of a stream tool calls are.
+/// The lines of a stream that contain tool calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum CallLines {
-    /// All in one line, before the last.
+    /// All calls in one line, before the last line.
     #[default]
     Together,
     Apart,
@@ -44,17 +44,17 @@ impl Dialect {
         Self { no_call_ids: true, ..self }
     }
 
-    /// Streams each tool call in a line of its own.
+    /// Streams each tool call in its own line.
     pub fn calls_apart(self) -> Self {
         Self { calls: CallLines::Apart, ..self }
     }
 
-    /// Streams tool calls in the last line, which says that the answer is done.
+    /// Streams tool calls in the last line, which marks the response as done.
     pub fn calls_in_last_line(self) -> Self {
         Self { calls: CallLines::Last, ..self }
     }
 
-    /// Leaves out how many tokens the prompt has, as when all of it was cached.
+    /// Leaves out the number of prompt tokens, as Ollama does if the whole prompt was cached.
     pub fn without_prompt_count(self) -> Self {
         Self { no_prompt_count: true, ..self }
     }

@@ -4,7 +4,7 @@ use neuron_types::StopReason;
 
 /// Returns Ollama's word for a stop reason.
 ///
-/// It has few: an answer that calls tools is `stop` too.
+/// Ollama has few words. For example, a response with tool calls has `stop` too.
 #[must_use]
 pub fn done_reason_to_wire(reason: &StopReason) -> &str {
     match reason {
@@ -14,7 +14,7 @@ pub fn done_reason_to_wire(reason: &StopReason) -> &str {
     }
 }
 
-/// Returns the stop reason for Ollama's word, as far as it says one.
+/// Returns the stop reason for Ollama's word. `stop` may have several causes and becomes `EndTurn`.
 #[must_use]
 pub fn done_reason_from_wire(word: &str) -> StopReason {
     match word {

@@ -1,4 +1,4 @@
-//! Errors as Ollama sends them.
+//! Errors in Ollama's format.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::vendor::message;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
 pub struct ApiError {
-    /// The HTTP status. Within a stream it does not show.
+    /// The HTTP status. It is not sent in an error within a stream.
     pub status: u16,
     /// The text.
     pub message: String,
@@ -20,17 +20,17 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Builds an error without a `retry-after` header.
+    /// Creates an error without a `retry-after` header.
     pub fn new(status: u16, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), retry_after: None }
     }
 
-    /// Builds a 400.
+    /// Creates a 400.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
-    /// Returns the JSON body, also the line that breaks a stream.
+    /// Returns the JSON body, which is also the line that breaks a stream.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.message})
@@ -43,7 +43,7 @@ impl ApiError {
     }
 }
 
-/// The error from which a provider makes this one again, as far as Ollama has one.
+/// Returns Ollama's error that a provider converts to this error, if Ollama has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;
@@ -56,7 +56,7 @@ impl From<&ProviderError> for ApiError {
             E::InvalidRequest(_) => (400, "{}"),
             E::ContextWindowExceeded(_) => (400, "the input length exceeds the context length: {}"),
             E::ModelNotFound(_) => (404, "model '{}' not found"),
-            // Within a stream there is nothing but the text.
+            // An error within a stream has only a text.
             E::StreamError(text) => return Self::new(500, text),
             _ => (500, "{}"),
         };

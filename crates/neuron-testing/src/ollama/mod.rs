@@ -1,7 +1,7 @@
 //! Ollama's own API on the loopback interface, and its parts for tests without HTTP.
 //!
-//! [`OllamaServer`] refuses what Ollama refuses, with its words. That is less than others do: Ollama
-//! takes unknown fields and options, conversations that make no sense, and any tool.
+//! [`OllamaServer`] rejects the requests that Ollama rejects, with Ollama's error texts. Ollama rejects less than other
+//! vendors. It accepts unknown fields and options, inconsistent conversations, and any tool.
 
 mod chat;
 mod check;
@@ -19,10 +19,10 @@ pub use embeddings::embeddings_body;
 pub use error::ApiError;
 pub use server::{OllamaApi, OllamaCall, OllamaServer, OllamaServerBuilder};
 
-/// When everything happens: answers are the same in every run.
+/// The fixed time of every response, so that responses are the same in every run.
 const CREATED_AT: &str = "2025-11-20T12:00:00.123456789Z";
 
-/// How long everything takes, in nanoseconds.
+/// Fixed durations in every response, in nanoseconds.
 const TOTAL_DURATION: u64 = 5_000_000_000;
 const LOAD_DURATION: u64 = 1_000_000_000;
 const PROMPT_EVAL_DURATION: u64 = 500_000_000;

@@ -1,4 +1,4 @@
-//! Ollama's server: the requests that it accepts and the form of its responses.
+//! Ollama's server, which checks requests and encodes responses.
 
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::Value;
@@ -14,17 +14,17 @@ use crate::vendor::{
     WANTS_MESSAGE,
 };
 
-/// Ollama on the loopback interface: `POST {url}/api/chat` and `/api/embed`, answered from one
-/// script.
+/// A server that emulates Ollama on the loopback interface.
 ///
-/// A request that Ollama would refuse is refused in its form and uses up no reply
-/// ([`check_chat_request`] has the rules). Every other request gets the next reply: as lines of JSON
-/// unless it has `"stream": false`. A request for embeddings wants an
-/// [`EmbeddingResponse`] there, and gets a 400 if there is
-/// something else, as does the opposite.
+/// It responds to `POST {url}/api/chat` and `/api/embed` with replies from one script.
 ///
-/// No key is needed unless the builder sets one. A [`Reply`](crate::Reply) that breaks after so many
-/// events counts lines; an error within a stream is a line that has nothing but its text.
+/// A request that Ollama would reject gets an error in Ollama's format and uses up no reply. [`check_chat_request`] has
+/// the rules. Every other request gets the next reply, as lines of JSON unless it has `"stream": false`. The next reply
+/// to a request for embeddings must be an [`EmbeddingResponse`], and the next reply to a chat must not be one.
+/// Otherwise the request gets a 400.
+///
+/// No key is required unless the builder sets one. If a [`Reply`](crate::Reply) breaks after a number of events, each
+/// line counts as an event. An error within a stream is a line that has only the error's text.
 ///
 /// # Example
 ///
@@ -46,24 +46,24 @@ use crate::vendor::{
 /// ```
 pub type OllamaServer = VendorServer<OllamaApi>;
 
-/// Sets an [`OllamaServer`] up.
+/// A builder for an [`OllamaServer`].
 pub type OllamaServerBuilder = VendorServerBuilder<OllamaApi>;
 
 impl VendorServerBuilder<OllamaApi> {
-    /// Makes it an older server, or another one of the same API.
+    /// Makes the server emulate an older version, or another server with the same API.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.vendor.dialect = dialect;
         self
     }
 }
 
-/// Ollama's rules and forms.
+/// Ollama's rules for requests and formats of responses.
 #[derive(Debug, Clone, Default)]
 pub struct OllamaApi {
     dialect: Dialect,
 }
 
-/// The endpoint of a request, from which Ollama's response follows.
+/// The endpoint of a request, which determines the format of the response.
 #[derive(Debug)]
 pub struct OllamaCall {
     endpoint: Endpoint,
@@ -81,7 +81,7 @@ impl Vendor for OllamaApi {
 
     const NEEDS_KEY: bool = false;
 
-    /// Refuses what Ollama refuses, in its order.
+    /// Rejects the requests that Ollama rejects, and checks in Ollama's order.
     fn check(
         &self,
         request: &RecordedRequest,

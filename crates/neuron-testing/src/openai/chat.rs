@@ -1,4 +1,4 @@
-//! A response of Chat Completions, in one piece and as chunks.
+//! A response of Chat Completions, as one body and as chunks of a stream.
 
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use crate::json::{merge, sparse};
 
 /// Returns the JSON body that Chat Completions sends for this response.
 ///
-/// Blocks that the vendor has no form for are left out.
+/// Blocks that have no form in the vendor's API are left out.
 ///
 /// # Example
 ///
@@ -65,11 +65,10 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
     })
 }
 
-/// Returns the whole event stream that Chat Completions sends for this response, as bytes, with
-/// usage and obfuscation.
+/// Returns the whole event stream that Chat Completions sends for this response, as bytes. The stream includes usage
+/// and obfuscation.
 ///
-/// A delta has `chunk_chars` characters; `wire` says how lines are written (what it says of chunks
-/// and cuts is for the server).
+/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
 ///
 /// # Example
 ///
@@ -146,10 +145,10 @@ pub(super) fn chat_frames(
     frames
 }
 
-/// A delta, and the text in it whose length is hidden.
+/// A delta, and the part of its text whose length is hidden.
 type Delta = (Value, String);
 
-/// Returns every delta but the last, which is empty.
+/// Returns all deltas except the last, which is empty.
 fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let message = ChatMessage::new(response);
     let beginning = message.text.is_some().then_some("");

@@ -2,8 +2,8 @@
 
 /// Differences of a server that is compatible with OpenAI.
 ///
-/// The default is the vendor itself. Each method adds one quirk that was seen somewhere; a provider
-/// that is to work with such servers has to cope with all of them.
+/// The default is the vendor itself. Each method adds one difference of a known server. A provider for such servers
+/// must handle all of them.
 ///
 /// # Example
 ///
@@ -48,68 +48,68 @@ pub(super) enum LaterIds {
 }
 
 impl Dialect {
-    /// Leaves out the index of tool calls in a chat's stream.
+    /// Leaves out the index of tool calls in a chat stream.
     pub fn without_call_index(self) -> Self {
         Self { no_call_index: true, ..self }
     }
 
-    /// Gives the deltas of a tool call after its first an id that is `null`.
+    /// Sends `null` as the id in all deltas of a tool call after the first.
     pub fn later_ids_null(self) -> Self {
         Self { later_ids: LaterIds::Null, ..self }
     }
 
-    /// Gives the deltas of a tool call after its first an id that is empty.
+    /// Sends an empty id in all deltas of a tool call after the first.
     pub fn later_ids_empty(self) -> Self {
         Self { later_ids: LaterIds::Empty, ..self }
     }
 
-    /// Sends each tool call of a chat's stream in one delta.
+    /// Sends each tool call of a chat stream in one delta.
     pub fn whole_arguments(self) -> Self {
         Self { whole_arguments: true, ..self }
     }
 
-    /// Says `stop` where a chat's answer calls tools.
+    /// Sends `stop` as the finish reason of a chat response that calls tools.
     pub fn stop_with_calls(self) -> Self {
         Self { stop_with_calls: true, ..self }
     }
 
-    /// Sends the usage unasked, and with the chunk that has the finish reason.
+    /// Sends the usage without a request for it, in the chunk that has the finish reason.
     pub fn usage_on_last_choice(self) -> Self {
         Self { usage_on_last_choice: true, ..self }
     }
 
-    /// Ends a chat's stream without `[DONE]`.
+    /// Ends a chat stream without `[DONE]`.
     pub fn without_done(self) -> Self {
         Self { no_done: true, ..self }
     }
 
-    /// Gives errors their HTTP status as code.
+    /// Sends the HTTP status as the code of errors.
     pub fn numeric_codes(self) -> Self {
         Self { numeric_codes: true, ..self }
     }
 
-    /// Calls a chat's reasoning `reasoning` and not `reasoning_content`.
+    /// Sends the reasoning of a chat in `reasoning` instead of `reasoning_content`.
     pub fn reasoning_field(self) -> Self {
         Self { reasoning_field: true, ..self }
     }
 
-    /// Ends a broken stream of the Responses API with an `error` event that has code and message at
-    /// its top level. No other event follows.
+    /// Ends a broken stream of the Responses API with an `error` event that has its code and message at the top level.
+    /// No other event follows.
     pub fn flat_stream_errors(self) -> Self {
         Self { flat_stream_errors: true, ..self }
     }
 
-    /// Takes parameters that the vendor does not know, and any parameter with any model.
+    /// Accepts unknown parameters, and any parameter with any model.
     pub fn lenient(self) -> Self {
         Self { lenient: true, ..self }
     }
 
-    /// Sends embeddings with the last first. Their indexes are right.
+    /// Sends embeddings in reverse order, with correct indexes.
     pub fn shuffled_embeddings(self) -> Self {
         Self { shuffled_embeddings: true, ..self }
     }
 
-    /// Sends embeddings as numbers even when base64 is asked for.
+    /// Sends embeddings as numbers even if base64 is requested.
     pub fn floats_only(self) -> Self {
         Self { floats_only: true, ..self }
     }

@@ -1,12 +1,12 @@
-//! Embeddings in the vendor's two forms.
+//! Embeddings in the vendor's two formats.
 
 use neuron_types::EmbeddingResponse;
 use serde_json::{Value, json};
 
 use crate::base64;
 
-/// Returns the JSON body that the vendor sends for these embeddings: as numbers, or as base64 of
-/// little-endian 32-bit floats.
+/// Returns the JSON body that the vendor sends for these embeddings. They are numbers, or base64 of little-endian
+/// 32-bit floats.
 ///
 /// # Example
 ///

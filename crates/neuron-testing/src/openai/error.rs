@@ -1,4 +1,4 @@
-//! Errors as the vendor sends them.
+//! Errors in the vendor's format.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::vendor::message;
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
-    /// The vendor's type, `invalid_request_error` for one.
+    /// The vendor's error type, such as `invalid_request_error`.
     pub kind: String,
-    /// The vendor's code, `model_not_found` for one.
+    /// The vendor's code, such as `model_not_found`.
     pub code: Option<String>,
-    /// The parameter to blame.
+    /// The parameter that the error names.
     pub param: Option<String>,
     /// The message.
     pub message: String,
@@ -26,7 +26,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Builds an error without code, parameter and `retry-after` header.
+    /// Creates an error without code, parameter and `retry-after` header.
     pub fn new(status: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -38,7 +38,7 @@ impl ApiError {
         }
     }
 
-    /// Builds a 400 `invalid_request_error`.
+    /// Creates a 400 `invalid_request_error`.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", message)
     }
@@ -49,13 +49,13 @@ impl ApiError {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Sets the parameter to blame.
+    /// Sets the parameter that the error names.
     #[must_use]
     pub fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
 
-    /// Returns the JSON body, also the data of an event that ends a chat's stream.
+    /// Returns the JSON body, which is also the data of an event that ends a chat stream.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.object()})
@@ -77,14 +77,14 @@ impl ApiError {
     }
 }
 
-/// The error from which a provider makes this one again, as far as the vendor has one.
+/// Returns the vendor's error that a provider converts to this error, if the vendor has one.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;
         let (status, kind, code, text) = match error {
             E::RateLimit { .. } => (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
             E::InsufficientResources(_) => (429, "insufficient_quota", "insufficient_quota", "{}"),
-            // llama.cpp's server says so, and says the type of other things too.
+            // llama.cpp's server sends this. It uses this type for other errors too.
             E::ModelLoading(_) => (503, "unavailable_error", "", "Loading model: {}"),
             E::Timeout(_) => (504, "server_error", "", "{}"),
             E::ServiceUnavailable(_) => {

@@ -4,7 +4,7 @@ use neuron_types::StopReason;
 
 /// Returns the vendor's word for a stop reason.
 ///
-/// Most have none of their own: a stop sequence, a refusal and the rest are `stop`.
+/// Most stop reasons have no word of their own. A stop sequence, a refusal and others become `stop`.
 #[must_use]
 pub fn finish_reason_to_wire(reason: &StopReason) -> &str {
     match reason {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::message::arguments;
 use crate::json::sparse;
 
-/// Returns the items that the vendor would send. Blocks that it has no form for are left out.
+/// Returns the items that the vendor would send. Blocks that have no form in the vendor's API are left out.
 ///
-/// `encrypted` is the encrypted form of reasoning without a signature. If it is `None`, no reasoning
-/// has an encrypted form.
+/// `encrypted` is the encrypted form of reasoning without a signature. If it is `None`, all reasoning is sent without
+/// an encrypted form.
 pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str>) -> Vec<Value> {
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =
@@ -32,7 +32,7 @@ fn item(
     Some(match block {
         ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
             match (json.get("type").and_then(Value::as_str)?, json.get("refusal")) {
-                // Fields of a chat's message.
+                // The fields of a chat message.
                 ("message", Some(Value::String(refusal))) => {
                     message(&id("msg"), refusal_part(refusal))
                 }

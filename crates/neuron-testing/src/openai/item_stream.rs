@@ -1,4 +1,4 @@
-//! The events of one output item of the Responses API, without their numbers.
+//! The events of one output item of the Responses API, without sequence numbers.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl ItemStream {
         events
     }
 
-    /// Adds the events of a part of a message, or of reasoning.
+    /// Adds the events of a part of a message or of reasoning.
     fn part(&self, list: &str, at: &Value, part: &Value, events: &mut Vec<Value>) {
         let (frame, name, key) = match part.get("type").and_then(Value::as_str) {
             _ if list == "summary" => ("reasoning_summary_part", "reasoning_summary_text", "text"),
@@ -64,10 +64,10 @@ impl ItemStream {
         events.push(event(&format!("{frame}.done"), at, json!({"part": part})));
     }
 
-    /// Adds the events of the text under a key: its pieces, then all of it.
+    /// Adds the events of the text under a key. The pieces of the text come first, then the whole text.
     fn deltas(&self, at: &Value, name: &str, key: &str, source: &Value, events: &mut Vec<Value>) {
         let text = source.get(key).and_then(Value::as_str).unwrap_or_default();
-        // The SDK's types require them on both events of a text, and on no other.
+        // The SDK's types require `logprobs` on both events of a text, and on no other events.
         let at = match name {
             "output_text" => &merge(at.clone(), json!({"logprobs": []})),
             _ => at,
@@ -83,7 +83,7 @@ impl ItemStream {
     }
 }
 
-/// Returns an item before anything of it was streamed.
+/// Returns an item as it is before its first event.
 fn beginning(item: &Value, kind: &str) -> Value {
     let mut item = item.clone();
     if kind == "reasoning"

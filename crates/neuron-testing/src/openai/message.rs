@@ -1,21 +1,21 @@
-//! The message of a chat's response.
+//! The message in a chat response.
 
 use neuron_types::{CompletionResponse, ContentBlock, StopReason, ToolCall};
 use serde_json::{Map, Value, json};
 
-/// The content of a message of Chat Completions. The order among the kinds is not on the wire.
+/// The content of a message of Chat Completions. The wire format does not have the order of the kinds.
 #[derive(Default)]
 pub(super) struct ChatMessage {
     pub(super) reasoning: String,
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
     pub(super) calls: Vec<Value>,
-    /// Fields that are none of these.
+    /// All other fields of the message.
     pub(super) others: Map<String, Value>,
 }
 
 impl ChatMessage {
-    /// Reads a response. Blocks that the vendor has no form for are left out.
+    /// Creates a message from a response. Blocks that have no form in the vendor's API are left out.
     pub(super) fn new(response: &CompletionResponse) -> Self {
         let mut message = Self::default();
         for block in &response.message.content {
@@ -31,9 +31,9 @@ impl ChatMessage {
         match block {
             ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
                 match json.get("type").and_then(Value::as_str) {
-                    // An item of the Responses API has content.
+                    // A message with `content` is an item of the Responses API.
                     Some("message") if json.get("content").is_none() => self.add_fields(json),
-                    // Of a kind that is not modelled.
+                    // A call of a kind that is not modelled.
                     Some("custom" | "function") => self.calls.push(json.clone()),
                     _ => portable.iter().for_each(|block| self.add(block)),
                 }
@@ -63,7 +63,7 @@ impl ChatMessage {
     }
 }
 
-/// The text of a call's arguments, which the vendor sends as the model wrote it.
+/// Returns the text of a call's arguments. The vendor sends it as the model wrote it.
 pub(super) fn arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }

@@ -1,9 +1,8 @@
 //! OpenAI's APIs on the loopback interface, and their parts for tests without HTTP.
 //!
-//! [`OpenAiServer`] speaks Chat Completions, Responses and Embeddings. It is strict: it refuses
-//! what the vendor refuses, with the vendor's words where they are known, so that a test with a bad
-//! request fails here as it would there. A [`Dialect`] makes it one of the many servers that are
-//! compatible but not quite.
+//! [`OpenAiServer`] implements Chat Completions, Responses and Embeddings. It is strict. It rejects the requests that
+//! the vendor rejects, with the vendor's error texts where they are known, so that a test with a bad request fails as
+//! it would with the vendor. A [`Dialect`] makes it emulate one of the many servers that are not fully compatible.
 
 mod chat;
 mod check;
@@ -28,5 +27,5 @@ pub use finish::{finish_reason_from_wire, finish_reason_to_wire};
 pub use responses::{responses_body, responses_bytes};
 pub use server::{OpenAiApi, OpenAiCall, OpenAiServer, OpenAiServerBuilder};
 
-/// When everything happens: answers are the same in every run.
+/// The fixed time of every response, so that responses are the same in every run.
 const CREATED: u64 = 1_763_596_800;

@@ -1,7 +1,7 @@
-//! The strings that hide how long tokens are.
+//! The strings that hide the lengths of tokens.
 
-/// Returns what is added to an event whose delta is so long: together they have a multiple of
-/// sixteen characters. The vendor's are random; these are the same in every run.
+/// Returns the padding for an event with this delta. The length of delta and padding together is a multiple of sixteen
+/// characters. The vendor's padding is random. This padding is the same in every run.
 pub(super) fn obfuscation(delta: &str) -> String {
     let missing = LETTERS.len() - delta.chars().count() % LETTERS.len();
     LETTERS.chars().take(missing).collect()

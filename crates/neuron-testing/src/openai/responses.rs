@@ -1,4 +1,4 @@
-//! A response of the Responses API, in one piece and as events.
+//! A response of the Responses API, as one body and as events of a stream.
 
 use std::sync::LazyLock;
 
@@ -16,8 +16,7 @@ use crate::json::merge;
 
 /// Returns the JSON body that the Responses API sends for this response.
 ///
-/// Reasoning has its signature as encrypted content. Blocks that the vendor has no form for are
-/// left out.
+/// The signature of reasoning becomes its encrypted content. Blocks that have no form in the vendor's API are left out.
 ///
 /// # Example
 ///
@@ -42,8 +41,7 @@ pub fn responses_body(response: &CompletionResponse) -> Value {
 
 /// Returns the whole event stream that the Responses API sends for this response, as bytes.
 ///
-/// A delta has `chunk_chars` characters; `wire` says how lines are written (what it says of chunks
-/// and cuts is for the server).
+/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
 ///
 /// # Example
 ///
@@ -65,7 +63,7 @@ pub fn responses_bytes(response: &CompletionResponse, chunk_chars: usize, wire: 
         .concat()
 }
 
-/// Writes a response as the answer to a request, whose settings the vendor repeats.
+/// Encodes a response to a request. The vendor repeats the settings of the request in the response.
 pub(super) struct Writer<'a> {
     pub(super) response: &'a CompletionResponse,
     /// The request's body.
@@ -75,7 +73,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The answer in one piece, also in the last event.
+    /// Returns the whole response, which is also in the last event.
     pub(super) fn finished(&self) -> Value {
         let reason = incomplete_reason(&self.response.stop_reason);
         let status = if reason.is_some() { "incomplete" } else { "completed" };
@@ -113,7 +111,7 @@ impl Writer<'_> {
         numbered(events, 0, wire)
     }
 
-    /// Returns the events with which a stream breaks after so many of its own.
+    /// Returns the events that break a stream with an error, after `sent` events of the response.
     pub(super) fn error_frames(
         &self,
         error: &ApiError,
@@ -144,7 +142,7 @@ impl Writer<'_> {
         self.object(json!({"status": "in_progress"}))
     }
 
-    /// Returns the object with the settings of the request and with these fields.
+    /// Returns a response object with the settings of the request and these fields.
     fn object(&self, fields: Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
             serde_json::from_str(include_str!("response.json")).unwrap_or_default()
@@ -161,7 +159,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes events whose names are their types, numbered from `first`.
+/// Encodes events with numbers from `first`. The name of each event is its type.
 fn numbered(events: Vec<Value>, first: usize, wire: &Wire) -> Vec<Vec<u8>> {
     let numbered = events.into_iter().zip(first..).map(|(event, number)| {
         let event = merge(event, json!({"sequence_number": number}));

@@ -1,4 +1,4 @@
-//! The vendor's server: the requests that it accepts and the form of its responses.
+//! The vendor's server, which checks requests and encodes responses.
 
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
@@ -15,20 +15,19 @@ use crate::vendor::{
     WANTS_MESSAGE,
 };
 
-/// OpenAI on the loopback interface: `POST {url}/v1/chat/completions`, `/v1/responses` and
-/// `/v1/embeddings`, answered from one script.
+/// A server that emulates OpenAI on the loopback interface.
 ///
-/// A request that the vendor would refuse is refused in the vendor's form and uses up no reply: a
-/// wrong key, an unknown parameter, a tool call without a result
-/// ([`check_chat_request`](super::check_chat_request) and its siblings have the rules). Every other
-/// request gets the next reply. A request for embeddings wants an
-/// [`EmbeddingResponse`] there, and gets a 400 if there is
-/// something else, as does the opposite.
+/// It responds to `POST {url}/v1/chat/completions`, `/v1/responses` and `/v1/embeddings` with replies from one script.
 ///
-/// A [`Reply`](crate::Reply) that breaks after so many events counts those on the wire, `[DONE]`
-/// included. Thinking is `reasoning_content` in a chat, as compatible servers have it, and an item
-/// of its own in the Responses API, where its signature is the encrypted content of a request that
-/// includes `reasoning.encrypted_content`.
+/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Examples are a
+/// wrong key, an unknown parameter and a tool call without a result. [`check_chat_request`](super::check_chat_request)
+/// and its siblings have the rules. Every other request gets the next reply. The next reply to a request for embeddings
+/// must be an [`EmbeddingResponse`], and the next reply to another request must not be one. Otherwise the request gets
+/// a 400.
+///
+/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count, including `[DONE]`. A
+/// chat sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking in an item.
+/// The item has the signature as encrypted content if the request includes `reasoning.encrypted_content`.
 ///
 /// # Example
 ///
@@ -53,32 +52,32 @@ use crate::vendor::{
 /// ```
 pub type OpenAiServer = VendorServer<OpenAiApi>;
 
-/// Sets an [`OpenAiServer`] up.
+/// A builder for an [`OpenAiServer`].
 pub type OpenAiServerBuilder = VendorServerBuilder<OpenAiApi>;
 
 impl VendorServerBuilder<OpenAiApi> {
-    /// Makes it a server that is compatible with OpenAI, but not quite.
+    /// Makes the server emulate a server that is not fully compatible with OpenAI.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.vendor.dialect = dialect;
         self
     }
 }
 
-/// OpenAI's rules and forms.
+/// OpenAI's rules for requests and formats of responses.
 #[derive(Debug, Clone, Default)]
 pub struct OpenAiApi {
     dialect: Dialect,
 }
 
 impl OpenAiApi {
-    /// Makes a server that is compatible with OpenAI, but not quite. The default is the vendor.
+    /// Creates a vendor that is not fully compatible with OpenAI. The default dialect is OpenAI's own.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect }
     }
 }
 
-/// The endpoint of a request and its body, from which OpenAI's response follows.
+/// The endpoint and the body of a request, which determine OpenAI's response.
 #[derive(Debug)]
 pub struct OpenAiCall {
     endpoint: Endpoint,
@@ -107,7 +106,7 @@ impl Vendor for OpenAiApi {
     type Detail = OpenAiCall;
     type Error = ApiError;
 
-    /// Refuses what the vendor refuses, in the vendor's order.
+    /// Rejects the requests that the vendor rejects, and checks in the vendor's order.
     fn check(
         &self,
         request: &RecordedRequest,
@@ -221,7 +220,7 @@ impl OpenAiApi {
         {
             let is_too_long = *code == "context_length_exceeded";
             *code = json!(error.status);
-            // The code does not say it there: llama.cpp's type does.
+            // A numeric code does not name this error, so llama.cpp names it in the type.
             if is_too_long && let Some(kind) = body.pointer_mut("/error/type") {
                 *kind = json!("exceed_context_size_error");
             }
@@ -234,7 +233,7 @@ fn writer<'a>(answer: &Answer<'a, OpenAiCall>) -> Writer<'a> {
     let request = &answer.call.detail.request;
     let included = request.get("include").and_then(Value::as_array);
     let is_encrypted = included.into_iter().flatten().any(|it| it == "reasoning.encrypted_content");
-    // The vendor always has an encrypted form when asked.
+    // The vendor always sends an encrypted form if it is requested.
     Writer { response: answer.response, request, encrypted: is_encrypted.then_some("encrypted") }
 }
 

@@ -1,12 +1,12 @@
-//! Token counts under the vendor's names, which differ between its APIs. Its prompt tokens include
-//! the cached ones, as ours do.
+//! Token counts under the vendor's names, which differ between its APIs. The vendor's prompt tokens include cached
+//! tokens, as ours do.
 
 use neuron_types::TokenUsage;
 use serde_json::{Value, json};
 
 use crate::json::sparse;
 
-/// The counts of Chat Completions. Those that are not known are left out.
+/// Returns the counts of Chat Completions. Unknown counts are left out.
 pub(super) fn chat_usage(usage: &TokenUsage) -> Value {
     let details = |counts: Value| Some(sparse(counts)).filter(|known| *known != json!({}));
     sparse(json!({
@@ -21,7 +21,7 @@ pub(super) fn chat_usage(usage: &TokenUsage) -> Value {
     }))
 }
 
-/// The counts of the Responses API, which has no way to leave one out.
+/// Returns the counts of the Responses API, where no count can be left out.
 pub(super) fn responses_usage(usage: &TokenUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,

@@ -1,4 +1,4 @@
-//! The check of one value against its kind.
+//! Checks one value against its kind.
 
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Checks of a request's structure against shapes, for every vendor.
 //!
-//! Each vendor lists the objects of its requests in a `shapes.json`. A shape lists the fields of an
-//! object with the kind of each: another shape, or a text.
+//! Each vendor lists the objects of its requests in a `shapes.json`. A shape lists the fields of an object and the kind
+//! of each field. A kind is another shape or one of these texts:
 //!
 //! | kind | value |
 //! |---|---|
@@ -18,11 +18,11 @@
 //! | `tagged part` | an object whose `type` names one of the shapes under `part` |
 //! | anything else | an object of the shape with this name |
 //!
-//! A `!` after a field's name makes the field required. `unchecked` lists further fields, whose
-//! values are not checked. `*` in the list allows all fields. Under a name for `tagged`, `unchecked`
-//! lists the tags of objects whose fields are not checked, and a text refers to another shape.
+//! A `!` after the name of a field makes the field required. `unchecked` lists further fields, whose values are not
+//! checked. A `*` in this list allows all fields. Under a name for `tagged`, `unchecked` lists the tags of objects
+//! whose fields are not checked, and a text refers to another shape.
 //!
-//! A vendor's code has the rules that relate fields to each other.
+//! Rules about several fields are in the code for each vendor.
 
 mod kind;
 mod object;
@@ -32,12 +32,12 @@ use serde_json::Value;
 pub(crate) use kind::check;
 pub(crate) use object::Object;
 
-/// The shapes of a vendor, and the vendor's texts for a request that does not fit one.
+/// The shapes of a vendor, and its error texts for requests that do not match a shape.
 pub(crate) trait Wording: Copy + 'static {
     /// The vendor's error.
     type Error;
 
-    /// The vendor's reading of null.
+    /// The meaning of null to the vendor.
     const NULL: Null;
 
     /// Returns the content of the vendor's `shapes.json`.
@@ -90,13 +90,13 @@ pub(crate) enum Problem<'a> {
         expected: &'a str,
         found: &'a Value,
     },
-    /// A string is none of the allowed.
+    /// A string is not one of the allowed strings.
     Choice { allowed: &'a [&'a str], found: &'a str },
-    /// The field `key` has none of the table's tags.
+    /// The field `key` has a value that is not a tag of the table.
     Tag { key: &'a str, tags: &'a [&'a str], found: &'a str },
     /// A number is out of range.
     Range { is_integer: bool, least: f64, most: f64, found: f64 },
-    /// A name has a character that is not allowed.
+    /// A name contains a character that is not allowed.
     Pattern,
     /// A list or a name is empty.
     Empty { is_list: bool },
@@ -104,7 +104,7 @@ pub(crate) enum Problem<'a> {
     Length { is_list: bool, most: usize, found: usize },
 }
 
-/// Parses the content of a `shapes.json`, which the vendor's tests validate.
+/// Parses the content of a `shapes.json`. The tests of each vendor validate the file.
 pub(crate) fn parse(shapes: &str) -> Value {
     serde_json::from_str(shapes).unwrap_or_default()
 }
@@ -121,8 +121,8 @@ pub(crate) mod tests {
     const GRAMMAR: &str = "any text name up to boolean object map integer number from count list \
                            nonempty of or null tagged";
 
-    /// Asserts that every kind is made of words of the grammar, numbers and names of shapes. `lists`
-    /// names the parts of the file that are lists of words.
+    /// Asserts that every kind contains only words of the grammar, numbers and names of shapes. `lists` names the parts
+    /// of the file that are lists of words.
     pub(crate) fn check_shapes(vendor: impl Wording, lists: &[&str]) {
         let shapes = vendor.shapes().as_object().unwrap();
         let shapes = shapes.iter().filter(|(name, _)| !lists.contains(&name.as_str()));

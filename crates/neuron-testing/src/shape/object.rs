@@ -1,4 +1,4 @@
-//! An object of a request, the check of its fields and access to them.
+//! An object of a request, with checks and access methods for its fields.
 
 use serde_json::{Map, Value};
 
@@ -7,8 +7,8 @@ use super::{Null, Problem, Wording, words};
 
 /// An object of a request and its path.
 ///
-/// `text`, `required` and the checks return the vendor's errors. The other methods are for rules on
-/// an object whose structure has been checked. They return nothing for a value of another type.
+/// `text`, `required` and the checks return the vendor's errors. The other methods are for rules on an object whose
+/// structure has been checked. They treat a value of another type as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Object<'a, W> {
     pub(crate) vendor: W,
@@ -81,7 +81,7 @@ impl<'a, W: Wording> Object<'a, W> {
         self.vendor.error(&self.at(key), problem)
     }
 
-    /// Checks a field, unless it is missing.
+    /// Checks a field if it is present.
     pub(crate) fn check(&self, key: &str, kind: &str) -> Result<(), W::Error> {
         self.check_field(key, &kind.into())
     }
@@ -91,13 +91,13 @@ impl<'a, W: Wording> Object<'a, W> {
         self.fits_shape(self.vendor.shape(shape), &[])
     }
 
-    /// Checks the object against the shape that its field `key` names in a table. Returns the object
-    /// with the path of its fields.
+    /// Checks the object against a shape of a table. The value of the field `key` is the name of the shape. Returns the
+    /// object with the path for errors in its fields.
     pub(crate) fn tagged(&self, table: &str, key: &str) -> Result<Self, W::Error> {
         self.with_tag(table, key, self.text(key)?)
     }
 
-    /// As [`tagged`](Self::tagged), for a tag that the caller knows.
+    /// Like [`tagged`](Self::tagged), with a tag that the caller knows.
     pub(crate) fn with_tag(&self, table: &str, key: &str, tag: &str) -> Result<Self, W::Error> {
         let table = self.vendor.shape(table);
         let tagged = Self { path: self.vendor.tagged(&self.path, tag), ..self.clone() };
@@ -117,8 +117,8 @@ impl<'a, W: Wording> Object<'a, W> {
         Ok(tagged)
     }
 
-    /// Checks for missing fields, then for unknown ones, then each value. Fields in `others` are
-    /// allowed besides those of the shape.
+    /// Checks for missing fields, then for unknown fields, then each value. Fields in `others` are allowed in addition
+    /// to the fields of the shape.
     pub(crate) fn fits_shape(&self, shape: &Value, others: &[&str]) -> Result<(), W::Error> {
         let kinds = || {
             let fields = shape.as_object().into_iter().flatten();

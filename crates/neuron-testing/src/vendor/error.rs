@@ -2,7 +2,7 @@
 
 use neuron_types::ProviderError;
 
-/// Returns the text of an error with the vendor's words around it. `{}` stands for the error's own.
+/// Returns the vendor's text for an error. The `{}` of the template stands for the text in the error.
 pub(crate) fn message(error: &ProviderError, template: &str) -> String {
     let own = match error {
         ProviderError::ModelLoading(text)

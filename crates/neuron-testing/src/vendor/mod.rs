@@ -1,8 +1,8 @@
-//! The common parts of the vendors' loopback servers, and the trait for a vendor of your own.
+//! The common parts of the vendors' loopback servers, and the trait for other vendors.
 //!
-//! A [`VendorServer`] has the script, the key, the models and the record; a [`Vendor`] says which
-//! requests are good and what answers look like. Anthropic's, OpenAI's and Ollama's are in this
-//! crate; implement the trait to play another.
+//! A [`VendorServer`] has the script, the key, the models and the recorded requests. A [`Vendor`] checks requests and
+//! encodes responses. This crate has implementations for Anthropic, OpenAI and Ollama. Implement the trait to emulate
+//! another vendor.
 
 mod answer;
 mod error;
@@ -20,18 +20,18 @@ pub use server::{VendorServer, VendorServerBuilder};
 
 use crate::RecordedRequest;
 
-/// The error for a script whose reply is of the other kind.
+/// The error if a scripted reply is of the other kind.
 pub(crate) const WANTS_MESSAGE: &str =
     "the script's reply holds embeddings, and this request asks for a message";
 pub(crate) const WANTS_EMBEDDINGS: &str =
     "the script's reply holds a message, and this request asks for embeddings";
 
-/// A vendor that a [`VendorServer`] plays: what it refuses, and the form of its answers.
+/// A vendor that a [`VendorServer`] emulates. It checks requests and encodes responses.
 ///
-/// All methods are plain functions of what they are given: the server has the script, the key, the
-/// connections, and whatever breaks.
+/// All methods are functions of their arguments alone. The server has the script, the key and the connections, and it
+/// breaks responses.
 ///
-/// # Example: a vendor that answers in plain words
+/// # Example: a vendor with a simple format
 ///
 /// ```
 /// use neuron_testing::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer};
@@ -89,48 +89,49 @@ pub(crate) const WANTS_EMBEDDINGS: &str =
 /// # }
 /// ```
 pub trait Vendor: Send + Sync + 'static {
-    /// What else an answer follows from: the endpoint, options of the request. `()` if nothing.
+    /// Other values of a request that determine the response, such as the endpoint or options. `()` if there are none.
     type Detail: Send;
 
-    /// An error of the vendor's.
+    /// The type of the vendor's errors.
     type Error: Send;
 
-    /// Whether a server that is told no key asks for [`VendorServer::API_KEY`].
+    /// Set if a server requires [`VendorServer::API_KEY`] unless another key is set.
     const NEEDS_KEY: bool = true;
 
-    /// Checks a request in full, key and model included, and says what it asks for.
+    /// Checks a whole request, including its key and its model, and returns its call.
     ///
-    /// A request that is refused uses up no reply.
+    /// A rejected request uses up no reply.
     ///
     /// # Errors
     ///
-    /// What the vendor would answer.
+    /// Returns the error that the vendor would send.
     fn check(
         &self,
         request: &RecordedRequest,
         rules: &Rules,
     ) -> Result<Call<Self::Detail>, Self::Error>;
 
-    /// Returns the error from which a provider makes this one again.
+    /// Returns the vendor's error that a provider converts to `error`.
     ///
-    /// Never asked for [`ProviderError::Network`], for which connections are closed.
+    /// Never called for [`ProviderError::Network`]. The server closes the connection instead.
     fn error(&self, error: &ProviderError) -> Self::Error;
 
-    /// Returns an answer in one piece.
+    /// Returns the body of a response that is not streamed.
     ///
     /// # Errors
     ///
-    /// When the endpoint that was called does not answer with messages.
+    /// Returns an error if the endpoint of the call does not respond with messages.
     fn body(&self, answer: &Answer<'_, Self::Detail>) -> Result<Value, Self::Error>;
 
-    /// Returns an answer as a stream: the bytes of every event, all that the vendor sends included.
+    /// Returns the bytes of each event of a streamed response, including events without content, such as an end marker.
     fn frames(&self, answer: &Answer<'_, Self::Detail>) -> Vec<Vec<u8>>;
 
-    /// Returns the body for embeddings.
+    /// Returns the body of a response with embeddings.
     ///
     /// # Errors
     ///
-    /// When the endpoint that was called does not answer with embeddings, as unless implemented.
+    /// Returns an error if the endpoint of the call does not respond with embeddings. The default implementation always
+    /// returns an error.
     fn embeddings(
         &self,
         call: &Call<Self::Detail>,
@@ -140,10 +141,10 @@ pub trait Vendor: Send + Sync + 'static {
         Err(self.error(&ProviderError::InvalidRequest(WANTS_MESSAGE.into())))
     }
 
-    /// Returns how an error is answered.
+    /// Returns the HTTP response for an error.
     fn error_reply(&self, error: &Self::Error, request_id: &str) -> ErrorReply;
 
-    /// Returns the events with which a stream breaks after so many of its own.
+    /// Returns the events that break a stream with an error, after `sent` events of the response.
     fn error_frames(
         &self,
         answer: &Answer<'_, Self::Detail>,
@@ -151,13 +152,13 @@ pub trait Vendor: Send + Sync + 'static {
         error: &Self::Error,
     ) -> Vec<Vec<u8>>;
 
-    /// Returns the headers of every answer, besides its content type: none unless implemented.
+    /// Returns the headers of every response, without the content type. Default: none.
     fn headers(&self, request_id: &str) -> Vec<(String, String)> {
         let _ = request_id;
         Vec::new()
     }
 
-    /// Returns the content type of a stream: server-sent events unless implemented.
+    /// Returns the content type of a stream. Default: server-sent events.
     fn stream_type(&self) -> &'static str {
         "text/event-stream; charset=utf-8"
     }

@@ -1,4 +1,4 @@
-//! From a scripted reply to the bytes on the wire, for every vendor.
+//! Plans the bytes on the wire for a scripted reply, for every vendor.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::script::{Asked, Cut, Pace};
 use crate::{RecordedRequest, Reply, ServerReply, Wire};
 
-/// The source of responses.
+/// Plans the response to each request of a server.
 pub(super) struct Desk<V> {
     pub(super) vendor: Arc<V>,
     pub(super) script: Arc<Queue<ServerReply>>,
@@ -59,7 +59,7 @@ impl<V: Vendor> Desk<V> {
     }
 }
 
-/// Describes the last message of a request that gets no reply, for the error.
+/// Describes the last message of a request, for the error if no reply is left.
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
     let field = |key| body.and_then(|body| body.get(key));
@@ -71,12 +71,12 @@ fn last_words(request: &RecordedRequest) -> String {
     format!("its last message is {}", last.map(Value::to_string).unwrap_or_default())
 }
 
-/// A response in the making.
+/// Plans one response.
 struct Responder<'a, V> {
     vendor: &'a V,
     request_id: &'a str,
     wire: &'a Wire,
-    /// The script's own headers.
+    /// The headers of the scripted reply.
     headers: Vec<(String, String)>,
 }
 
@@ -108,7 +108,7 @@ impl<V: Vendor> Responder<'_, V> {
         plan
     }
 
-    /// Plans the response to a request that is refused.
+    /// Plans the response to a rejected request.
     fn refusal(self, error: &V::Error) -> Plan {
         let reply = self.vendor.error_reply(error, self.request_id);
         self.respond(reply.status, JSON, reply.headers, vec![send(reply.body.to_string())])
@@ -120,7 +120,7 @@ impl<V: Vendor> Responder<'_, V> {
             Cut::Hang => Plan::no_response(Step::Hang),
             Cut::End => Plan::no_response(Step::Abort),
             Cut::Fail(error) => match ProviderError::from(error) {
-                // A broken network has no response: the connection is closed.
+                // A network error has no response, so the connection is closed.
                 ProviderError::Network(_) => Plan::no_response(Step::Abort),
                 error => {
                     let error = self.vendor.error(&error);
@@ -130,7 +130,7 @@ impl<V: Vendor> Responder<'_, V> {
         }
     }
 
-    /// Plans a response in one piece. It breaks if its stream would.
+    /// Plans a response that is not streamed. It breaks if its stream would break.
     fn complete(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
         let mut body = match self.vendor.body(answer) {
             Ok(body) => body.to_string().into_bytes(),
@@ -188,7 +188,7 @@ impl<V: Vendor> Responder<'_, V> {
         self.raw(status, body)
     }
 
-    /// Plans a response with the script's headers alone.
+    /// Plans a response that has only the headers of the scripted reply.
     fn raw(self, status: u16, body: Vec<Step>) -> Plan {
         Plan { before: Vec::new(), status, headers: self.headers, body: self.wire.apply(body) }
     }

@@ -1,4 +1,4 @@
-//! Who may ask, and for which models: what a server is told, not what its vendor is.
+//! The key and the models that a server accepts. They are settings of the server, not of the vendor.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use super::Call;
 
-/// Who may ask a server, and for which models.
+/// The key and the models that a server accepts.
 ///
-/// `Debug` leaves the key out.
+/// `Debug` does not print the key.
 #[derive(Clone, Default)]
 pub struct Rules {
-    /// `None` means that none is needed.
+    /// The accepted key. `None` means that no key is required.
     pub(super) api_key: Option<String>,
-    /// `None` means any.
+    /// The models that exist. `None` means that every model exists.
     pub(super) models: Option<Vec<String>>,
 }
 
 impl Rules {
-    /// Whether a request with this key may ask.
+    /// Returns `true` if requests with this key are accepted.
     #[must_use]
     pub fn accepts_key(&self, key: Option<&str>) -> bool {
         match &self.api_key {
@@ -28,7 +28,7 @@ impl Rules {
         }
     }
 
-    /// Whether there is such a model.
+    /// Returns `true` if the model exists.
     #[must_use]
     pub fn has_model(&self, model: &str) -> bool {
         match &self.models {
@@ -37,11 +37,11 @@ impl Rules {
         }
     }
 
-    /// Returns the call of a request with this body.
+    /// Returns the call in a request with this body.
     ///
     /// # Errors
     ///
-    /// Returns the vendor's error if there is no such model.
+    /// Returns the vendor's error if the model does not exist.
     pub(crate) fn call<D, E>(&self, body: &Value, stream: bool, detail: D) -> Result<Call<D>, E>
     where
         E: for<'a> From<&'a ProviderError>,

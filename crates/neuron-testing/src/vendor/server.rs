@@ -11,18 +11,17 @@ use super::{Rules, Vendor};
 use crate::loopback::{LoopbackServer, RecordedRequest, ServerReply, Wire};
 use crate::queue::Queue;
 
-/// A vendor's API on the loopback interface, answered from a script.
+/// A server that emulates a vendor's API on the loopback interface and sends scripted replies.
 ///
-/// A request that the vendor would refuse is refused in the vendor's form and uses up no reply.
-/// Every other request gets the next reply, in one piece or as a stream, as it asks. A request
-/// after the last reply is refused with a text that says so.
+/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Every other
+/// request gets the next reply. The request determines if the response is streamed. A request after the last reply gets
+/// an error that says so.
 ///
-/// A [`Reply`](crate::Reply) that breaks after so many events counts those on the wire, whatever
-/// they are. An error becomes the HTTP status and body from which a provider makes it again; a
-/// network error closes the connection.
+/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count. An error becomes the
+/// HTTP status and the body that a provider converts to this error. A network error closes the connection.
 ///
-/// It needs a tokio runtime, of any flavour. Dropping it closes its port. Delays are tokio's: under
-/// a paused clock they pass as soon as everyone waits.
+/// The server needs a tokio runtime of any flavour. Dropping the server closes its port. Delays use the clock of tokio.
+/// If this clock is paused, delays pass as soon as all tasks wait.
 ///
 /// [`AnthropicServer`](crate::AnthropicServer) has an example.
 pub struct VendorServer<V> {
@@ -32,14 +31,14 @@ pub struct VendorServer<V> {
 }
 
 impl<V: Vendor> VendorServer<V> {
-    /// The key that a server accepts unless it is told another. Ollama's needs none then.
+    /// The key that a server accepts by default. The Ollama server needs no key by default.
     pub const API_KEY: &'static str = "test-key";
 
-    /// Starts a server with this script and every default.
+    /// Starts a server with this script and with the default settings.
     ///
     /// # Errors
     ///
-    /// Those of opening a port.
+    /// Returns an error if no port can be opened.
     pub async fn start(
         replies: impl IntoIterator<Item = impl Into<ServerReply>>,
     ) -> io::Result<Self>
@@ -49,7 +48,7 @@ impl<V: Vendor> VendorServer<V> {
         Self::builder().start(replies).await
     }
 
-    /// Sets a server up.
+    /// Returns a builder for a server.
     pub fn builder() -> VendorServerBuilder<V>
     where
         V: Default,
@@ -57,37 +56,37 @@ impl<V: Vendor> VendorServer<V> {
         VendorServerBuilder::new(V::default())
     }
 
-    /// Returns the vendor that is played.
+    /// Returns the vendor that the server emulates.
     #[must_use]
     pub fn vendor(&self) -> &V {
         &self.vendor
     }
 
-    /// Returns the base URL, without a slash at its end.
+    /// Returns the base URL without a trailing slash.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Adds a reply at the script's end.
+    /// Adds a reply to the end of the script.
     pub fn push(&self, reply: impl Into<ServerReply>) {
         self.script.push(reply.into());
     }
 
-    /// Returns every request so far, in order, refused requests included.
+    /// Returns all requests so far, in order, including rejected requests.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.record.requests()
     }
 
-    /// Returns the bodies of the requests so far. A body that is no JSON is `null`.
+    /// Returns the bodies of the requests so far. A body that is not JSON is `null`.
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         let requests = self.requests().into_iter();
         requests.map(|request| request.json.unwrap_or_default()).collect()
     }
 
-    /// Returns how many replies are left.
+    /// Returns the number of replies that are left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.script.remaining()
@@ -97,31 +96,31 @@ impl<V: Vendor> VendorServer<V> {
     ///
     /// # Panics
     ///
-    /// When replies are left.
+    /// Panics if replies are left.
     #[track_caller]
     pub fn assert_complete(&self) {
         self.script.assert_complete();
     }
 
-    /// Returns how many connections clients opened.
+    /// Returns the number of connections that clients opened.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.server.record.counts().connections
     }
 
-    /// Returns how many answers were not finished because the client closed the connection.
+    /// Returns the number of responses that were not finished because the client closed the connection.
     #[must_use]
     pub fn disconnects(&self) -> usize {
         self.server.record.counts().disconnects
     }
 
-    /// Waits until a client has closed its connection before its answer was finished; at once if
-    /// one has already.
+    /// Waits until a client closes its connection before its response is finished. Returns at once if a client has done
+    /// so.
     pub async fn wait_for_disconnect(&self) {
         self.server.record.wait_for(|counts| counts.disconnects > 0).await;
     }
 
-    /// Waits until there were this many requests. Returns at once if there were already.
+    /// Waits until this many requests have arrived. Returns at once if they have.
     pub async fn wait_for_requests(&self, count: usize) {
         self.server.record.wait_for(|counts| counts.requests >= count).await;
     }
@@ -136,7 +135,7 @@ impl<V> fmt::Debug for VendorServer<V> {
     }
 }
 
-/// Sets a [`VendorServer`] up.
+/// A builder for a [`VendorServer`].
 ///
 /// # Example
 ///
@@ -161,38 +160,38 @@ pub struct VendorServerBuilder<V> {
     pub(crate) vendor: V,
     rules: Rules,
     wire: Wire,
-    /// The number of requests before the first response.
+    /// Number of requests that must arrive before the first response.
     gather: usize,
 }
 
 impl<V: Vendor> VendorServerBuilder<V> {
-    /// Sets up a server that plays this vendor.
+    /// Creates a builder for a server that emulates this vendor.
     pub fn new(vendor: V) -> Self {
         let api_key = V::NEEDS_KEY.then(|| VendorServer::<V>::API_KEY.to_owned());
         Self { vendor, rules: Rules { api_key, models: None }, wire: Wire::default(), gather: 0 }
     }
 
-    /// Sets the only key that is accepted.
+    /// Sets the only accepted key.
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.rules.api_key = Some(key.into());
         self
     }
 
-    /// Sets the models that exist. Unless it is called, every model does.
+    /// Sets the models that exist. By default every model exists.
     pub fn models(mut self, models: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.rules.models = Some(models.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets how the bytes of every answer are written and cut, where a reply sets nothing else.
+    /// Sets how the bytes of every scripted response are written and cut. A reply can override this setting.
     pub fn wire(self, wire: Wire) -> Self {
         Self { wire, ..self }
     }
 
-    /// Holds every answer back until there were so many requests: then all of them are under way at
-    /// the same time. Default: none is held back.
+    /// Delays all responses until this many requests have arrived, so that all of them are in progress at the same
+    /// time. Default: no response is delayed.
     ///
-    /// Requests that are refused count, and wait as well.
+    /// Rejected requests also count and wait.
     ///
     /// # Example
     ///
@@ -201,7 +200,7 @@ impl<V: Vendor> VendorServerBuilder<V> {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> std::io::Result<()> {
-    /// // Whoever asks one after another waits for ever.
+    /// // A client that sends one request after another waits forever.
     /// let server = AnthropicServer::builder().gather(2).start(["one", "two"]).await?;
     /// # drop(server);
     /// # Ok(())
@@ -215,7 +214,7 @@ impl<V: Vendor> VendorServerBuilder<V> {
     ///
     /// # Errors
     ///
-    /// Those of opening a port.
+    /// Returns an error if no port can be opened.
     pub async fn start(
         self,
         replies: impl IntoIterator<Item = impl Into<ServerReply>>,
@@ -238,7 +237,7 @@ impl<V: Vendor + Default> Default for VendorServerBuilder<V> {
     }
 }
 
-/// Leaves the key out.
+/// Does not print the key.
 impl<V> fmt::Debug for VendorServerBuilder<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VendorServerBuilder")

@@ -1,5 +1,4 @@
-//! A tiny HTTP/1.1 client that shows chunks as they are on the wire, and whether the answer was
-//! complete.
+//! A small HTTP/1.1 client that returns the chunks on the wire, and reports if the response was complete.
 
 use std::io;
 
@@ -7,13 +6,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// An answer as it came.
+/// A response as received.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// Whether the body ended as it should, and not with the connection.
+    /// Set if the body ended normally, and not because the connection was closed.
     pub(crate) complete: bool,
 }
 
@@ -35,12 +34,12 @@ impl Answer {
         serde_json::from_slice(&self.bytes()).unwrap()
     }
 
-    /// The lines of JSON.
+    /// Returns the lines of JSON.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The name and the data of every server-sent event.
+    /// Returns the name and the data of every server-sent event.
     pub(crate) fn events(&self) -> Vec<(Option<String>, String)> {
         let text = self.text();
         let events = text.split_terminator("\n\n").map(|event| {
@@ -53,7 +52,7 @@ impl Answer {
         events.collect()
     }
 
-    /// The data of every server-sent event, with a check that its name is its type.
+    /// Returns the data of every server-sent event. Asserts that the name of each event is its type.
     pub(crate) fn typed_events(&self) -> Vec<Value> {
         let events = self.events().into_iter().map(|(name, data)| {
             let data: Value = serde_json::from_str(&data).unwrap();
@@ -88,7 +87,7 @@ impl Client {
         self.0.write_all(body).await
     }
 
-    /// Reads one answer; an error when the connection ends before its head does.
+    /// Reads one response. Returns an error if the connection ends before the head does.
     pub(crate) async fn receive(&mut self) -> io::Result<Answer> {
         let status = self.line().await?;
         let status = status.split(' ').nth(1).unwrap().parse().unwrap();
@@ -129,7 +128,7 @@ impl Client {
     }
 }
 
-/// Sends one request over a connection of its own.
+/// Sends one request over its own connection.
 pub(crate) async fn exchange(
     url: &str,
     method_and_path: &str,

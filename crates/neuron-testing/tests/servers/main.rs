@@ -1,5 +1,5 @@
-//! The servers over real connections: what they answer, refuse, break and notice. What they share is
-//! tested with the Anthropic server.
+//! Tests of the servers over real connections. The tests of the Anthropic server include the parts that are common to
+//! all servers.
 
 mod anthropic;
 mod http;

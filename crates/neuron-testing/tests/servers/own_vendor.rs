@@ -1,4 +1,4 @@
-//! A vendor that is none of ours: what the server does for it.
+//! Tests of the server with a vendor from outside this crate.
 
 use neuron_testing::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer};
 use neuron_testing::{RecordedRequest, Reply, ServerReply, Wire};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::http::{self, exchange};
 
-/// Answers in words: one a line, if asked to stream.
+/// Sends a text, or one word per line if the response is streamed.
 #[derive(Debug, Default)]
 struct Plain {
-    /// What every answer ends with.
+    /// The end of every response.
     end: &'static str,
 }
 

@@ -1,10 +1,10 @@
-//! The rules for a content block: its place and its fields.
+//! The rules for the place and the fields of a content block.
 
 use super::ApiError;
 use super::wording::{Object, Wording, invalid};
 use crate::shape::{Problem, Wording as _, words};
 
-/// Checks a block in `place`: a role, or `tool_result` for a block in the result of a tool.
+/// Checks a block in `place`. A place is a role, or `tool_result` for a block in the result of a tool.
 pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Result<(), ApiError> {
     let name = block.text("type")?;
     if !betas.is_empty() && words(Wording.shape("places"), "beta").any(|beta| beta == name) {

@@ -1,4 +1,4 @@
-//! The rules for cache breakpoints: their number and their order.
+//! The rules for the number and the order of cache breakpoints.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
             collect(part, &mut found);
         }
     }
-    // At the top level it marks the last block.
+    // At the top level `cache_control` marks the last block.
     found.extend(body.get("cache_control").filter(|cache| !cache.is_null()));
     if found.len() > MOST {
         return Err(invalid(format!(

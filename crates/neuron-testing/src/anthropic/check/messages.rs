@@ -1,5 +1,4 @@
-//! The rules for the conversation: the order of roles, the content of messages, and the results of
-//! tool calls.
+//! The rules for the order of roles, the content of messages, and the results of tool calls.
 
 use std::collections::HashSet;
 
@@ -31,10 +30,10 @@ pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), Ap
     check_calls(&turns)
 }
 
-/// Consecutive messages of one role. The vendor reads them as one.
+/// Consecutive messages of one role. The vendor treats them as one message.
 struct Turn<'a> {
     role: &'a str,
-    /// The index of the last of the messages.
+    /// The index of the last message of the turn.
     last: usize,
     blocks: Vec<Object<'a>>,
 }
@@ -79,7 +78,7 @@ fn check_message(
 fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
-    // The message to blame for calls without results.
+    // The index of the message that an error about a missing result names.
     let mut caller = 0;
     for turn in turns {
         check_results(turn, &open, caller)?;

@@ -1,7 +1,7 @@
-//! The rules for a request's body, top level first. `shapes.json` has its structure.
+//! The rules for a request's body, beginning with the top level. `shapes.json` defines its structure.
 //!
-//! The texts are close to the vendor's. A rule that no documentation, no type of the vendor's
-//! clients and no recorded error shows is not here.
+//! The texts are close to the vendor's. Each rule has a source: the vendor's documentation, a type of the vendor's
+//! clients, or a recorded error.
 
 mod blocks;
 mod cache;
@@ -17,12 +17,11 @@ use crate::shape::{Problem, Wording as _, words};
 
 /// Checks a request's body as the vendor does.
 ///
-/// `betas` are the names in the `anthropic-beta` header: fields and blocks that are in beta need
-/// theirs.
+/// `betas` are the names in the `anthropic-beta` header. Fields and blocks that are in beta require a name there.
 ///
 /// # Errors
 ///
-/// A 400 with a text close to the vendor's, for the first rule that is broken.
+/// Returns a 400 for the first broken rule. Its text is close to the vendor's.
 ///
 /// # Example
 ///
@@ -66,7 +65,7 @@ pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
 ///
 /// # Errors
 ///
-/// A 400 for a version that does not exist, and for a field that the version does not have.
+/// Returns a 400 if the version does not exist or does not have one of the fields.
 pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     match version {
         "2023-06-01" => Ok(()),
@@ -81,7 +80,7 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns `true` if one of the betas has the field or the edit. `*` means any beta.
+/// Returns `true` if one of `betas` enables the field or the edit. In the shapes, `*` means any beta.
 fn is_available(name: &str, betas: &[&str]) -> bool {
     let mut needed = words(Wording.shape("betas"), name);
     needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())
@@ -116,7 +115,7 @@ fn check_thinking(body: &Object<'_>) -> Result<(), ApiError> {
     }))
 }
 
-/// Checks that the beta of every edit is on.
+/// Checks that the beta of every edit is enabled.
 fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let edits = Wording.shape("edit").as_object().into_iter().flatten().map(|(edit, _)| &**edit);
     let available: Vec<&str> = edits.filter(|edit| is_available(edit, betas)).collect();

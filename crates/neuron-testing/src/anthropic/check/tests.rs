@@ -67,7 +67,7 @@ fn result(id: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": "2"})
 }
 
-/// A conversation in which these calls get this answer.
+/// Returns a conversation with these calls, followed by this answer of the user.
 fn called(calls: Value, answer: Value) -> Value {
     json!([
         {"role": "user", "content": "hi"},

@@ -18,8 +18,8 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
     check_choice(body, &names)
 }
 
-/// Checks a tool. The fields of the tools that the vendor defines are not checked. The shapes list
-/// the beginnings of their types, which end with a date.
+/// Checks a tool. The fields of tools that the vendor defines are not checked. The types of these tools end with a
+/// date, and the shapes list the part before the date.
 fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let kind = tool.get("type").map_or("custom", |kind| kind.as_str().unwrap_or_default());
     let is_listed =

@@ -1,4 +1,4 @@
-//! The vendor's texts for a request that does not fit its shape.
+//! The vendor's error texts for a request that does not match its shape.
 
 use std::sync::LazyLock;
 
@@ -29,7 +29,7 @@ impl shape::Wording for Wording {
     }
 
     fn tagged(self, path: &str, tag: &str) -> String {
-        // The vendor leaves the tag out of these paths.
+        // The vendor does not include the tag in these paths.
         let is_plain = path == "thinking" || path.starts_with("context_management");
         if is_plain { path.to_owned() } else { format!("{path}.{tag}") }
     }

@@ -4,8 +4,7 @@ use super::ApiError;
 use super::schema::check_strict;
 use super::wording::{Object, refused};
 
-/// Checks a format. `input` names the field with the conversation, `param` the field to blame for a
-/// schema.
+/// Checks a format. `input` names the field with the conversation. `param` names the field for errors in a schema.
 pub(super) fn check_format(
     body: &Object<'_>,
     input: &str,
@@ -25,7 +24,7 @@ pub(super) fn check_format(
             return Err(refused(input, text));
         }
     }
-    // Responses has the schema in the format itself.
+    // The Responses API has the schema in the format itself.
     let named = format.object("json_schema").unwrap_or(format);
     match named.get("schema") {
         Some(schema) if named.is_true("strict") => {

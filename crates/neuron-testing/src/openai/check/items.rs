@@ -1,4 +1,4 @@
-//! The rules for input items: the content of each, and the items that need others.
+//! The rules for the content of input items, and for items that require other items.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use super::ApiError;
 use super::parts::check_part;
 use super::wording::{Object, invalid, invalid_value, refused};
 
-/// Checks the items. The conversation may continue one that the vendor keeps.
+/// Checks the items. The input may continue a conversation that the vendor stores.
 pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     let earlier = ["previous_response_id", "conversation", "prompt"];
     let continues = earlier.iter().any(|key| body.fields.contains_key(*key));
@@ -25,7 +25,7 @@ pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
 /// An item and its kind.
 type Item<'a> = (&'a str, &'a Object<'a>);
 
-/// Checks an item. Returns its kind, which a message need not have.
+/// Checks an item and returns its kind. The kind of a message is optional.
 fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiError> {
     let kind = match item.get("type") {
         None if item.fields.contains_key("role") => "message",
@@ -60,7 +60,7 @@ fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiErro
     for part in item.objects(content) {
         let kind = part.text("type")?;
         if !parts.contains(&kind) {
-            // The vendor blames the part, not its type.
+            // The vendor's error names the part, not its type.
             return Err(invalid_value(&part.path, kind, parts));
         }
         check_part(&part)?;
@@ -68,7 +68,7 @@ fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiErro
     Ok(kind)
 }
 
-/// Checks that each reasoning item has the item that it led to after it.
+/// Checks that each reasoning item is followed by the item that it led to.
 fn check_followers(items: &[Item<'_>]) -> Result<(), ApiError> {
     for (index, (kind, item)) in items.iter().enumerate() {
         let follows = items.get(index + 1).is_some_and(|(kind, next)| match *kind {
@@ -86,7 +86,7 @@ fn check_followers(items: &[Item<'_>]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that calls and outputs belong together, each output after its call.
+/// Checks that each call has an output, and that each output comes after its call.
 fn check_calls(items: &[Item<'_>], continues: bool) -> Result<(), ApiError> {
     let mut open = Vec::new();
     let mut seen = HashSet::new();

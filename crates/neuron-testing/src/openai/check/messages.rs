@@ -1,4 +1,4 @@
-//! The rules for a chat's messages: the content of each role, and the result of every tool call.
+//! The rules for the content of each role in a chat, and for the result of every tool call.
 
 use std::collections::HashSet;
 
@@ -24,8 +24,8 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
         let text = format!("Unsupported value: '{path}' {what}");
         return Err(refused(&path, text).code("unsupported_value"));
     }
-    // `annotations` are not in the SDK's types, but its documentation sends responses back as they
-    // came. `reasoning` and `reasoning_content` are what this server sends.
+    // `annotations` are not in the SDK's types, but the SDK's documentation sends responses back unchanged. This server
+    // sends `reasoning` and `reasoning_content`.
     message.tagged("chat_message", "role")?;
     check_content(message, role)?;
     let mut ids = HashSet::new();
@@ -73,13 +73,13 @@ fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that the messages after each with calls are their results, and that no others are.
+/// Checks that every message with calls is followed by their results, and that there are no other results.
 fn check_calls(messages: &[Object<'_>]) -> Result<(), ApiError> {
     let error = |index: usize, key: &str, text: String| {
         Err(refused(&format!("messages.[{index}].{key}"), text))
     };
     let mut calls: Vec<&str> = Vec::new();
-    // The calls without a result so far.
+    // The calls that have no result yet.
     let mut open: Vec<&str> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let id = message.str("tool_call_id").unwrap_or_default();
@@ -90,7 +90,7 @@ fn check_calls(messages: &[Object<'_>]) -> Result<(), ApiError> {
             calls = message.objects("tool_calls").iter().filter_map(|it| it.str("id")).collect();
             open.clone_from(&calls);
         } else if calls.is_empty() {
-            // The vendor spells it so.
+            // The typo is the vendor's.
             let text = "Invalid parameter: messages with role 'tool' must be a response to a \
                         preceeding message with 'tool_calls'.";
             return error(index, "role", text.to_owned());

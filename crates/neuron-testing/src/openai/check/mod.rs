@@ -1,7 +1,7 @@
-//! The rules for a request's body, a file per endpoint. `shapes.json` has its structure.
+//! The rules for a request's body, with a file per endpoint. `shapes.json` defines its structure.
 //!
-//! The texts are the vendor's where they are known. A rule that no documentation, no type of the
-//! vendor's clients and no error that somebody reported shows is not here.
+//! The texts are the vendor's where they are known. Each rule has a source: the vendor's documentation, a type of the
+//! vendor's clients, or a reported error.
 
 mod chat;
 mod embeddings;
@@ -27,7 +27,7 @@ pub(super) use responses::check_responses;
 ///
 /// # Errors
 ///
-/// A 400 for the first rule that is broken.
+/// Returns a 400 for the first broken rule.
 ///
 /// # Example
 ///
@@ -53,7 +53,7 @@ pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
 ///
 /// # Errors
 ///
-/// A 400 for the first rule that is broken; a 404 for reasoning that the vendor did not keep.
+/// Returns a 400 for the first broken rule, or a 404 for reasoning that the vendor did not store.
 pub fn check_responses_request(body: &Value) -> Result<(), ApiError> {
     check_responses(body, false)
 }
@@ -62,7 +62,7 @@ pub fn check_responses_request(body: &Value) -> Result<(), ApiError> {
 ///
 /// # Errors
 ///
-/// A 400 for the first rule that is broken.
+/// Returns a 400 for the first broken rule.
 pub fn check_embeddings_request(body: &Value) -> Result<(), ApiError> {
     check_embeddings(body, false)
 }

@@ -1,14 +1,14 @@
-//! The rules of some models only.
+//! The rules that apply only to some models.
 
 use serde_json::Value;
 
 use super::ApiError;
 use super::wording::{Object, refused};
 
-/// The reasoning models that accept nothing but the defaults for sampling.
+/// The reasoning models that accept only the defaults for sampling.
 const O_SERIES: [&str; 3] = ["o1", "o3", "o4"];
 
-/// Returns `true` if a model reasons, by its name.
+/// Returns `true` if the name is the name of a reasoning model.
 fn reasons(model: &str) -> bool {
     let is_gpt = is_one_of(model, &["gpt-5", "gpt-6"]) && !model.starts_with("gpt-5-chat");
     is_gpt || is_one_of(model, &O_SERIES)
@@ -18,7 +18,7 @@ fn is_one_of(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| model.starts_with(family))
 }
 
-/// Checks the parameters that reasoning models do not take, whatever the endpoint.
+/// Checks the parameters that reasoning models reject at every endpoint.
 pub(super) fn check_sampling(
     body: &Object<'_>,
     model: &str,
@@ -33,7 +33,7 @@ pub(super) fn check_sampling(
             continue;
         }
         return Err(match body.fields.contains_key("input") {
-            // The Responses API has no code here.
+            // The Responses API sends no code here.
             true => ApiError { code: None, ..unsupported(key) },
             false if is_one_of(model, &O_SERIES) => unsupported(key),
             false => {
@@ -48,7 +48,7 @@ pub(super) fn check_sampling(
     Ok(())
 }
 
-/// Checks what Chat Completions refuses from reasoning models.
+/// Checks the parameters that Chat Completions rejects for reasoning models.
 pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
     if !reasons(model) || body.vendor.is_lenient {
         return Ok(());
@@ -63,7 +63,7 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     }
     let effort = body.str("reasoning_effort");
     check_sampling(body, model, effort)?;
-    // gpt-5.4 reasons if an effort is set, its successors by default.
+    // gpt-5.4 reasons only if an effort is set. Its successors reason by default.
     let families: &[&str] = match effort {
         Some("none") => &[],
         Some(_) => &["gpt-5.4", "gpt-5.5", "gpt-5.6"],

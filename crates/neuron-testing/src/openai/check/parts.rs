@@ -1,4 +1,4 @@
-//! The rules for the parts of a message in both APIs: texts, images, files and audio.
+//! The rules for texts, images, files and audio in a message of either API.
 
 use super::ApiError;
 use super::wording::{Object, invalid};
@@ -21,7 +21,7 @@ pub(super) fn check_part(part: &Object<'_>) -> Result<(), ApiError> {
     }
 }
 
-/// Checks a file: its data, its id, or a reference to it under `reference`.
+/// Checks a file. It has data, an id, or a reference under `reference`.
 fn check_file(file: &Object<'_>, reference: &str) -> Result<(), ApiError> {
     let Some(data) = file.str("file_data") else {
         return file.get("file_id").map_or_else(|| file.required(reference).map(drop), |_| Ok(()));

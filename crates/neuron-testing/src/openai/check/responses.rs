@@ -10,7 +10,7 @@ use super::models::check_sampling;
 use super::tools::{Shape, check_tools};
 use super::wording::{Object, Wording, refused};
 
-/// Parameters of Chat Completions that have another name here.
+/// Parameters of Chat Completions that have another name in the Responses API.
 const RENAMED: [(&str, &str); 5] = [
     ("messages", "input"),
     ("response_format", "text.format"),

@@ -6,10 +6,10 @@ use serde_json::Value;
 ///
 /// # Errors
 ///
-/// The vendor's text.
+/// Returns the vendor's error text.
 pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), String> {
     let kind = schema.get("type").and_then(Value::as_str);
-    // No parameters at all may be written as an empty schema.
+    // An empty schema means that there are no parameters.
     if schema.as_object().is_some_and(|fields| fields.is_empty()) {
         return Ok(());
     }
@@ -26,12 +26,12 @@ pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), S
     }
 }
 
-/// Checks a strict schema at `context`, the way to it from the whole schema. Its objects allow no
-/// other properties and require all of theirs.
+/// Checks a strict schema. Its objects must allow no other properties and must require all of theirs. `context` is the
+/// path from the whole schema to `schema`.
 ///
 /// # Errors
 ///
-/// The vendor's text.
+/// Returns the vendor's error text.
 pub(super) fn check_strict(
     schema: &Value,
     subject: &str,
@@ -76,7 +76,7 @@ fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Res
     Err(problem(subject, context, &what))
 }
 
-/// The vendor prints the way to the problem as Python prints a tuple.
+/// Formats the error. The vendor prints the path to the problem as a Python tuple.
 fn problem(subject: &str, context: &[String], what: &str) -> String {
     let steps: Vec<String> = context.iter().map(|step| format!("'{step}'")).collect();
     let context = match steps.as_slice() {

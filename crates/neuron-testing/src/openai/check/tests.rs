@@ -24,7 +24,7 @@ fn accepts(fields: Value) {
     assert_eq!(check_chat_request(&chat(&fields)), Ok(()));
 }
 
-/// Expects a 400 with this code and these words.
+/// Expects a 400 with this code and this message.
 #[track_caller]
 fn refuses(fields: Value, code: &str, message: &str) {
     let error = check_chat_request(&chat(&fields)).unwrap_err();

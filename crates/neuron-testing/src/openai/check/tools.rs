@@ -18,8 +18,8 @@ pub(super) enum Shape {
 
 /// Checks the tools and the choice among them.
 ///
-/// A tool in the shape of Chat Completions gets the error for the missing `name` from Responses. The
-/// SDK's types require `parameters` and `strict` there, which may be null.
+/// A tool in the format of Chat Completions is rejected by the Responses API because its `name` is missing. The SDK's
+/// types require `parameters` and `strict` there, and both may be null.
 pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiError> {
     let list = match shape {
         Shape::Nested => "nonempty list up to 128 of tagged chat_tool",
@@ -34,7 +34,7 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
             None => {}
         }
     }
-    // The Responses API takes its defaults without tools.
+    // The Responses API accepts the defaults of these parameters without tools.
     if tools.is_empty() && shape == Shape::Nested {
         for key in ["tool_choice", "parallel_tool_calls"] {
             if body.has(key) {
@@ -47,7 +47,7 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
     check_choice(body, &tools, shape)
 }
 
-/// Returns the object with the name of a tool or a choice.
+/// Returns the object that has the name of a tool or of a choice.
 fn defined<'a>(tool: &Object<'a>, kind: &str, shape: Shape) -> Result<Object<'a>, ApiError> {
     match shape {
         Shape::Nested => tool.object(kind).ok_or_else(|| tool.error(kind, Problem::Missing)),

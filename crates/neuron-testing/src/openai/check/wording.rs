@@ -1,4 +1,4 @@
-//! The vendor's texts for a request that does not fit its shape.
+//! The vendor's error texts for a request that does not match its shape.
 
 use std::sync::LazyLock;
 
@@ -84,12 +84,12 @@ impl shape::Wording for Wording {
     }
 }
 
-/// Returns the error for a value that breaks a rule of its own.
+/// Returns the error for an invalid value.
 pub(super) fn invalid(path: &str, what: &str, code: &str) -> ApiError {
     refused(path, format!("Invalid '{path}': {what}")).code(code)
 }
 
-/// Returns the error for a value that is none of the allowed.
+/// Returns the error for a value that is not one of the allowed values.
 pub(super) fn invalid_value(path: &str, value: &str, allowed: &[&str]) -> ApiError {
     let quoted: Vec<String> = allowed.iter().map(|value| format!("'{value}'")).collect();
     let supported = match quoted.as_slice() {
@@ -140,7 +140,7 @@ fn container(is_list: bool) -> (&'static str, &'static str) {
     if is_list { ("an", "array") } else { ("a", "string") }
 }
 
-/// Returns the error, without a code, that blames the parameter at `path`.
+/// Returns an error without a code that names the parameter at `path`.
 pub(super) fn refused(path: &str, text: impl Into<String>) -> ApiError {
     ApiError::invalid_request(text).param(path)
 }

@@ -1,4 +1,4 @@
-//! What the server answers when all is well.
+//! Tests of successful responses.
 
 use neuron_testing::anthropic::sse_bytes;
 use neuron_testing::{AnthropicServer, Reply, Wire};

@@ -1,4 +1,4 @@
-//! Answers that break, bytes that are split and cut, and replies of any bytes.
+//! Tests of broken responses, of split and cut bytes, and of raw replies.
 
 use neuron_testing::anthropic::{json_body, sse_bytes};
 use neuron_testing::{AnthropicServer, Reply, ServerReply, Wire};

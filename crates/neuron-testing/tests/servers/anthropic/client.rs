@@ -13,7 +13,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
 
 pub(crate) const MESSAGES: &str = "POST /v1/messages";
 
-/// A good request's body.
+/// Returns the body of a valid request.
 pub(crate) fn ask(stream: bool) -> Value {
     json!({
         "model": "claude-sonnet-4-6",
@@ -23,7 +23,7 @@ pub(crate) fn ask(stream: bool) -> Value {
     })
 }
 
-/// Sends this body with good headers over a connection of its own.
+/// Sends this body with valid headers over its own connection.
 pub(crate) async fn post(server: &AnthropicServer, body: &Value) -> Answer {
     exchange(&server.url(), MESSAGES, HEADERS, body).await
 }

@@ -1,4 +1,4 @@
-//! Clients that go away, clients that come at once, and the server's end.
+//! Tests of clients that disconnect, of concurrent clients, and of the end of the server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
 use crate::anthropic::start;
 use crate::http::Client;
 
-/// Asks, lets `before` happen, closes the connection, and checks that the server notices.
+/// Sends a request, reads `lines_before` lines, disconnects, and checks that the server counts the disconnect.
 async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {
     let server = start([reply, Reply::text("next")]).await;
     let mut client = Client::connect(&server.url()).await.unwrap();
@@ -41,7 +41,7 @@ async fn events_come_when_they_are_due() {
     let server = start([Reply::text("hello").delay(delay).event_delay(delay)]).await;
     let begin = std::time::Instant::now();
     let answer = post(&server, &ask(true)).await;
-    // One delay before the first of seven events, six between them.
+    // One delay precedes the first of seven events, and six are between events.
     assert_eq!(answer.typed_events().len(), 7);
     assert!(begin.elapsed() >= 7 * delay);
 }
@@ -52,7 +52,7 @@ async fn answers_are_held_back_until_enough_have_asked() {
     let request = ask(false);
     let mut first_two =
         Box::pin(futures_util::future::join(post(&server, &request), post(&server, &request)));
-    // Long enough for answers to come, if any did.
+    // Enough polls for responses to arrive, if there were any.
     let mut polls_left = 1_000;
     while polls_left > 0 {
         tokio::select! {
@@ -62,7 +62,7 @@ async fn answers_are_held_back_until_enough_have_asked() {
         }
         polls_left -= usize::from(server.requests().len() == 2);
     }
-    // A third that is refused counts.
+    // A third request counts even if it is rejected.
     let nothing = serde_json::json!({});
     let refused = post(&server, &nothing);
     let ((first, second), third) = futures_util::future::join(first_two, refused).await;

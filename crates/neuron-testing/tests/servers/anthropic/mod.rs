@@ -1,4 +1,4 @@
-//! The Anthropic server over real connections: what it answers, refuses, breaks and notices.
+//! Tests of the Anthropic server over real connections.
 
 mod answers;
 mod breaks;
@@ -33,7 +33,7 @@ pub(crate) fn response(content: Vec<ContentBlock>) -> CompletionResponse {
     }
 }
 
-/// The data of every event of a streamed answer.
+/// Returns the data of every event of a streamed response.
 pub(crate) async fn streamed(reply: Reply) -> Vec<Value> {
     let server = start([reply]).await;
     let answer = post(&server, &ask(true)).await;

@@ -1,4 +1,4 @@
-//! What the server refuses, and the form of its errors.
+//! Tests of rejected requests and of the format of errors.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
 use crate::anthropic::start;
 use crate::http::{Answer, Client};
 
-/// Sends a request and checks that it is refused in the vendor's form, without using up a reply.
+/// Asserts that the response is this error in the vendor's format.
 #[track_caller]
 pub(crate) fn check_refused(answer: &Answer, status: u16, kind: &str, message: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
@@ -37,7 +37,7 @@ async fn refuses_what_the_vendor_refuses() {
     let good = ask(false).to_string();
     let key = ("x-api-key", "secret");
     let version = ("anthropic-version", "2023-06-01");
-    // One connection: a refusal leaves it open.
+    // All requests use one connection, because an error does not close it.
     let mut client = Client::connect(&server.url()).await.unwrap();
     let mut refused = 0;
     let mut check = async |path, headers: &[_], body: &str, status, kind, message| {

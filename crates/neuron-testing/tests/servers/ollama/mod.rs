@@ -1,4 +1,4 @@
-//! The Ollama server: answers, refusals, breaks, and the quirks of older versions.
+//! Tests of the Ollama server, its errors, its breaks and the differences of older versions.
 
 use std::time::Duration;
 
@@ -231,7 +231,7 @@ async fn a_key_is_needed_only_if_one_is_set() {
 async fn errors_have_a_status_before_the_first_line_and_none_after_it() {
     let busy = || ProviderError::ServiceUnavailable("server busy, please try again.".into());
     let reply = Reply::text("hello").chunk_chars(2);
-    // "he", "ll", "o", and the line that says that it is done.
+    // "he", "ll", "o", and the last line with `done`.
     let server = start([
         ServerReply::from(busy()),
         ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) }.into(),

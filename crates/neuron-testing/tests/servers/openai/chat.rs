@@ -1,4 +1,4 @@
-//! Chat Completions, whole and streamed.
+//! Tests of Chat Completions, with and without streams.
 
 use neuron_testing::openai::{Dialect, chat_bytes};
 use neuron_testing::{Reply, Wire};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CHAT, call, post, raw, response, start, thinking};
 use crate::http::Answer;
 
-/// The data of every event, with a check that none has a name and that the last is `[DONE]`.
+/// Returns the data of every event. Asserts that no event has a name and that the last is `[DONE]`.
 fn chunks(answer: &Answer) -> Vec<Value> {
     let events = answer.events();
     let (last, rest) = events.split_last().unwrap();

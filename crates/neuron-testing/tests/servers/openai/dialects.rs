@@ -1,4 +1,4 @@
-//! What compatible servers do otherwise in a chat.
+//! Tests of the differences of compatible servers in a chat.
 
 use neuron_testing::openai::Dialect;
 use neuron_testing::{OpenAiServer, Reply};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{CHAT, post};
 
-/// The chunks of a stream that thinks and calls a tool, and whether `[DONE]` ends it.
+/// Returns the chunks of a stream with reasoning and a tool call, and `true` if `[DONE]` ends it.
 async fn chunks(dialect: Dialect) -> (Vec<Value>, bool) {
     let reply = Reply::tool_call("c1", "f", json!({"a": 1})).thinking("hm", "").chunk_chars(4);
     let server = OpenAiServer::builder().dialect(dialect).start([reply]).await.unwrap();
@@ -16,7 +16,7 @@ async fn chunks(dialect: Dialect) -> (Vec<Value>, bool) {
     (chunks.collect(), done)
 }
 
-/// The deltas of the tool call.
+/// Returns the deltas of the tool call.
 async fn calls(dialect: Dialect) -> Vec<Value> {
     let (chunks, _) = chunks(dialect).await;
     let calls = chunks.iter().map(|chunk| chunk["choices"][0]["delta"]["tool_calls"][0].clone());

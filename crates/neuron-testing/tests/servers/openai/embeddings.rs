@@ -1,4 +1,4 @@
-//! Embeddings, in both forms and any order.
+//! Tests of embeddings in both formats and in any order.
 
 use neuron_testing::openai::Dialect;
 use neuron_testing::{OpenAiServer, ServerReply};

@@ -1,4 +1,4 @@
-//! The OpenAI server: its three endpoints, and the quirks of servers that are compatible.
+//! Tests of the OpenAI server, its three endpoints and the differences of compatible servers.
 
 mod chat;
 mod dialects;
@@ -25,7 +25,7 @@ pub(crate) async fn start<R: Into<ServerReply>>(
     OpenAiServer::start(replies).await.unwrap()
 }
 
-/// A good body for this endpoint, with other fields.
+/// Returns a valid body for this endpoint, with these fields.
 pub(crate) fn ask(endpoint: &str, fields: Value) -> Value {
     let mut body = match endpoint {
         CHAT => json!({"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}),

@@ -1,4 +1,4 @@
-//! What the server refuses, and the form of its errors.
+//! Tests of rejected requests and of the format of errors.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The Responses API, whole and streamed.
+//! Tests of the Responses API, with and without streams.
 
 use neuron_testing::openai::{Dialect, responses_bytes};
 use neuron_testing::{OpenAiServer, Reply, Wire};
