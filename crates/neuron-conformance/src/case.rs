@@ -1,4 +1,4 @@
-//! Assertions that name the case that fails.
+//! Assertions that name the failing case.
 
 use std::fmt::{self, Debug, Display};
 use std::future::Future;

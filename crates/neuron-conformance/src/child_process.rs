@@ -44,21 +44,21 @@ const MARK: &str = "@child ";
 pub fn task() -> Option<String> {
     let task = std::env::var(VARIABLE).ok()?;
     std::thread::spawn(|| {
-        // The parent holds the other end, so end of file means that the parent is gone.
+        // The parent holds the other end, so end of file means that the parent has ended.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
     Some(task)
 }
 
-/// Runs one test once more, in a process with these environment variables added, and returns `true` there.
+/// Runs one test again in a child process with these additional environment variables, and returns `true` there.
 ///
-/// In the first process it returns `false`, after the test has passed in the other one. `test` is the path of the test
-/// function, which begins with the crate: `concat!(module_path!(), "::name")`.
+/// Returns `false` in the first process, after the test has passed in the child process. `test` is the path of the test
+/// function. It must begin with the crate: `concat!(module_path!(), "::name")`.
 ///
 /// # Panics
 ///
-/// If the test fails in the other process. The message is the output of that process.
+/// Panics if the test fails in the child process. The message is the output of that process.
 ///
 /// # Example
 ///
@@ -102,7 +102,7 @@ pub fn run_with_environment(
 ///
 /// # Panics
 ///
-/// If the parent is gone.
+/// Panics if the parent has ended.
 #[expect(clippy::expect_used, reason = "for tests")]
 pub fn report(text: &str) {
     let mut stdout = std::io::stdout().lock();
@@ -124,7 +124,7 @@ impl ChildProcess {
     ///
     /// # Panics
     ///
-    /// If the process does not start.
+    /// Panics if the process does not start.
     #[must_use]
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn start(test: &str, task: &str) -> Self {
@@ -165,7 +165,7 @@ impl ChildProcess {
     ///
     /// # Panics
     ///
-    /// If the process has ended by itself.
+    /// Panics if the process has ended by itself.
     #[must_use]
     #[expect(clippy::panic, clippy::expect_used, reason = "for tests")]
     pub fn kill(mut self) -> Vec<String> {
@@ -178,7 +178,7 @@ impl ChildProcess {
         self.child.kill().expect("the process can be killed");
         self.child.wait().expect("the process ends");
         let mut received = std::mem::take(&mut self.received);
-        // The pipe still holds what was written before the kill.
+        // The pipe still holds all output from before the kill.
         received.extend(self.reports.iter());
         received
     }

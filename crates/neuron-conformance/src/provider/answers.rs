@@ -1,4 +1,4 @@
-//! The fields of an answer: reasoning, tokens, and why the model stopped.
+//! The fields of a response, which are reasoning, token counts, and the stop reason.
 
 use neuron_types::{Message, StopReason, TokenUsage};
 use serde_json::json;
@@ -13,11 +13,11 @@ use neuron_testing::Reply;
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
 const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
 
-/// Checks reasoning before a text and before a tool call, on both ways.
+/// Checks reasoning before a text and before a tool call, in a whole response and in a stream.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn thinking<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "thinking").await;
     if !ctx.can.thinking {
@@ -40,7 +40,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
         let reply = reply.thinking(thought, if signed { SIGNATURE } else { "" });
         let message = ctx.both(&case, &request, reply).await.message;
         case.equal("the reasoning", meaning::thinking(&message), thought);
-        // A raw block may keep it where only its own provider looks.
+        // A raw block may keep it in a form that only its own provider reads.
         if let Some(signature) = meaning::signature(&message) {
             case.holds(signed, "a signature came from nowhere");
             case.equal("the signature", signature, SIGNATURE);
@@ -63,11 +63,11 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks the counts of tokens, whole and streamed. The prompt's are all, cached ones included.
+/// Checks the token counts of whole responses and of streams. The count of the prompt includes cached tokens.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn usage<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "usage").await;
     let can = &ctx.can;
@@ -102,7 +102,7 @@ pub async fn usage<H: ProviderHarness>(harness: &H) {
             ),
             (can.reasoning_tokens, "reasoning_tokens", usage.reasoning_tokens, reasoning),
         ] {
-            // Nothing and none at all are the same to whoever pays.
+            // `None` and 0 cost the same.
             if can {
                 case.equal(name, actual.unwrap_or(0), expected.unwrap_or(0));
             }
@@ -110,11 +110,11 @@ pub async fn usage<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks every reason to stop that the vendor has a word for, whole and streamed.
+/// Checks every stop reason that the vendor has a word for, in whole responses and in streams.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn stop_reasons<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "stop reasons").await;
     for reason in &ctx.can.stop_reasons {

@@ -4,7 +4,8 @@ use neuron_types::StopReason;
 
 /// The capabilities of a provider and its vendor.
 ///
-/// The default demands everything. Turn off the capabilities that the wire format does not have: they are not checked.
+/// By default every capability is required. Turn off the capabilities that the wire format does not have. They are not
+/// checked.
 ///
 /// # Example
 ///
@@ -22,30 +23,30 @@ use neuron_types::StopReason;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The provider sends a key, and the server can refuse it.
+    /// The provider sends a key, and the server can reject it.
     pub api_key: bool,
-    /// The field of a request's body that holds the conversation, as a list.
+    /// The name of the field in a request's body that holds the conversation as a list.
     pub conversation_field: &'static str,
-    /// How many frames at the end of a stream an answer may lack: those after the one that ends the
-    /// answer, `data: [DONE]` for one.
+    /// Maximum number of frames that may be missing at the end of a stream. These frames, such as `data: [DONE]`,
+    /// follow the frame that ends the response.
     ///
-    /// A stream that is cut there may be an answer with the same message, or an error.
+    /// A stream that is cut there may return an error or a response with the same message.
     pub optional_frames: usize,
-    /// Answers have ids.
+    /// Responses have ids.
     pub response_ids: bool,
     /// Tool calls have ids.
     pub tool_call_ids: bool,
-    /// An answer may have several tool calls.
+    /// A response may have several tool calls.
     pub parallel_tools: bool,
-    /// Arguments are sent as text, so that they may be no JSON.
+    /// Arguments are sent as text, so they may be invalid JSON.
     pub invalid_arguments: bool,
     /// [`ToolChoice`](neuron_types::ToolChoice) is sent.
     pub tool_choice: bool,
-    /// Answers may have reasoning.
+    /// Responses may have reasoning.
     pub thinking: bool,
-    /// Reasoning goes back with the conversation.
+    /// Reasoning is sent back with the conversation.
     pub thinking_returns: bool,
-    /// Reasoning has a signature, or something encrypted in its place, that goes back.
+    /// Reasoning has a signature or encrypted content, which is sent back.
     pub signatures: bool,
     /// Images are sent as base64.
     pub images: bool,
@@ -55,7 +56,7 @@ pub struct Capabilities {
     pub documents: bool,
     /// Documents of plain text are sent.
     pub text_documents: bool,
-    /// A JSON Schema for the answer is sent.
+    /// A JSON Schema for the response is sent.
     pub structured_output: bool,
     /// `temperature` and `top_p` are sent.
     pub sampling: bool,
@@ -67,28 +68,28 @@ pub struct Capabilities {
     pub cache_creation_tokens: bool,
     /// Tokens of reasoning are counted.
     pub reasoning_tokens: bool,
-    /// The reasons to stop that are told apart.
+    /// The stop reasons that the provider distinguishes.
     pub stop_reasons: Vec<StopReason>,
-    /// The errors before an answer that are told apart, by
+    /// The errors before a response that the provider distinguishes, by
     /// [`ProviderError::kind`](neuron_types::ProviderError::kind).
     pub errors: Vec<&'static str>,
-    /// The errors within a stream that are told apart.
+    /// The errors within a stream that the provider distinguishes.
     pub stream_errors: Vec<&'static str>,
-    /// A rate limit says how long to wait.
+    /// The error for a rate limit has the delay before a retry.
     pub retry_after: bool,
-    /// The response header with the id that a vendor's support asks for, in lower case.
+    /// The response header with the id for the vendor's support, in lower case.
     pub request_id_header: Option<&'static str>,
 }
 
 impl Capabilities {
-    /// Takes reasons to stop away.
+    /// Removes stop reasons.
     #[must_use]
     pub fn without_stop_reasons(mut self, reasons: &[StopReason]) -> Self {
         self.stop_reasons.retain(|reason| !reasons.contains(reason));
         self
     }
 
-    /// Takes errors away, before an answer and within a stream.
+    /// Removes errors, before a response and within a stream.
     #[must_use]
     pub fn without_errors(mut self, kinds: &[&str]) -> Self {
         self.errors.retain(|kind| !kinds.contains(kind));
@@ -96,7 +97,7 @@ impl Capabilities {
         self
     }
 
-    /// Takes errors away within a stream only.
+    /// Removes errors within a stream only.
     #[must_use]
     pub fn without_stream_errors(mut self, kinds: &[&str]) -> Self {
         self.stream_errors.retain(|kind| !kinds.contains(kind));
@@ -104,8 +105,8 @@ impl Capabilities {
     }
 }
 
-/// Everything, with the conversation in `messages`, and no header with a request's id: its name is
-/// the vendor's.
+/// Returns all capabilities, with the conversation in `messages` and without a header for the request id, whose name
+/// depends on the vendor.
 impl Default for Capabilities {
     fn default() -> Self {
         Self {

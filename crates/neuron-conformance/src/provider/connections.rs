@@ -1,4 +1,4 @@
-//! The connections of a provider: shared by calls, replaced if closed, and closed if a call is dropped.
+//! The connections of a provider, which are reused, replaced if closed, and closed if a call is dropped.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,13 +18,14 @@ const CALLS: usize = 12;
 /// Number of tasks that call at the same time.
 const TASKS: usize = 100;
 
-/// Checks that calls reuse the connection of an earlier whole answer, stream or error, and replace a closed connection.
+/// Checks that calls reuse the connection after a whole response, a stream or an error, and replace a closed
+/// connection.
 ///
 /// A stream is complete after its last event, even if the server does not end the body.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn connections<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "connections").await;
     for round in 1..=3 {
@@ -61,7 +62,7 @@ pub async fn connections<H: ProviderHarness>(harness: &H) {
     case.equal("the text", case.ok(response).message.text(), "hello");
 }
 
-/// A task that calls again at once must find the connection of its first call.
+/// Checks that a task finds the connection of its first call if it calls again at once.
 async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     let gather = |builder: VendorServerBuilder<_>| builder.gather(TASKS);
     let ctx = TestContext::start_with(harness, "connections", gather).await;
@@ -70,7 +71,7 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     let provider = Arc::new(ctx.provider);
     let tasks = (0..TASKS).map(|_| {
         let provider = Arc::clone(&provider);
-        // Tasks of the runtime: each has its own place in the queue.
+        // Each task of the runtime has its own place in the queue.
         tokio::spawn(async move {
             way.answer(&*provider).await?;
             way.answer(&*provider).await
@@ -82,11 +83,11 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     case.equal("the number of connections", ctx.server.connections(), TASKS);
 }
 
-/// Checks that calls at the same time, whole and streamed, get an answer each.
+/// Checks that each of several simultaneous calls gets its own response, whole or streamed.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn concurrency<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "concurrency").await;
     let case = ctx.case(format_args!("{CALLS} calls at once"));
@@ -103,12 +104,11 @@ pub async fn concurrency<H: ProviderHarness>(harness: &H) {
     case.equal("the texts", answers, texts);
 }
 
-/// Checks that dropping a call or a stream cancels the request: the server sees the connection
-/// close.
+/// Checks that dropping a call or a stream cancels the request. The server then sees that the connection is closed.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn dropping<H: ProviderHarness>(harness: &H) {
     for (name, way) in [("a call", Way::Whole), ("a stream that has not begun", Way::Streamed)] {
         let ctx = TestContext::start(harness, "dropping").await;
@@ -120,7 +120,7 @@ pub async fn dropping<H: ProviderHarness>(harness: &H) {
                 if let Way::Whole = way {
                     return format!("{:?}", ctx.provider.complete_ref(&request).await);
                 }
-                // A provider may give the handle at once, but no event.
+                // A provider may return the handle at once, but no event.
                 let mut handle = case.ok(ctx.provider.complete_stream_ref(&request).await);
                 format!("{:?}", handle.receiver.recv().await)
             });

@@ -14,10 +14,10 @@ use crate::case::Case;
 use neuron_testing::vendor::{Answer, Call, Rules, Vendor, VendorServer, VendorServerBuilder};
 use neuron_testing::{RawServer, RecordedRequest, Reply, ServerReply, Wire};
 
-/// The key that every server accepts. JSON may escape its slash.
+/// The key that every server accepts. Its slash may be escaped in JSON.
 pub(super) const API_KEY: &str = "sk-4c1f-conformance/1";
 
-/// The two calls of a provider.
+/// The two kinds of calls of a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     Whole,
@@ -27,7 +27,7 @@ pub(super) enum Way {
 impl Way {
     pub(super) const BOTH: [Self; 2] = [Self::Whole, Self::Streamed];
 
-    /// Sends [`ask`] and reads the answer to its end.
+    /// Sends [`ask`] and reads the response to its end.
     pub(super) async fn answer(
         self,
         provider: &impl Provider,
@@ -38,7 +38,7 @@ impl Way {
         }
     }
 
-    /// Sends [`ask`] and waits for a whole answer, or for the beginning of a stream.
+    /// Sends [`ask`] and waits for a whole response, or for the beginning of a stream.
     pub(super) async fn begin(self, provider: &impl Provider) -> Result<(), ProviderError> {
         match self {
             Self::Whole => provider.complete_ref(&ask()).await.map(drop),
@@ -47,7 +47,7 @@ impl Way {
     }
 }
 
-/// A provider with a server of its own.
+/// A provider with its own server.
 pub(super) struct TestContext<'h, H: ProviderHarness> {
     pub(super) harness: &'h H,
     part: &'static str,
@@ -61,7 +61,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Self::start_with(harness, part, |builder| builder).await
     }
 
-    /// [`start`](Self::start) with other settings of the server.
+    /// Like [`start`](Self::start), with other settings of the server.
     pub(super) async fn start_with(
         harness: &'h H,
         part: &'static str,
@@ -90,7 +90,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Case::new("provider", self.part, name)
     }
 
-    /// Asks for a whole answer.
+    /// Requests a whole response.
     pub(super) async fn whole(
         &self,
         case: &Case,
@@ -101,7 +101,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         case.soon(self.provider.complete_ref(request)).await
     }
 
-    /// Asks for a stream and reads it to its end.
+    /// Requests a stream and reads it to its end.
     pub(super) async fn streamed(
         &self,
         case: &Case,
@@ -113,7 +113,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Asks for both, which must mean the same, and returns the answer.
+    /// Requests a whole response and a stream, which must have the same meaning. Returns the response.
     pub(super) async fn both(
         &self,
         case: &Case,
@@ -123,7 +123,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// [`both`](Self::both) with any reply.
+    /// Like [`both`](Self::both), with any reply.
     pub(super) async fn both_of(
         &self,
         case: &Case,
@@ -144,12 +144,12 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Meaning::of(response, &self.can)
     }
 
-    /// The last request that arrived.
+    /// Returns the last request that arrived.
     pub(super) fn last_request(&self, case: &Case) -> RecordedRequest {
         case.some("nothing was sent", self.server.requests().pop())
     }
 
-    /// The last two requests, of a whole answer and a stream.
+    /// Returns the last two requests, for a whole response and for a stream.
     pub(super) fn last_requests(&self, case: &Case) -> [RecordedRequest; 2] {
         match &self.server.requests()[..] {
             [.., whole, streamed] => [whole.clone(), streamed.clone()],
@@ -157,7 +157,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         }
     }
 
-    /// Sends a request both ways and returns both bodies.
+    /// Sends a request for a whole response and one for a stream. Returns both bodies.
     pub(super) async fn sent(&self, case: &Case, request: &CompletionRequest) -> [Value; 2] {
         self.both(case, request, Reply::text("well")).await;
         let body =
@@ -165,7 +165,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.last_requests(case).map(body)
     }
 
-    /// Asks both ways for what must fail, and returns both errors.
+    /// Sends both kinds of requests, which must fail, and returns both errors.
     pub(super) async fn failed(
         &self,
         case: &Case,
@@ -186,7 +186,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         [whole, streamed]
     }
 
-    /// The frames with which the server streams an answer to this request.
+    /// Returns the frames of the stream that the server sends for this request.
     pub(super) async fn frames(
         &self,
         case: &Case,
@@ -198,12 +198,12 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.answering(case, response, |vendor, answer| vendor.frames(&answer))
     }
 
-    /// The bytes with which the server streams an answer to [`ask`].
+    /// Returns the bytes of the stream that the server sends for [`ask`].
     pub(super) async fn stream_bytes(&self, case: &Case, response: &CompletionResponse) -> Vec<u8> {
         self.frames(case, &ask(), response).await.concat()
     }
 
-    /// The body with which the server answers this request.
+    /// Returns the body that the server sends for this request.
     pub(super) async fn body(
         &self,
         case: &Case,
@@ -217,7 +217,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         })
     }
 
-    /// The content type of the vendor's streams.
+    /// Returns the content type of the vendor's streams.
     pub(super) fn stream_type(&self) -> &'static str {
         self.server.vendor().stream_type()
     }
@@ -238,18 +238,18 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     }
 }
 
-/// The key of the provider: empty if the vendor has none.
+/// Returns the key of the provider, which is empty if the vendor has no keys.
 pub(super) fn key(can: &Capabilities) -> &'static str {
     if can.api_key { API_KEY } else { "" }
 }
 
-/// The errors of both calls of a provider that cannot succeed.
+/// Returns the errors of both calls of a provider that cannot succeed.
 pub(super) async fn both_errors(case: &Case, provider: &impl Provider) -> [ProviderError; 2] {
     let [whole, streamed] = Way::BOTH.map(|way| way.begin(provider));
     [case.err(case.soon(whole).await), case.err(case.soon(streamed).await)]
 }
 
-/// An answer with this text.
+/// Returns a response with this text.
 pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
     CompletionResponse {
         id: "answer_1".into(),
@@ -260,13 +260,13 @@ pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
     }
 }
 
-/// A reply that is the same for every request.
+/// Makes a reply the same for every request.
 pub(super) fn steady(reply: Reply) -> Reply {
     let usage = TokenUsage { input_tokens: 50, output_tokens: 9, ..TokenUsage::default() };
     reply.id("answer_1").model("model-of-the-answer").usage(usage)
 }
 
-/// The smallest request.
+/// Returns a minimal request.
 pub(super) fn ask() -> CompletionRequest {
     CompletionRequest {
         messages: vec![Message::user("hello")],

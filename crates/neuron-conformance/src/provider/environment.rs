@@ -1,4 +1,4 @@
-//! The process around a provider: its runtime and its environment variables.
+//! The environment of a provider, which is its runtime and its environment variables.
 
 use futures_util::FutureExt;
 use neuron_types::Provider;
@@ -8,18 +8,20 @@ use super::context::{TestContext, ask, key};
 use super::errors::check_network;
 use crate::child_process::run_with_environment;
 
-/// Labels of a host name that is too long: the resolver rejects it without a query.
+/// Labels of a host name that is too long, so that the resolver rejects it without a query.
 const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 
-/// Checks that a call outside of a tokio runtime is an error, that no proxy of the environment is used for this machine,
-/// and that a host without an address is a network error.
+/// Checks the errors of calls that depend on the environment.
+///
+/// A call outside of a tokio runtime is an error. No proxy of the environment is used for this machine. A host without
+/// an address is a network error.
 ///
 /// `test` is the path of the calling test: `concat!(module_path!(), "::environment")`. That test runs once more, in a
 /// process with other environment variables. [`provider_tests`](crate::provider_tests) passes the path for you.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
     let ctx = TestContext::start(harness, "environment").await;
     let host = UNKNOWN_HOST.concat();

@@ -1,4 +1,4 @@
-//! Errors: of the vendor, of redirects, of connections, and of bodies without an end.
+//! The errors of the vendor, of redirects, of connections, and of endless bodies.
 
 use std::iter::once;
 use std::time::Duration;
@@ -19,12 +19,12 @@ const MESSAGE: &str = "because-of-the-conformance-suite";
 /// Maximum length of an error's text, in bytes.
 const SHOWN: usize = 1000;
 
-/// Checks that each error before the answer has its class, its text and its delay, for whole
-/// answers and for streams alike.
+/// Checks that each error before the response has its class, its text and its delay, for whole responses and for
+/// streams.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "errors").await;
     for kind in &ctx.can.errors {
@@ -37,7 +37,7 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
         delays(&ctx).await;
     }
     foreign_pages(&ctx).await;
-    // A success is no answer by itself.
+    // A status of 200 is not sufficient for a response.
     for content_type in ["application/json", "text/html", ctx.stream_type()] {
         for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
             let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
@@ -51,12 +51,13 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks that each error within a stream has its class and its text, and that a broken connection
-/// does not look like something that can be tried again.
+/// Checks that each error within a stream has its class and its text.
+///
+/// An error about a broken connection must not be retryable.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "stream errors").await;
     for kind in &ctx.can.stream_errors {
@@ -70,11 +71,11 @@ pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
     case.equal("the error's kind", broken.error.kind(), "StreamError");
 }
 
-/// Checks that a redirect is not followed, and is an invalid request whose text has the status and the location.
+/// Checks that a redirect is not followed. It is an invalid request, and the text has the status and the location.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn redirects<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "redirects").await;
     let elsewhere = TestContext::start(harness, "redirects").await.server;
@@ -94,12 +95,12 @@ pub async fn redirects<H: ProviderHarness>(harness: &H) {
 
 /// Checks that an unreachable server and a reset connection are network errors, which can be retried.
 ///
-/// Within a stream a reset connection is an error that cannot be retried. The text names the server, and never shows
-/// the key in its address.
+/// A reset connection within a stream is an error that cannot be retried. The text names the server, and never shows a
+/// key in its address.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "connection errors").await;
     let case = ctx.case("a server that does not run");
@@ -143,16 +144,16 @@ pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());
 }
 
-/// Checks that the endless body of an error and of an answer is read only in part.
+/// Checks that the endless body of an error or of a response is read only in part.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn body_limits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "body limits").await;
     for (name, status, letter, kind) in [
         ("an error", 500, "x", "ServiceUnavailable"),
-        // Not retryable: the next answer would not end either.
+        // Not retryable, because the next response would not end either.
         ("an answer", 200, " ", "Other"),
     ] {
         let case = ctx.case(name);
@@ -171,7 +172,7 @@ pub async fn body_limits<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Makes an error of every kind that a vendor can send, with this text.
+/// Returns an error of any kind that a vendor can send, with this text.
 pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
     use ProviderError as E;
     let text = || text.to_owned();
@@ -231,7 +232,7 @@ async fn delays<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     }
 }
 
-/// Proxies and gateways answer in words of their own.
+/// Checks errors whose body does not come from the vendor, as from proxies and gateways.
 async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let page = format!("<html>{MESSAGE}</html>");
     for status in [400, 401, 403, 429, 500, 502, 503] {
@@ -258,7 +259,7 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// The end of a stream that breaks after some text.
+    /// Returns the end of a stream that breaks after some text.
     pub(super) async fn broken(&self, case: &Case, error: ProviderError) -> Broken {
         // With deltas of one character, some of these events are text.
         const EVENTS: usize = 12;

@@ -1,4 +1,4 @@
-//! The order of a stream's events, and that they tell of the same answer as its end.
+//! The order of a stream's events, and the equality of its deltas and its final response.
 
 use neuron_types::{
     CompletionResponse, ProviderError, Role, StreamError, StreamEvent, StreamHandle, ToolCall,
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::meaning::{signature, thinking};
 use crate::case::{Case, shown};
 
-/// Checks a stream that came to its end, and returns its answer.
+/// Checks a stream that came to its end, and returns its response.
 ///
-/// It is deltas, then usage, message and response, each once.
+/// The stream consists of deltas, followed by one usage, one message and one response.
 pub(super) fn check_events(case: &Case, mut events: Vec<StreamEvent>) -> CompletionResponse {
     let ends = events.split_off(events.len().saturating_sub(3));
     let response = match <[StreamEvent; 3]>::try_from(ends) {
@@ -53,11 +53,11 @@ pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) error: ProviderError,
-    /// Whether a part of the answer was shown before.
+    /// Set if deltas came before the error.
     pub(super) was_shown: bool,
 }
 
-/// Checks a stream that broke: an error is its last event, and no answer comes before.
+/// Checks a broken stream. An error is its last event, and there is no response before it.
 pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken {
     let error: StreamError = match events.pop() {
         Some(StreamEvent::Error(error)) => error,
@@ -76,7 +76,7 @@ pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken 
     Broken { error: error.into(), was_shown: !events.is_empty() }
 }
 
-/// An answer as its deltas tell of it.
+/// A response that is built from deltas.
 #[derive(Debug, Default)]
 struct Grown {
     text: String,
@@ -99,7 +99,7 @@ impl Grown {
         match event {
             StreamEvent::TextDelta(piece) => self.text.push_str(&piece),
             StreamEvent::ThinkingDelta(piece) => self.thinking.push_str(&piece),
-            // Whole each time.
+            // The event has the whole signature.
             StreamEvent::SignatureDelta(signature) => self.signature = Some(signature),
             StreamEvent::ToolUseStart { id, name } => {
                 case.holds(!id.is_empty(), "a tool call has no id");

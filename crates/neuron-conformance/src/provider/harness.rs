@@ -10,28 +10,28 @@ use neuron_testing::vendor::Vendor;
 
 /// Describes a provider to the suite.
 ///
-/// Implement it on a unit struct in your tests. [The module's page](super) has an example.
+/// Implement this trait on a unit struct in your tests. [The module's page](super) has an example.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not describe a provider",
     note = "implement `ProviderHarness` on a struct of your tests, and pass that"
 )]
 pub trait ProviderHarness: Sync {
-    /// The provider. The suite looks for the key in its `Debug`.
+    /// The provider. The suite checks that its `Debug` output does not contain the key.
     type Provider: Provider + fmt::Debug + 'static;
 
-    /// The vendor that it speaks to, as a loopback server plays it.
+    /// The vendor of the provider, which a loopback server emulates.
     type Vendor: Vendor;
 
-    /// Makes the vendor.
+    /// Creates the vendor.
     fn vendor(&self) -> Self::Vendor;
 
-    /// Makes a provider that asks the server at `url`, a base URL without a slash at its end.
+    /// Creates a provider for the server at `url`. `url` is a base URL without a trailing slash.
     ///
-    /// The key is empty where [`Capabilities::api_key`] is false. Requests of the suite name no
-    /// model: set one if the provider has no default.
+    /// The key is empty if [`Capabilities::api_key`] is `false`. Requests of the suite name no model, so set a model if
+    /// the provider has no default.
     fn provider(&self, url: &str, api_key: &str) -> Self::Provider;
 
-    /// Makes a provider with these time limits. Default: `None`, and [`timeouts`](super::timeouts) checks nothing.
+    /// Creates a provider with these time limits. Default: `None`, and [`timeouts`](super::timeouts) checks nothing.
     fn provider_with_timeouts(
         &self,
         url: &str,
@@ -42,7 +42,7 @@ pub trait ProviderHarness: Sync {
         None
     }
 
-    /// Returns what provider and vendor can express. Provided: everything.
+    /// Returns the capabilities of the provider and the vendor. Default: all.
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
@@ -53,7 +53,7 @@ pub trait ProviderHarness: Sync {
 pub struct Timeouts {
     /// Maximum wait for a connection.
     pub connect: Duration,
-    /// Maximum wait for a whole answer, and for a stream to begin.
+    /// Maximum wait for a whole response, and for a stream to begin.
     pub whole: Duration,
     /// Maximum wait between two pieces of a stream.
     pub idle: Duration,

@@ -1,4 +1,4 @@
-//! Looking for something in a request's body, wherever the vendor wants it.
+//! Searches in a request's body, independent of the vendor's format.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) fn has_number(body: &Value, number: f64) -> bool {
 
 /// Returns `true` if a body contains a value with this order of fields, as JSON or as the text of a string.
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
-    // Values are equal whatever the order of their fields; their texts are not.
+    // Values are equal in any order of their fields, but their texts are not.
     let wanted = wanted.to_string();
     let is_wanted = |found: &Value| {
         let found = found.to_string();
@@ -38,7 +38,7 @@ fn any(value: &Value, wanted: &mut impl FnMut(&Value) -> bool) -> bool {
         }
 }
 
-/// The bytes of a field of a body, as they were sent.
+/// Returns the bytes of a field of a body, as sent.
 pub(super) fn field_text<'b>(body: &'b [u8], field: &str) -> Option<&'b str> {
     let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     fields.get(field).map(|value| value.get())

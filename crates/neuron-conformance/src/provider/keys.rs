@@ -1,4 +1,4 @@
-//! Keys: a wrong one is refused, and a right one shows nowhere.
+//! Checks that wrong keys are rejected, and that no key is shown.
 
 use std::error::Error;
 use std::iter::once;
@@ -16,12 +16,13 @@ use neuron_testing::vendor::Vendor;
 /// A part of [`API_KEY`] that no text contains by chance.
 const KEY_PART: &str = "4c1f";
 
-/// Checks that a wrong key is an authentication error, and that the key is in a header and nowhere
-/// else: not in `Debug`, not in an error, not when a server echoes it.
+/// Checks that a wrong key is an authentication error, and that a key is sent only in a header.
+///
+/// A key must not be in `Debug`, nor in an error, even if a server echoes it.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn keys<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "keys").await;
     if !ctx.can.api_key {
@@ -34,7 +35,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
         case.equal("the error's kind", error.kind(), "Authentication");
         case.holds(!all_texts(&error).contains(wrong), "the error shows it");
     }
-    // A key that cannot be sent is refused before anything is sent.
+    // A key that cannot be sent is rejected before a connection is opened.
     let connections = ctx.server.connections();
     for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
         let case = ctx.case(format_args!("the key {key:?}"));
@@ -100,7 +101,7 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     }
 }
 
-/// Bodies of errors that contain the key, and of answers that are none.
+/// Returns bodies that contain the key. Some are errors, and some are invalid responses.
 fn bodies() -> Vec<String> {
     let error = json!({"message": API_KEY, "type": API_KEY, "code": API_KEY});
     vec![
@@ -112,9 +113,9 @@ fn bodies() -> Vec<String> {
         json!({"content": API_KEY, "choices": API_KEY, "output": API_KEY}).to_string(),
         json!({"message": API_KEY}).to_string(),
         format!("<html>{API_KEY}</html>"),
-        // As some servers escape JSON, in a body that no parser takes.
+        // The body is escaped as some servers escape JSON, and is not valid JSON.
         json!({"message": API_KEY}).to_string().replace('/', "\\/").replace('}', ""),
-        // Where an error cuts what it shows.
+        // The key is near the position where an error cuts the body.
         format!("{}{API_KEY}", "x".repeat(190)),
         format!("{}{API_KEY}", "x".repeat(290)),
         String::new(),

@@ -1,14 +1,14 @@
-//! The meaning of an answer, in whichever form a provider keeps it.
+//! The meaning of a response, independent of the form in which a provider keeps it.
 
 use neuron_types::{CompletionResponse, ContentBlock, Message, StopReason, TokenUsage};
 
 use super::Capabilities;
 
-/// The meaning of an answer. Two answers that mean the same are equal.
+/// The meaning of a response. Two responses with the same meaning are equal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meaning {
     pub(super) message: MessageMeaning,
-    /// Empty where answers have none.
+    /// Empty if responses have no id.
     id: String,
     model: String,
     stop_reason: StopReason,
@@ -19,7 +19,7 @@ pub(super) struct Meaning {
 pub(super) struct MessageMeaning {
     text: String,
     thinking: String,
-    /// Id, name and arguments. The arguments are text, so that their order counts.
+    /// Id, name and arguments. The arguments are text, so their order is compared.
     calls: Vec<(String, String, String)>,
 }
 
@@ -45,12 +45,12 @@ impl MessageMeaning {
     }
 }
 
-/// The reasoning of all blocks, joined.
+/// Returns the reasoning of all blocks, joined.
 pub(super) fn thinking(message: &Message) -> String {
     thoughts(message).map(|(thinking, _)| thinking).collect()
 }
 
-/// The signature of the last reasoning, if it has one that everyone can read.
+/// Returns the signature of the last reasoning, unless only its own provider can read it.
 pub(super) fn signature(message: &Message) -> Option<&str> {
     let last = thoughts(message).last();
     last.map(|(_, signature)| signature).filter(|signature| !signature.is_empty())

@@ -1,8 +1,8 @@
 //! Conformance suite for a [`Provider`](neuron_types::Provider) over HTTP.
 //!
 //! Describe your provider with a [`ProviderHarness`]. [`provider_tests`](crate::provider_tests) writes one test per
-//! part: the test runner shows which part fails, and the panic message names the case. A part can also be called
-//! alone, and [`check_provider`] calls all parts except [`environment`].
+//! part, so the test runner shows which part fails. The panic message names the case. A part can also be called alone,
+//! and [`check_provider`] calls all parts except [`environment`].
 //!
 //! The suite starts loopback servers and calls your provider. It compares the responses with the script of the server,
 //! and the received requests with the calls.
@@ -10,39 +10,39 @@
 //! | part | checks that |
 //! |---|---|
 //! | [`text`] | texts of every kind and length arrive, and the events of a stream are in order |
-//! | [`tools`] | calls, their arguments and their results survive both ways |
-//! | [`thinking`] | reasoning arrives, and returns unchanged with the next request |
+//! | [`tools`] | calls, their arguments and their results arrive unchanged in both directions |
+//! | [`thinking`] | reasoning arrives, and is sent back unchanged with the next request |
 //! | [`requests`] | every field of a request is in the body, and equal requests have equal bytes |
 //! | [`prefixes`] | the conversation of a turn begins with the bytes of the turn before |
-//! | [`usage`] | tokens are counted in neuron's terms |
+//! | [`usage`] | tokens are counted as [`TokenUsage`](neuron_types::TokenUsage) defines |
 //! | [`stop_reasons`] | each stop reason is distinguished from the others |
-//! | [`errors`] | each error before the answer has its class, its text and its delay |
+//! | [`errors`] | each error before the response has its class, its text and its delay |
 //! | [`stream_errors`] | each error within a stream has its class and its text |
-//! | [`keys`] | a wrong key is refused, and no error and no `Debug` shows a key |
+//! | [`keys`] | a wrong key is rejected, and no error and no `Debug` shows a key |
 //! | [`splits`] | bytes may be split anywhere |
-//! | [`cuts`] | an answer that is cut anywhere is an error, and never a shorter answer |
+//! | [`cuts`] | a response that is cut anywhere is an error, and never a shorter response |
 //! | [`dropping`] | a dropped call is cancelled |
-//! | [`concurrency`] | calls do not disturb each other |
+//! | [`concurrency`] | concurrent calls do not affect each other |
 //! | [`streaming`] | events arrive one by one, at the pace of the reader |
 //! | [`connections`] | connections are reused, and replaced if the server closed them |
 //! | [`connection_errors`] | errors of a connection have a class, and name the server |
 //! | [`redirects`] | redirects are not followed |
-//! | [`body_limits`] | a body without an end is read only in part |
+//! | [`body_limits`] | an endless body is read only in part |
 //! | [`timeouts`] | every wait has a limit |
 //! | [`environment`] | a call outside of a runtime fails, and no proxy is used for this machine |
 //!
-//! Answers are compared by their meaning: [`Message::text`](neuron_types::Message::text), the tool calls, and the
-//! portable form of raw blocks. A provider may keep anything in
+//! Responses are compared by their meaning, which is [`Message::text`](neuron_types::Message::text), the tool calls,
+//! and the portable form of raw blocks. A provider may keep anything in
 //! [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
 //!
-//! Turn off in [`Capabilities`] what the vendor cannot express. The default demands everything. A part needs a tokio
-//! runtime with a running clock. [`timeouts`] and [`streaming`] pause the clock and need a current-thread runtime,
-//! which is the default of `#[tokio::test]`.
+//! Turn off in [`Capabilities`] the features that the vendor does not have. By default all are required. A part needs a
+//! tokio runtime with a running clock. [`timeouts`] and [`streaming`] pause the clock and need a current-thread
+//! runtime, which is the default of `#[tokio::test]`.
 //!
 //! # Example: a provider of your own
 //!
-//! This one puts a company's rules in front of a vendor. The server plays that vendor; for a vendor
-//! of your own, implement [`Vendor`](neuron_testing::vendor::Vendor) first.
+//! This provider applies a company's rules to the requests for a vendor, and the server emulates this vendor. If the
+//! vendor is your own, implement [`Vendor`](neuron_testing::vendor::Vendor) first.
 //!
 //! ```
 //! use neuron_provider_anthropic::Anthropic;
@@ -144,9 +144,9 @@ pub use tools::tools;
 
 /// Writes one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
-/// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)` writes the
-/// tests of two parts. Call the macro in modules of their own for several harnesses.
-/// The page of [`provider`](crate::provider) has an example.
+/// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)`
+/// writes the tests of two parts. For several harnesses, call the macro once per module. The page of
+/// [`provider`](crate::provider) has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {
@@ -170,11 +170,11 @@ macro_rules! provider_tests {
 
 /// Checks every part except [`environment`], which needs a test of its own.
 ///
-/// It takes some seconds, because bytes are split and cut at every position.
+/// The check takes some seconds, because bytes are split and cut at every position.
 ///
 /// # Panics
 ///
-/// At the first violation. The message names the part and the case.
+/// Panics at the first violation. The message names the part and the case.
 pub async fn check_provider(harness: &impl ProviderHarness) {
     macro_rules! check {
         ($($part:ident)*) => {{$($part(harness).await;)*}};

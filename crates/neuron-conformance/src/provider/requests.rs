@@ -1,4 +1,4 @@
-//! The fields of a request in its body, wherever the vendor expects them, and in the same bytes each time.
+//! Checks that the fields of a request are in its body, and that equal requests have equal bytes.
 
 use neuron_types::{
     CompletionRequest, ContentBlock, DocumentSource, ImageSource, Message, ResponseFormat, Role,
@@ -14,7 +14,7 @@ use super::{Capabilities, ProviderHarness};
 use crate::case::{Case, shown};
 use neuron_testing::{RecordedRequest, Reply};
 
-/// Base64 of a picture of one dot.
+/// Base64 of a PNG image with one pixel.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const MODEL: &str = "a-model-of-the-request";
 const IMAGE_URL: &str = "https://pictures.example/a.png?size=1&x=%20";
@@ -26,12 +26,12 @@ const DOCUMENT: &str = "Line one.\nZeile zwei: ß.";
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn requests<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "requests").await;
     for (name, text) in TEXTS.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
         let mut answered = ask();
-        // Not at the end, where some vendors want no white space.
+        // Not at the end, where some vendors reject white space.
         answered.messages.extend([Message::assistant(text), Message::user("go on")]);
         for (role, request) in [
             ("user", CompletionRequest { messages: vec![Message::user(text)], ..ask() }),
@@ -63,7 +63,8 @@ pub async fn requests<H: ProviderHarness>(harness: &H) {
     equal_requests(&ctx).await;
 }
 
-/// Requests with one more field each: whether the vendor has it, its name, the request, and its values.
+/// Returns requests with one additional field each. An item has a flag that is `true` if the vendor has the field, the
+/// name of the field, the request, and the expected values.
 fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Value>); 11] {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     let system = Some(SystemPrompt::Blocks(vec![block("be kind"), block("be brief")]));
@@ -86,7 +87,7 @@ fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Va
     let image = |source| about(ContentBlock::Image { source });
     let document = |source| about(ContentBlock::Document { source });
     let png = ImageSource::Base64 { media_type: "image/png".into(), data: PNG.into() };
-    // A provider's default model may take no `temperature`.
+    // The default model of a provider may reject `temperature`.
     let named = || CompletionRequest { model: MODEL.into(), ..ask() };
     let texts = |texts: &[&str]| texts.iter().map(|text| json!(text)).collect();
     [
@@ -172,7 +173,7 @@ async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("equal requests");
     let mut bodies = Vec::new();
     for _ in 0..2 {
-        // Made anew: an address or a hash must not count.
+        // Created again, so that an address or a hash cannot make a difference.
         let request = CompletionRequest { system: Some("be kind".into()), ..ask_with_tools() };
         ctx.both(&case, &request, Reply::text("well")).await;
         let text = |sent: RecordedRequest| String::from_utf8_lossy(&sent.body).into_owned();
@@ -199,12 +200,13 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
-/// Checks that the conversation of a turn begins with the bytes of the turn before, that the tools
-/// stay as they are, and that a streamed request has the same bytes as a whole one.
+/// Checks that the conversation of a turn begins with the bytes of the turn before.
+///
+/// The tools must have the same bytes in every turn, and a streamed request must have the same bytes as a whole one.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "prefixes").await;
     let signature = if ctx.can.signatures { "c2lnbmVk" } else { "" };
@@ -230,7 +232,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
         if let Some(before) = &before {
             case.equal("the tools", &sent.tools, &before.tools);
             let (now, begins) = (&sent.conversation, &before.conversation);
-            // Without the end of the list.
+            // Compares without the end of the list.
             let is_prefix = now.starts_with(begins.strip_suffix(']').unwrap_or(begins).trim_end());
             let (now, begins) = (shown(now), shown(begins));
             let what = format_args!("the conversation {now}\n  does not begin with {begins}");

@@ -1,4 +1,5 @@
-//! Bytes that are split anywhere, and answers that are cut: each is an error, and never a shorter answer.
+//! Responses whose bytes are split anywhere, and responses that are cut. A cut is an error, and never a shorter
+//! response.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, Role, StopReason, StreamEvent, TokenUsage,
@@ -11,12 +12,13 @@ use super::tools::ask_with_tools;
 use super::{Capabilities, ProviderHarness};
 use neuron_testing::{Reply, Wire};
 
-/// Checks that an answer is the same however its bytes are split and written: streams at every
-/// byte, and in single bytes.
+/// Checks that a response is the same however its bytes are encoded and split.
+///
+/// Streams are split at every byte, and sent in single bytes.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn splits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "splits").await;
     let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));
@@ -57,13 +59,14 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks that an answer that is cut at any byte is an error, whole and streamed, whether the
-/// connection breaks there or the answer ends as if that were all. Only a connection that broke
-/// within a whole answer may be retried.
+/// Checks that a response that is cut at any byte is an error, whole or streamed.
+///
+/// At the cut the connection breaks, or the response ends as if it were complete. Only a whole response whose
+/// connection broke may be retried.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn cuts<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "cuts").await;
     let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));
@@ -73,7 +76,7 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     let expected = ctx.meaning(&expected);
 
     let body = ctx.body(&case, &request, &answer).await;
-    // White space at the end means nothing.
+    // White space at the end has no meaning.
     let needed = body.trim_ascii_end().len();
     for bytes in 0..needed {
         for ((how, wire), kind) in cuts_at(bytes).into_iter().zip(["Network", "Other"]) {
@@ -95,14 +98,14 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     for bytes in positions(length) {
         for (how, wire) in cuts_at(bytes) {
             let case = ctx.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
-            // A provider may wait for the first event before it says that there is a stream.
+            // A provider may wait for the first event before it returns a stream.
             let Ok(events) = ctx.streamed(&case, &request, reply(wire)).await else { continue };
             let is_error = matches!(events.last(), Some(StreamEvent::Error(_)));
             if bytes >= needed && !is_error {
                 let meaning = ctx.meaning(&check_events(&case, events));
                 case.equal("the message", &meaning.message, &expected.message);
             } else {
-                // Not retryable: text may have been shown.
+                // Not retryable, because text may have been shown.
                 let error = check_broken(&case, events).error;
                 case.equal("the error's kind", error.kind(), "StreamError");
             }
@@ -114,13 +117,14 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     case.equal("the answer", ctx.meaning(&check_events(&case, events)), expected);
 }
 
-/// Both ways to cut at a byte, and what to call them.
+/// Returns both ways to cut at a byte, with their names.
 fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
     [("broken off", Wire::default().cut_at(bytes)), ("ended", Wire::default().end_at(bytes))]
 }
 
-/// Where to split or cut so many bytes: everywhere, but for the middle of a long stream, which some
-/// vendors make by repeating the request. A prime steps through it, so that no form is skipped.
+/// Returns the positions at which to split or cut a body of `length` bytes. In the middle of a long stream only every
+/// fifth position is used, because some vendors repeat the request there. The step is a prime, so that no part of the
+/// format is always skipped.
 fn positions(length: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 1000;
     const STEP: usize = 5;
@@ -128,7 +132,7 @@ fn positions(length: usize) -> impl Iterator<Item = usize> {
     (0..length).filter(move |at| length < 5 * EDGE || is_edge(*at) || at % STEP == 0)
 }
 
-/// An answer of everything, and small: every byte of it costs a call.
+/// Returns a small response with every kind of block. It is small because every byte costs a call.
 fn small_answer(can: &Capabilities) -> CompletionResponse {
     let signature = if can.signatures { "c2ln" } else { "" };
     let thinking = ContentBlock::Thinking { thinking: "hm é".into(), signature: signature.into() };

@@ -1,4 +1,4 @@
-//! The arrival of events: when, how many, and at which pace.
+//! The arrival of events, their number and their pace.
 
 use std::time::Duration;
 
@@ -16,15 +16,15 @@ use neuron_testing::{Reply, ServerReply};
 /// Number of pieces of a long stream.
 const EVENTS: usize = 10_000;
 
-/// Checks that a stream returns each event when it arrives, returns all of them, and reads no faster than its reader.
+/// Checks that a stream returns all events, each when it arrives, and reads no faster than its reader.
 ///
-/// A dropped wait loses no event. The content type may have parameters and any case, and may be missing.
+/// Dropping a wait for an event loses no event. The content type may have parameters and any case, and may be missing.
 ///
-/// It needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
+/// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn streaming<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "streaming").await;
     first_text(&ctx).await;
@@ -48,7 +48,7 @@ pub async fn streaming<H: ProviderHarness>(harness: &H) {
         case.equal("the text", check_events(&case, events).message.text(), "hello");
     }
 
-    // A reader in a `select!` drops its wait whenever another branch is ready.
+    // A reader in a `select!` drops its wait if another branch is ready.
     let case = ctx.case("waits that are dropped");
     let text = "0123456789".repeat(10);
     ctx.server.push(Reply::text(text).chunk_chars(1));
@@ -68,7 +68,7 @@ pub async fn streaming<H: ProviderHarness>(harness: &H) {
     slow_reader(&ctx).await;
 }
 
-/// The server sends the rest only after the first text was received.
+/// Checks that the first text arrives before the server sends the rest.
 async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     const FIRST: &str = "the first text, ";
     let case = ctx.case("the first text");
@@ -97,7 +97,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 
 async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a slow reader");
-    // More than the buffers of both sides and of the kernel hold.
+    // More than the buffers of both sides and of the kernel can hold.
     let answer = text_answer("x".repeat(48 * 1024 * 1024));
     ctx.stream_bytes(&case, &text_answer("hello")).await;
     let bytes = ctx.answering(&case, &answer, |vendor, mut answer| {
@@ -111,7 +111,7 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let mut handle = case.ok(case.soon(provider.complete_stream(ask())).await);
     super::events::first_text(&case, &mut handle).await;
 
-    // Time passes when every task waits.
+    // With a paused clock, time passes when every task waits.
     tokio::time::pause();
     let written = tokio::time::timeout(Duration::from_secs(1), &mut writing).await;
     case.holds(written.is_err(), "everything was read, and the reader took one event");

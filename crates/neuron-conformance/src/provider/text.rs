@@ -20,12 +20,12 @@ pub(super) const TEXTS: [(&str, &str); 8] = [
     ("a text like the wire's", "data: [DONE]\n\nevent: error\ndata: {\"error\":{}}\n\n: x\n"),
 ];
 
-/// Checks that texts arrive as they were sent, whole and streamed, and that requests by value are
-/// those by reference.
+/// Checks that texts arrive unchanged, whole and streamed, and that a request by value has the same effect as a request
+/// by reference.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn text<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "text").await;
     for (name, text) in TEXTS {

@@ -1,7 +1,7 @@
-//! Time limits: for a whole answer, and between two pieces of a stream.
+//! The time limits for a whole response, and for the wait between two pieces of a stream.
 //!
-//! The limits are minutes, and the clock is paused once the server has sent its part. No test fails because the machine
-//! is slow.
+//! The limits are minutes, and the clock is paused once the server has sent its part. A slow machine therefore fails no
+//! test.
 
 use std::future::Future;
 use std::time::Duration;
@@ -30,14 +30,14 @@ const HANGING: Duration = Duration::from_secs(24 * 3600);
 
 /// Checks the limits of [`ProviderHarness::provider_with_timeouts`].
 ///
-/// One limits a whole answer, and the wait for the beginning of a stream. The other limits the wait between two pieces
-/// of a stream. It checks nothing if the harness returns `None`.
+/// One limit is for a whole response, and for the beginning of a stream. The other limit is for the wait between two
+/// pieces of a stream. The check does nothing if the harness returns `None`.
 ///
-/// It needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
+/// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "timeouts").await;
     let provider =
@@ -56,7 +56,7 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     let server = RawServer::bind().await;
     let Some(limited) = provider(server.url(), TIMEOUTS) else { return };
     half_answers(&ctx, &server, &limited).await;
-    // Last: the server keeps its connection in the queue.
+    // This case is last, because the server keeps its connection in the queue.
     let case = ctx.case("a server that only listens");
     let result = paused(&case, limited.complete(ask()), async {}).await;
     check_timeout(&case, &case.err(result), WHOLE);
@@ -70,7 +70,7 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Pauses the clock while it exists: time passes only when every task waits.
+/// Pauses the clock until it is dropped. Time then passes only when every task waits.
 struct PausedClock {
     since: Instant,
 }
@@ -97,7 +97,7 @@ fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
     case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
 }
 
-/// Waits for a call with a clock that is paused once `ready` is over. The value of `ready` is kept until the call ends.
+/// Waits for a call, and pauses the clock once `ready` is done. The value of `ready` is kept until the call ends.
 async fn paused<T, R>(
     case: &Case,
     call: impl Future<Output = T>,
@@ -121,7 +121,7 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Pro
     check_timeout(&case, &check_broken(&case, events).error, IDLE);
     drop(clock);
 
-    // Each wait is shorter than the idle limit, and all of them are longer than the limit of a whole answer.
+    // Each wait is shorter than the idle limit, but all together are longer than the limit of a whole response.
     let case = ctx.case("a stream that takes longer than a whole answer may");
     ctx.server.push(Reply::text("hello").chunk_chars(1).event_delay(WHOLE / 3));
     let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
@@ -148,7 +148,7 @@ async fn half_answers<H: ProviderHarness>(
         sleep(WHOLE * 2 / 3).await;
         connection.head(200, "application/json", 2).await;
         sleep(WHOLE * 2 / 3).await;
-        // The client has closed the connection by now, as it should.
+        // The client must have closed the connection by now.
         connection.write_until_closed("{}").await;
         clock
     };

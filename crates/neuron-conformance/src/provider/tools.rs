@@ -12,11 +12,11 @@ use super::json::{has_text, has_value};
 use crate::case::Case;
 use neuron_testing::Reply;
 
-/// Checks tool calls: one and several, arguments of every kind, and the way back with results.
+/// Checks one and several tool calls, arguments of every kind, and results in the next request.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn tools<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "tools").await;
     for (name, input) in arguments() {
@@ -70,7 +70,7 @@ fn arguments() -> [(&'static str, Value); 6] {
     ]
 }
 
-/// A request with tools that may be called.
+/// Returns a request with tools.
 pub(super) fn ask_with_tools() -> CompletionRequest {
     CompletionRequest { tools: vec![tool("look"), tool("find")], ..ask() }
 }
@@ -91,7 +91,7 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Receives calls (id, name, arguments), sends their results back, and returns the answer with the calls.
+    /// Receives calls (id, name, arguments), sends their results back, and returns the response with the calls.
     async fn there_and_back(
         &self,
         case: &Case,
@@ -104,7 +104,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
         case.equal("the number of tool calls", calls.len(), expected.len());
         for (call, (id, name, input)) in calls.iter().zip(expected) {
             case.equal("the tool's name", call.name, *name);
-            // As text, so that the order counts.
+            // Compared as text, which includes the order of fields.
             case.equal("the arguments", call.input.to_string(), input.to_string());
             match self.can.tool_call_ids {
                 true => case.equal("the call's id", call.id, *id),

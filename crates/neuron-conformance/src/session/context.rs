@@ -16,7 +16,7 @@ use crate::random::unique;
 
 /// The run of a part, with the sessions that the storage must hold.
 ///
-/// Every write is followed by a check of the session and of the list.
+/// After every write it checks the session and the list.
 pub(super) struct TestContext<'s, S> {
     pub(super) storage: &'s S,
     /// The current case.

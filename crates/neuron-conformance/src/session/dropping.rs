@@ -9,13 +9,13 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use super::context::{TestContext, same, same_content};
 use super::sample;
 
-/// Checks that a save that is dropped at any point leaves the old or the new session, whole.
+/// Checks that a save that is dropped at any point leaves either the old or the new session, and no mixture.
 ///
 /// The storage can be used as before, and a dropped save does not undo a later one.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn dropping<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("dropping", storage);
     let id = ctx.id("session");
@@ -36,7 +36,7 @@ pub async fn dropping<S: SessionStorage>(storage: &S) {
         }
         ctx.check(&id).await;
     }
-    // The first save of a session leaves nothing or all of it.
+    // The first save of a session leaves no session or a whole session.
     for (round, moment) in moments().enumerate() {
         ctx.begin(format_args!("a first save dropped after {moment:?}"));
         let session = version(&ctx.id(format_args!("first-{round}")), 1);
@@ -55,7 +55,7 @@ pub async fn dropping<S: SessionStorage>(storage: &S) {
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn versioned_dropping<S: VersionedSessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("versioned_dropping", storage);
     let id = ctx.id("session");
@@ -113,9 +113,9 @@ fn version(id: &str, writer: u64) -> Session {
 /// The lifetime of a future.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// Dropped after so many polls.
+    /// Dropped after this many polls.
     Polls(usize),
-    /// Dropped after so long.
+    /// Dropped after this time.
     Time(Duration),
 }
 

@@ -1,17 +1,18 @@
-//! Ids that are accepted or refused.
+//! Ids that are accepted or rejected.
 
 use neuron_types::{SessionStorage, VersionedSessionStorage};
 
 use super::context::{Kind, TestContext};
 use super::sample;
 
-/// Checks that a storage accepts every id that [`check_session_id`](neuron_types::check_session_id) accepts,
-/// and refuses all others with [`InvalidId`](neuron_types::StorageError::InvalidId). Ids that differ little are two sessions, or the
-/// second session is refused.
+/// Checks that a storage accepts every id that [`check_session_id`](neuron_types::check_session_id) accepts.
+///
+/// It must reject all others with [`InvalidId`](neuron_types::StorageError::InvalidId). Similar ids are two sessions,
+/// or the second session is rejected.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn ids<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("ids", storage);
     for (name, id) in accepted(&ctx.id("")) {
@@ -27,7 +28,7 @@ pub async fn ids<S: SessionStorage>(storage: &S) {
         let first = sample::written(ctx.id(one), 1, 3, 10);
         let second = sample::written(ctx.id(other), 2, 4, 10);
         ctx.save(&first).await;
-        // A file system may not tell the ids apart.
+        // A file system may treat the ids as equal.
         if ctx.case.soon(storage.save(&second)).await.is_ok() {
             ctx.must_hold(&second);
             ctx.check(&second.id).await;
@@ -44,11 +45,11 @@ pub async fn ids<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that the methods with revisions accept and refuse the same ids.
+/// Checks that the methods with revisions accept and reject the same ids.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn versioned_ids<S: VersionedSessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("versioned_ids", storage);
     let session = ctx.session("session");
@@ -91,7 +92,7 @@ fn accepted(prefix: &str) -> impl Iterator<Item = (&'static str, String)> {
     ids.map(|(name, id)| (name, format!("{prefix}{id}"))).into_iter()
 }
 
-/// Returns named ids of every form that must be refused.
+/// Returns named ids of every form that must be rejected.
 fn refused() -> impl Iterator<Item = (&'static str, String)> {
     let long = [
         ("an empty id", String::new()),

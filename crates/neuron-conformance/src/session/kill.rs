@@ -1,11 +1,11 @@
 //! Storages whose process is killed while it writes.
 //!
-//! A test that calls [`check_saves`] starts its own binary again. The child process writes a session of five
-//! megabytes repeatedly, and is killed at a random moment. The storage must then hold every finished write, and
-//! the write that had begun either whole or not at all.
+//! A test that calls [`check_saves`] starts its own binary again. The child process writes a session of five megabytes
+//! repeatedly, and is killed at a random moment. The storage must then hold every finished write. The write that had
+//! begun must be stored completely or not at all.
 //!
-//! Some rounds are part of every test run. `KILL_ROUNDS=500` asks for more. A failure prints the seed.
-//! `KILL_SEED` repeats the moments of a seed, as far as the operating system allows.
+//! Every test run includes some rounds. Set `KILL_ROUNDS=500` for more. A failure prints the seed. `KILL_SEED` repeats
+//! the moments of a seed, as far as the operating system allows.
 //!
 //! # Example
 //!
@@ -21,7 +21,7 @@
 //! # }
 //! use neuron_conformance::session::kill;
 //!
-//! // In a file of your tests that is called `storage`: this is `cargo test --test storage`.
+//! // In a test file with the name `storage`. Run it with `cargo test --test storage`.
 //! # /*
 //! #[tokio::test(flavor = "multi_thread")]
 //! # */
@@ -50,7 +50,7 @@ const ROUNDS: u64 = 3;
 /// Size of a message.
 const MESSAGE_BYTES: usize = 10_000;
 
-/// Approximate number of messages of a session, five megabytes together.
+/// Approximate number of messages in a session, which are five megabytes together.
 const MESSAGES: usize = 500;
 
 /// Time limit for the first report of a child. A passing test never waits for it.
@@ -71,13 +71,13 @@ pub struct Killed {
 
 /// Checks a storage whose process is killed while it saves.
 ///
-/// `test` is the full name of the calling test, as the test runner prints it. `place` returns the place of the
-/// sessions and a guard that keeps it until the end. It is called once. `open` opens the storage at that place.
-/// It is called in every process.
+/// `test` is the full name of the calling test, as the test runner prints it. `place` is called once. It returns the
+/// place of the sessions, and a guard that keeps the place until the end. `open` is called in every process. It opens
+/// the storage at that place.
 ///
 /// # Panics
 ///
-/// At the first violation, and if the process does not start.
+/// Panics at the first violation, and if the process does not start.
 pub async fn check_saves<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
@@ -91,7 +91,7 @@ pub async fn check_saves<S: SessionStorage, G>(
 ///
 /// # Panics
 ///
-/// As [`check_saves`].
+/// Panics like [`check_saves`].
 pub async fn check_updates<S: VersionedSessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
@@ -108,7 +108,7 @@ pub async fn check_updates<S: VersionedSessionStorage, G>(
 ///
 /// # Panics
 ///
-/// As [`check_saves`].
+/// Panics like [`check_saves`].
 pub async fn check_appends<S: VersionedSessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
@@ -130,7 +130,7 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
 
 /// Checks a storage whose process is killed in one of its writes.
 ///
-/// `version` returns the session after so many writes. Its `event_count` is the number of the last write. `compare`
+/// `version` returns the session after this many writes. Its `event_count` is the number of the last write. `compare`
 /// compares a loaded session with its version. `write` writes the version with this number.
 async fn check<S: SessionStorage, G>(
     test: &str,
@@ -167,11 +167,11 @@ async fn check<S: SessionStorage, G>(
 
         let mut child = ChildProcess::start(test, &format!("{id} {place}"));
         case.some("the process did not begin to write", child.next_report(HANGING));
-        // Not awaited: the kill must not depend on any event.
+        // The kill must not depend on any event, so the thread sleeps.
         std::thread::sleep(Duration::from_micros(random.below(longest.as_micros() as u64)));
         let finished = child.kill().last().map_or(0, |last| case.ok(last.parse::<u64>()));
 
-        // A new client, without the memory of the first one.
+        // A new client without the memory of the first client.
         let storage = open(place.clone()).await;
         let loaded = case.ok(case.soon(storage.load(&id)).await);
         let found = loaded.state.event_count;
@@ -197,12 +197,12 @@ async fn check<S: SessionStorage, G>(
     killed
 }
 
-/// Returns the session after so many saves or updates.
+/// Returns the session after this many saves or updates.
 fn rewritten(id: &str, number: u64) -> Session {
     sample::written(id, number, MESSAGES - 20 + (number % 40) as usize, MESSAGE_BYTES)
 }
 
-/// Returns the session after so many appends.
+/// Returns the session after this many appends.
 fn appended(id: &str, number: u64) -> Session {
     let mut session = sample::written(id, 0, MESSAGES, MESSAGE_BYTES);
     session.messages.extend((1..=number).flat_map(appended_by));

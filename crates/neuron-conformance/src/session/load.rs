@@ -19,7 +19,7 @@ pub struct Load {
     pub sessions: usize,
     /// Maximum number of writes of each task. Default: 6.
     pub writes: usize,
-    /// Time after which the tasks begin no more writes. Default: no limit.
+    /// Time after which the tasks start no more writes. Default: no limit.
     pub time: Option<Duration>,
 }
 
@@ -30,7 +30,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the default, or 64 tasks on 8 sessions for `LOAD_SECONDS` if that environment variable is set.
+    /// Returns the default. If the environment variable `LOAD_SECONDS` is set, returns 64 tasks on 8 sessions for that
+    /// time.
     #[must_use]
     pub fn from_env() -> Self {
         let time = from_env("LOAD_SECONDS").map(Duration::from_secs);
@@ -52,13 +53,15 @@ pub struct Tally {
     pub time: Duration,
 }
 
-/// Checks that no write is lost if many tasks write to the same sessions. Each task adds messages with
-/// `update`, `append` and `append` with a state, and repeats a write after a conflict. In the end each message
-/// is stored once, in the order of its writer. Loads in between see a state that belongs to the messages.
+/// Checks that no write is lost if many tasks write to the same sessions.
+///
+/// Each task adds messages with `update`, with `append`, and with `append` and a state. It repeats a write after a
+/// conflict. At the end each message is stored once, in the order of its writer. Loads during the writes return a state
+/// that matches the messages.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn load<S>(storage: &S, load: Load) -> Tally
 where
     S: VersionedSessionStorage + Clone + 'static,
@@ -144,7 +147,7 @@ async fn write(
     storage.update(&session, &revision).await
 }
 
-/// Returns the numbers that each task wrote, in order. Checks that the state belongs to the messages.
+/// Returns the numbers that each task wrote, in order. Checks that the state matches the messages.
 #[track_caller]
 fn written_to(case: &Case, session: &Session) -> HashMap<usize, Vec<usize>> {
     let mut found: HashMap<usize, Vec<usize>> = HashMap::new();

@@ -1,18 +1,18 @@
 //! Checks of implementations of [`SessionStorage`] and [`VersionedSessionStorage`].
 //!
-//! Call each part from a test of its own, so that the test runner names the part that fails. The panic names the
-//! case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] the parts for a storage
-//! without revisions. [`kill`] needs a process to kill, and is separate.
+//! Call each part from a test of its own, so that the test runner names the part that fails. The panic message names
+//! the case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] runs the parts for a storage
+//! without revisions. [`kill`] is separate, because it needs a process to kill.
 //!
 //! | part | checks that |
 //! |---|---|
-//! | [`round_trips`] | a session is loaded as it was saved, to the last bit |
-//! | [`sizes`] | the same holds without messages, with ten thousand, with megabytes in one, and deeply nested |
-//! | [`missing`] | a missing session is an error of its own |
-//! | [`rewriting`] | the last write wins over any earlier one |
-//! | [`ids`] | ids are accepted unchanged, or refused by all methods |
+//! | [`round_trips`] | a session is loaded exactly as it was saved, to the last bit |
+//! | [`sizes`] | the same for sessions without messages, with ten thousand, with megabytes in one, and deeply nested |
+//! | [`missing`] | a missing session has its own error |
+//! | [`rewriting`] | the last write replaces all earlier writes |
+//! | [`ids`] | ids are accepted unchanged, or rejected by all methods |
 //! | [`listing`] | sessions are listed in the order of their ids, with the right numbers |
-//! | [`dropping`] | a dropped write happens whole or not at all, and never after a later one |
+//! | [`dropping`] | a dropped write is stored completely or not at all, and never after a later write |
 //! | [`writers`] | one of several concurrent writers wins, and no session is torn |
 //! | [`creating`] | an id can be created once |
 //! | [`updating`] | an update without the newest revision writes nothing |
@@ -22,9 +22,9 @@
 //! | [`versioned_dropping`] | the same as [`dropping`], for the methods with revisions |
 //! | [`load()`] | no write is lost when many tasks write to few sessions |
 //!
-//! A clone of the storage must be another handle to the same sessions. The suite uses new ids in every call and
-//! deletes its sessions at the end, so the storage may hold others. A part needs a tokio runtime with time, of any
-//! flavour, whose clock is not paused. More threads try more interleavings.
+//! A clone of the storage must be another handle to the same sessions. The suite uses new ids in every call and deletes
+//! its sessions at the end, so the storage may hold other sessions. A part needs a tokio runtime of any flavour with
+//! time enabled and a running clock. More threads try more interleavings.
 //!
 //! # Example
 //!
@@ -96,7 +96,7 @@ macro_rules! check {
 ///
 /// # Panics
 ///
-/// At the first violation. The message names the part and the case.
+/// Panics at the first violation. The message names the part and the case.
 pub async fn check_session_storage<S>(storage: &S)
 where
     S: VersionedSessionStorage + Clone + 'static,
@@ -110,7 +110,7 @@ where
 ///
 /// # Panics
 ///
-/// At the first violation. The message names the part and the case.
+/// Panics at the first violation. The message names the part and the case.
 pub async fn check_plain_session_storage<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,

@@ -12,7 +12,7 @@ use super::sample;
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn round_trips<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("round_trips", storage);
     ctx.begin("a small session");
@@ -57,13 +57,15 @@ pub async fn round_trips<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks sessions without messages, with ten thousand, with one of four megabytes, and with arguments that
-/// are deeply nested. Every storage must take 100 levels. Responses of providers have up to 127. A storage may
-/// refuse more, but must not store a session that it cannot load.
+/// Checks sessions of unusual sizes.
+///
+/// They have no messages, ten thousand messages, a message of four megabytes, or deeply nested arguments. Every storage
+/// must accept 100 levels. Responses of providers have up to 127. A storage may reject more, but must not store a
+/// session that it cannot load.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn sizes<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("sizes", storage);
     ctx.begin("no messages");
@@ -98,12 +100,13 @@ fn nested(depth: usize) -> Vec<Message> {
     vec![Message::user("Nest"), Message { role: Role::Assistant, content: vec![call] }]
 }
 
-/// Checks that a session that was never stored, or was deleted, is
-/// [`StorageError::NotFound`](neuron_types::StorageError::NotFound), and that its id can be used again.
+/// Checks the error for a session that was never stored, or was deleted.
+///
+/// It must be [`StorageError::NotFound`](neuron_types::StorageError::NotFound), and the id can be used again.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn missing<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("missing", storage);
     let (mut session, other) = (ctx.session("session"), ctx.session("session-2"));
@@ -166,7 +169,7 @@ fn replace(session: &mut Session, index: usize) {
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn rewriting<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("rewriting", storage);
     let original = sample::written(ctx.id("session"), 1, 50, 100);
@@ -182,7 +185,7 @@ pub async fn rewriting<S: SessionStorage>(storage: &S) {
         ctx.begin(format_args!("{name}, and back"));
         ctx.save(&original).await;
     }
-    // Each after the previous one, without the original between them.
+    // Each version is saved after the previous version, without the original between them.
     for (name, version) in &versions {
         ctx.begin(format_args!("{name}, after another"));
         ctx.save(version).await;
@@ -190,7 +193,7 @@ pub async fn rewriting<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Ids in an order that is not the order of their bytes. The orders of languages differ from both.
+/// Ids whose order here is not the order of their bytes. The sort orders of languages differ from both.
 const NAMES: [&str; 15] =
     ["b", "a", "B", "a-b", "ab", "a_b", "a b", "ä", "z", "A", "10", "9", "対", "~", "a.b"];
 
@@ -200,7 +203,7 @@ const NAMES: [&str; 15] =
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn listing<S: SessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("listing", storage);
     ctx.begin("nothing");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// Returns a time with nanoseconds, which many databases cut.
+/// Returns a time with nanoseconds, which many databases truncate.
 pub(super) fn moment(seconds: i64, nanoseconds: u32) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, nanoseconds).unwrap_or_default()
 }
@@ -27,7 +27,7 @@ pub(super) fn written(id: impl Into<String>, writer: u64, count: usize, bytes: u
     session
 }
 
-/// Returns messages that differ, and name their writer and position.
+/// Returns messages that differ. Each names its writer and position.
 pub(super) fn messages(writer: u64, count: usize, bytes: usize) -> Vec<Message> {
     let message = |index| {
         let mut text = format!("{writer}/{index} ");
@@ -146,7 +146,7 @@ fn floats() -> Value {
     floats.filter(|float| float.is_finite()).take(500).collect()
 }
 
-/// Returns texts that careless code changes.
+/// Returns texts that careless code modifies.
 fn texts() -> impl Iterator<Item = String> {
     let controls = (0u8..32).map(char::from).collect();
     let texts = [

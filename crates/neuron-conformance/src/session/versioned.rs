@@ -1,4 +1,4 @@
-//! The methods with revisions: creating, updating and appending.
+//! The methods with revisions, for creating, updating and appending.
 
 use neuron_types::{Message, Session, SessionRevision, SessionState, VersionedSessionStorage};
 
@@ -8,12 +8,14 @@ use super::sample;
 /// Number of tasks that create a session at the same time.
 const CREATORS: u64 = 12;
 
-/// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, also if several tasks
-/// create at the same time, and that all methods report a missing session.
+/// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks create at the
+/// same time.
+///
+/// All methods must report a missing session.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn creating<S>(storage: &S)
 where
     S: VersionedSessionStorage + Clone + 'static,
@@ -27,7 +29,7 @@ where
     ctx.begin("an id that is taken");
     let other = sample::written(id, 2, 5, 10);
     ctx.conflict(id, storage.create(&other)).await;
-    // Equal content is a conflict too.
+    // A create with equal content is a conflict too.
     ctx.conflict(id, storage.create(&session)).await;
     ctx.check_versioned(id, &first).await;
 
@@ -75,7 +77,7 @@ where
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("updating", storage);
     let id = ctx.id("session");
@@ -123,13 +125,13 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that [`append`](VersionedSessionStorage::append) adds messages behind the stored messages.
+/// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages.
 ///
 /// It replaces the state if one is given, and writes nothing with an old revision.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("appending", storage);
     let original = Session { state: sample::state(), ..ctx.session("session") };
@@ -185,13 +187,13 @@ pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that every write gives a new revision, and that reading gives none.
+/// Checks that every write creates a new revision, and that reading creates none.
 ///
-/// A write gives a new revision also if it writes the stored content, or a session that was deleted before.
+/// A write also creates a new revision if it writes the stored content, or a session that was deleted before.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn revisions<S: VersionedSessionStorage>(storage: &S) {
     let mut ctx = TestContext::new("revisions", storage);
     let id = &ctx.id("session");
@@ -201,7 +203,7 @@ pub async fn revisions<S: VersionedSessionStorage>(storage: &S) {
         // Each write checks that its revision is new.
         ctx.begin(format_args!("round {round}"));
         let created = ctx.create(&one).await;
-        // There and back: a reader from before must not take the session for unchanged.
+        // Changes and restores the content. A reader from before must not treat the session as unchanged.
         let there = ctx.update(&other, &created).await;
         let back = ctx.update(&one, &there).await;
         ctx.conflict(id, storage.update(&other, &created)).await;

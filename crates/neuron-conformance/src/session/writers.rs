@@ -12,12 +12,13 @@ const WRITERS: u64 = 12;
 /// Number of saves of each task.
 const SAVES: usize = 6;
 
-/// Checks that one of several saves at the same time wins, whole, and none fails. Loads and lists in between
-/// see whole sessions, and deletes in between leave all or nothing.
+/// Checks that several simultaneous saves all succeed, and that one of them is stored completely.
+///
+/// Loads and lists in between return complete sessions. Deletes in between leave a complete session or none.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// Panics at the first violation.
 pub async fn writers<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,
@@ -30,7 +31,7 @@ where
     let tasks: Vec<_> =
         (0..WRITERS).map(|writer| spawn_saves(storage, version(writer), SAVES)).collect();
     for _ in 0..SAVES * 4 {
-        // A storage that never waits would not let the other tasks run.
+        // Without this, a storage that never waits would block the other tasks.
         tokio::task::yield_now().await;
         let loaded = ctx.ok(storage.load(&id)).await;
         same(&ctx.case, &loaded, &version(loaded.state.event_count));

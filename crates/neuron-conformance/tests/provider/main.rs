@@ -1,5 +1,5 @@
-//! The provider suite catches what is broken: a provider that holds is broken in one way after the
-//! other, and the part that looks at it must say so.
+//! Tests that the provider suite finds faults. A correct provider is changed in one way at a time, and the part of the
+//! suite that checks this behaviour must fail.
 
 mod mutant;
 mod plain;
@@ -10,7 +10,7 @@ use mutant::{Harness, Mutation};
 use neuron_conformance::{check_provider, provider};
 use plain::{Decoding, Plain};
 
-/// Checks that a part of the suite fails, and that it says where.
+/// Checks that a part of the suite fails with a message that names the case.
 async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     let panic = match tokio::spawn(part).await {
         Ok(()) => panic!("nothing was caught"),
@@ -21,7 +21,7 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Writes one test per mutation, with the part that must catch it and a part of the message. The first argument is passed
+/// Writes one test per mutation, with the part that must fail and a piece of its message. The first argument is passed
 /// to `tokio::test`.
 macro_rules! caught {
     ($runtime:tt $($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
@@ -86,12 +86,12 @@ caught! { ()
     keys_are_corrected: CorrectsKeys by keys: "lacks header";
 }
 
-// A clock that is paused does not wait for what hangs.
+// With a paused clock, no time is lost on calls that hang.
 caught! { (start_paused = true)
     streams_are_buffered: BuffersStreams by streaming: "the first text: ";
 }
 
-/// The suite fails in a process of its own, whose output the panic shows.
+/// Checks that the suite fails in its child process. The panic message shows the output of that process.
 #[tokio::test]
 async fn a_proxy_is_asked_for_this_machine() {
     let test = concat!(module_path!(), "::a_proxy_is_asked_for_this_machine");
@@ -118,7 +118,7 @@ async fn environment() {
 #[tokio::test]
 async fn nothing_is_caught_where_nothing_is_broken() {
     let suite = check_provider(&Harness(Mutation::None));
-    // A user's runtime may move it between threads.
+    // A user's runtime may move the future between threads.
     fn is_send<T: Send>(work: T) -> T {
         work
     }

@@ -1,4 +1,4 @@
-//! A provider that holds, broken in one way.
+//! A correct provider that can be broken in one way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// The one thing that is broken.
+/// The broken behaviour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
     None,
@@ -128,7 +128,7 @@ impl ProviderHarness for Harness {
 pub(crate) struct Mutant {
     inner: Anthropic,
     url: String,
-    /// Limit of a whole answer.
+    /// Time limit for a whole response.
     whole: Duration,
     mutation: Mutation,
     key: String,
@@ -210,7 +210,7 @@ impl Provider for Mutant {
     }
 }
 
-/// Reads a stream in a task of its own, which waits for no reader.
+/// Reads a stream in its own task, which does not wait for a reader.
 fn read_ahead(mut handle: StreamHandle) -> StreamHandle {
     let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -221,12 +221,12 @@ fn read_ahead(mut handle: StreamHandle) -> StreamHandle {
     StreamReceiver::new(stream::poll_fn(move |cx| events.poll_recv(cx))).into()
 }
 
-/// Asks in a task that nobody stops.
+/// Sends a request in a task that dropping the call does not stop.
 async fn detached(
     provider: Anthropic,
     request: CompletionRequest,
 ) -> Result<CompletionResponse, ProviderError> {
-    /// The clock of the test goes on by itself from here: nothing else will happen.
+    /// Pauses the clock of the test, which then advances by itself, because no more events follow.
     struct PauseOnDrop;
     impl Drop for PauseOnDrop {
         fn drop(&mut self) {
@@ -238,7 +238,7 @@ async fn detached(
 }
 
 impl Mutant {
-    /// A client of another server, with the same key.
+    /// Returns a client for another server, with the same key.
     fn at(&self, url: &str) -> Anthropic {
         Anthropic::new(self.key.clone()).base_url(url)
     }
@@ -273,7 +273,7 @@ impl Mutant {
         request
     }
 
-    /// Breaks an answer, whole or streamed.
+    /// Breaks a response, whole or streamed.
     fn response(&self, mut response: CompletionResponse) -> CompletionResponse {
         let content = &mut response.message.content;
         match self.mutation {
@@ -352,7 +352,7 @@ impl Mutant {
         }
     }
 
-    /// Breaks the order of a stream that tells of an answer as it should.
+    /// Breaks the order of a correct stream.
     fn order(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
         match self.mutation {
             M::LosesLastDelta => {
@@ -387,7 +387,7 @@ impl Mutant {
         events
     }
 
-    /// Breaks the end of a stream that is broken already.
+    /// Changes the end of a stream that ended with an error.
     fn broken(&self, mut events: Vec<StreamEvent>, error: ProviderError) -> Vec<StreamEvent> {
         let error = self.error(error);
         let is_break = matches!(error, ProviderError::StreamError(_));
@@ -437,7 +437,7 @@ fn texts(content: &mut [ContentBlock]) -> impl Iterator<Item = &mut String> {
     })
 }
 
-/// The id and the arguments of every call.
+/// Returns the id and the arguments of every call.
 fn inputs(content: &mut [ContentBlock]) -> impl Iterator<Item = (&mut String, &mut Value)> {
     content.iter_mut().filter_map(|block| match block {
         ContentBlock::ToolUse { id, input, .. } => Some((id, input)),
@@ -445,7 +445,7 @@ fn inputs(content: &mut [ContentBlock]) -> impl Iterator<Item = (&mut String, &m
     })
 }
 
-/// A stream that tells of an answer as it should.
+/// Returns a correct stream of a response.
 pub(crate) fn stream_of(response: CompletionResponse) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     for block in &response.message.content {

@@ -1,5 +1,5 @@
-//! A vendor of our own, whose form is our own JSON by the line, and a provider that reads it: with
-//! care, or with the mistake of decoding each piece of a body by itself.
+//! A simple vendor whose format is neuron's own JSON in lines, and a provider for it. The provider can make the mistake
+//! of decoding each piece of a body separately.
 
 use futures_util::stream;
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
@@ -71,7 +71,7 @@ impl ProviderHarness for Plain {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // `bye` says nothing that is needed.
+        // The frame `bye` has no required information.
         Capabilities { api_key: false, optional_frames: 1, ..Capabilities::default() }
     }
 }
@@ -119,7 +119,7 @@ impl PlainProvider {
         }
     }
 
-    /// Posts a body and returns the chunks of the answer.
+    /// Posts a body and returns the chunks of the response.
     async fn post(&self, body: Value) -> std::io::Result<Vec<Vec<u8>>> {
         let body = body.to_string();
         let mut stream = BufReader::new(TcpStream::connect(&self.address).await?);

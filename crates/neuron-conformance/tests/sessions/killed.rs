@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// The way in which a session is written.
 #[derive(Clone, Copy)]
 enum Writing {
-    /// Into another file, which is renamed when it is complete.
+    /// Into another file, which is renamed once it is complete.
     Atomic,
     /// Into the file itself.
     InPlace,
@@ -31,7 +31,7 @@ impl Files {
 fn write(path: &Path, json: Vec<u8>, writing: Writing) -> Result<(), StorageError> {
     match writing {
         Writing::InPlace => {
-            // In two pieces, with time to be killed in between.
+            // In two pieces, so that a kill can happen between them.
             let (first, second) = json.split_at(json.len() / 2);
             let mut file = std::fs::File::create(path)?;
             file.write_all(first)?;
@@ -53,7 +53,7 @@ impl SessionStorage for Files {
         let (path, writing) = (self.path(&session.id), self.1);
         let json = serde_json::to_vec(session).unwrap();
         match writing {
-            // The process of the test is not killed, and must write.
+            // The process of the test is not killed, so it writes at once.
             Writing::Later if neuron_conformance::child_process::task().is_some() => {
                 std::thread::spawn(move || {
                     // Later than any kill.

@@ -21,7 +21,7 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// A test per mutation, with the part that must fail and a piece of its message.
+/// Writes one test per mutation, with the part that must fail and a piece of its message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]
@@ -32,7 +32,7 @@ macro_rules! caught {
     )*};
 }
 
-/// The parts of the suite, with a load of the default size.
+/// The parts of the suite. `load` has the default size.
 mod parts {
     pub(crate) use neuron_conformance::session::*;
 
@@ -99,7 +99,7 @@ caught! {
 async fn nothing_is_caught_where_nothing_is_broken() {
     let storage = Mutant::new(CORRECT);
     let suite = check_session_storage(&storage);
-    // A user's runtime may move it between threads.
+    // A user's runtime may move the future between threads.
     fn is_send<T: Send>(work: T) -> T {
         work
     }

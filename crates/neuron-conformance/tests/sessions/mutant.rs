@@ -17,7 +17,7 @@ pub(crate) type Mutation = &'static str;
 /// The mutant without a mutation.
 pub(crate) const CORRECT: Mutation = "";
 
-/// A clone shares the sessions.
+/// A storage in memory. Clones share the sessions.
 #[derive(Clone)]
 pub(crate) struct Mutant {
     mutation: Mutation,
