@@ -1,29 +1,27 @@
-//! The listing of a crate's public surface, `api.txt`: which crates have one, and `cargo xtask
-//! api`, which writes them. `source` reads the items of a crate, `surface` decides which lines they
-//! have, `items` lists one item and `line` formats a line.
+//! The listings of the crates' public surface, `api.txt`.
 //!
-//! The listing resolves no names. The workspace denies the lint `unreachable_pub`, so every plain
-//! `pub` item, field and method is reachable. An item is listed with the path of the `pub` modules
-//! around it. Private modules do not appear in paths, so an item can move between them. A re-export
-//! has a line of its own, at the path where users import it.
+//! This module finds the crates that have a listing, and writes the listings for `cargo xtask api`. `source` reads the
+//! items of a crate, `surface` decides which lines they have, `items` lists one item and `line` formats a line.
 //!
-//! We keep our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON,
-//! whose format is unstable and changes with the compiler, while this one is made from the source
-//! by any stable compiler within seconds.
+//! The listing resolves no names. The workspace denies the lint `unreachable_pub`, so every plain `pub` item, field and
+//! method is reachable. An item is listed with the path of the `pub` modules around it. Private modules do not appear
+//! in paths, so an item can move between them. A re-export has its own line, at the path where users import it.
+//!
+//! We keep our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON. Its format is unstable
+//! and changes with the compiler. This listing is made from the source by any stable compiler within seconds.
 //!
 //! # Limits
 //!
 //! - An item in a private module may be importable under other paths only. The `pub use` lines show
 //!   them.
 //! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
-//! - Items that a macro generates are not listed, except those written in its call, as in
-//!   `pin_project!`. The same holds for traits from blanket implementations and auto traits.
-//! - The type and the trait of an `impl` are matched by their last path segment with the names of
-//!   this crate. If several items have this name, the item in the `pub` module of the `impl` is
-//!   taken, otherwise the first.
-//! - A line has the gates of its item and the modules and blocks around it. The gates of a `pub use`
-//!   are in the line of the re-export only.
-//! - The lint sees the features and targets that clippy is run with. Code for others is listed
+//! - Items that a macro generates are not listed, except those written in its call, as in `pin_project!`. Traits from
+//!   blanket implementations and auto traits are not listed either.
+//! - The type and the trait of an `impl` are matched by their last path segment with the names of this crate. If
+//!   several items have this name, the item in the `pub` module of the `impl` is used, otherwise the first.
+//! - A line has the gates of its item, and of the modules and blocks around the item. The gates of a `pub use` are only
+//!   in the line of the re-export.
+//! - The lint sees the features and targets that clippy is run with. Code for other features and targets is listed
 //!   although it may be unreachable.
 
 mod items;
@@ -37,7 +35,7 @@ use std::path::PathBuf;
 use crate::process;
 use crate::workspace;
 
-/// The public surface of one library crate, as it is and as it is committed.
+/// The public surface of a library crate, and the file in which it is committed.
 #[derive(Debug)]
 pub(crate) struct Listing {
     /// The committed file, relative to the workspace's root.
@@ -61,7 +59,7 @@ pub(crate) fn rewrite() -> Result<(), String> {
     Ok(())
 }
 
-/// The listings of all library crates under `crates/`.
+/// Returns the listings of all library crates under `crates/`.
 pub(crate) fn listings() -> Result<Vec<Listing>, String> {
     let mut listings = Vec::new();
     for package in workspace::members()?.packages.iter().filter(|package| package.is_in_crates()) {
@@ -79,7 +77,7 @@ pub(crate) fn listings() -> Result<Vec<Listing>, String> {
 }
 
 impl Listing {
-    /// The text of the committed file, or an empty text if it cannot be read.
+    /// Returns the text of the committed file, or an empty text if it cannot be read.
     pub(crate) fn committed(&self) -> String {
         fs::read_to_string(process::root().join(&self.file)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The files of the workspace, as git lists them, and the changes since a base.
+//! The files of the workspace, as git lists them, and the files that changed since a base.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,29 +7,29 @@ use crate::nextest::Filter;
 use crate::process;
 use crate::workspace::Metadata;
 
-/// Returns the commit with which the tree is compared if nobody names one: where the branch left its upstream, or
-/// `HEAD` if it has none.
+/// Returns the default base for a comparison. This is the commit where the branch left its upstream, or `HEAD` if it
+/// has no upstream.
 pub(crate) fn base() -> Result<String, String> {
     let merge_base = git(&["merge-base", "HEAD", "@{upstream}"]);
     Ok(merge_base.or_else(|_| git(&["rev-parse", "HEAD"]))?.trim().to_owned())
 }
 
-/// Returns the files that differ from a commit, untracked ones included, relative to the workspace's root.
+/// Returns the files that differ from a commit, including untracked files, relative to the workspace's root.
 pub(crate) fn since(base: &str) -> Result<BTreeSet<String>, String> {
     let tracked = git(&["diff", "--name-only", "-z", base])?;
     let untracked = git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
     Ok(split(&tracked).chain(split(&untracked)).collect())
 }
 
-/// Returns the files that are tracked or could be, relative to the workspace's root.
+/// Returns the tracked files and the files that could be tracked, relative to the workspace's root.
 pub(crate) fn files() -> Result<Vec<String>, String> {
     let listed = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
-    // Git still lists a file that was removed without its knowledge.
+    // Git still lists a tracked file that was removed without git.
     Ok(split(&listed).filter(|file| process::root().join(file).is_file()).collect())
 }
 
-/// Returns the packages that hold these files, or all of them if every package depends on a file. Files that no test
-/// reads belong to no package.
+/// Returns the packages that contain these files, or all packages if every package depends on a file. Files that no
+/// test reads belong to no package.
 pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     let mut packages = BTreeSet::new();
     for file in files {
@@ -48,7 +48,7 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     Filter::DependentsOf(packages)
 }
 
-/// Returns `true` for a file outside of the packages that may change what any of them does.
+/// Returns `true` for a file outside of the packages that may change the behaviour of any package.
 fn is_for_all(file: &str) -> bool {
     let file = PathBuf::from(file);
     let is_manifest = ["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml"]

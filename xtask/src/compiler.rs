@@ -1,5 +1,5 @@
-//! What this machine's compiler is too old for: a member of the workspace may ask for a newer one than the
-//! rest. It is left out then, which is said.
+//! Excludes packages that this machine's compiler cannot build, and prints a message about each. A member of the
+//! workspace may require a newer compiler than the rest.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,12 +17,12 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> 
     Ok(command)
 }
 
-/// Whether this machine's compiler can build a package.
+/// Returns `true` if this machine's compiler can build a package.
 pub(crate) fn builds(package: &Package) -> Result<bool, String> {
     Ok(!too_new()?.contains(&package.name))
 }
 
-/// The members that ask for a newer compiler. Each is told of once.
+/// Returns the members that require a newer compiler. Each is reported once.
 fn too_new() -> Result<&'static [String], String> {
     static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
     TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)
@@ -52,7 +52,8 @@ pub(crate) fn version(mut command: Command) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| format!("`{name}` says {text}"))
 }
 
-/// A version as numbers that compare; `1.90` is `1.90.0`, and a nightly the version that it leads to.
+/// Parses a version into numbers that can be compared. `1.90` becomes `1.90.0`. A nightly version becomes the version
+/// that it leads to.
 pub(crate) fn numbers(version: &str) -> [u32; 3] {
     let version = version.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! The step `examples`: builds every example once and runs it as a user without keys would.
+//! The step `examples`, which builds every example once and runs it like a user without keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::process::Ending;
 use crate::workspace::{self, Package};
 use crate::{compiler, fetch, process};
 
-/// Time limit of an example, which only ends one that hangs.
+/// Time limit of an example. Only an example that hangs reaches it.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs every example of the workspace, except those of packages that opt out in their manifest.
+/// Runs every example of the workspace, except in packages that opt out in their manifest.
 pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
     let programs = build()?;
@@ -35,10 +35,10 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Builds all examples; returns the program of each source file.
+/// Builds all examples. Returns the program of each source file.
 ///
-/// The programs are started directly: `cargo run -p` chooses features for one package alone, and
-/// would build most dependencies again for each.
+/// The programs are started directly. `cargo run -p` selects features for one package alone, and would build most
+/// dependencies again for each package.
 fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     let mut command = compiler::cargo(["build", "--examples", "--all-features"])?;
     command.arg("--message-format=json-render-diagnostics");
@@ -56,9 +56,9 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 /// Runs one example, and shows its output if it fails.
 fn run_one(package: &Package, program: &Path, output: &Path) -> Result<(), String> {
     let mut command = process::program(program);
-    // As `cargo run` sets it.
+    // `cargo run` also sets this variable.
     command.env("CARGO_MANIFEST_DIR", package.folder());
-    // It must work, or say what it misses, without the developer's accounts and servers.
+    // An example must work, or report what is missing, without the developer's accounts and servers.
     process::hide_variables(&mut command, |key| key == "OLLAMA_HOST" || key.ends_with("_API_KEY"));
     fetch::hide_missing(&mut command);
     match process::run_within(command, output, LIMIT)? {

@@ -1,8 +1,8 @@
-//! `cargo xtask faults`: puts deliberate faults into a copy of the loop, one at a time. The model of the loop
-//! (`crates/neuron-loop/tests/model`) must notice each of them.
+//! `cargo xtask faults`, which puts deliberate faults into a copy of the loop, one at a time.
 //!
-//! cargo-mutants makes mutants of every function and cannot take given ones. These faults are mistakes that a person
-//! would make, so they measure the model and not the coverage of lines.
+//! The model of the loop (`crates/neuron-loop/tests/model`) must notice each fault. cargo-mutants makes mutants of
+//! every function and cannot use given mutants. The faults here are mistakes that a person would make, so they measure
+//! the model and not the coverage of lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,19 @@ use std::time::{Duration, Instant};
 
 use crate::{changes, process, workspace};
 
-/// Number of cases that the model tries. Most faults show within a hundred cases, the last within nineteen thousand.
+/// Number of cases that the model tries. Most faults are found within a hundred cases, and the last within nineteen
+/// thousand.
 const CASES: &str = "20000";
 
-/// Time limit of the model for the loop without a fault.
+/// Time limit of the model on the loop without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Minimum time limit of the model for the loop with a fault. A model that exceeds ten times the time of the loop
-/// without a fault has noticed an endless loop.
+/// Minimum time limit of the model on the loop with a fault. A run that takes ten times as long as without a fault
+/// counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// A sample has every fault of a changed file, up to this number, and one of so many of the others.
+/// Sample size and sample step. A sample has up to this number of faults in changed files, and one fault of this number
+/// in other files.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
@@ -32,7 +34,7 @@ const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
-    /// The faults whose names contain the text.
+    /// The faults with this text in their names.
     Named(&'a str),
     /// The faults of the files that changed since the base, and a few others.
     Sample,
@@ -82,7 +84,7 @@ struct Fault<'a> {
     replace: String,
 }
 
-/// Reads the list. Its head describes the format.
+/// Parses the list. The head of the file describes the format.
 fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     let blocks = list.split("\n== ").skip(1);
     let faults = blocks.map(|block| {

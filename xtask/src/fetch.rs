@@ -8,7 +8,7 @@ use neuron_testkit::fetch::PROGRAMS;
 
 use crate::means;
 
-/// Prints the paths of all programs, or of one. Fetches what is missing or does not work.
+/// Prints the paths of all programs, or of one. Fetches each program that is missing or does not work.
 pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     let ids = PROGRAMS.map(|program| program.id);
     if let Some(id) = id
@@ -22,10 +22,10 @@ pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The variables of programs that cannot be had.
+/// The variables of programs that cannot be fetched.
 static MISSING: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
-/// Fetches all programs, so that no test waits for a download, and reports those that cannot be had.
+/// Fetches all programs, so that no test waits for a download. Reports the programs that cannot be fetched.
 pub(crate) fn for_tests() -> Result<(), String> {
     for program in PROGRAMS {
         if let Err(reason) = program.provide() {
@@ -36,7 +36,7 @@ pub(crate) fn for_tests() -> Result<(), String> {
     Ok(())
 }
 
-/// Tells the tests of a command which programs cannot be had, so that not each of them tries to fetch one.
+/// Marks programs as missing for the tests of a command, so that the tests do not try to fetch them again.
 pub(crate) fn hide_missing(command: &mut Command) {
     let missing = MISSING.lock().unwrap_or_else(PoisonError::into_inner);
     command.envs(missing.iter().map(|variable| (variable, "none")));

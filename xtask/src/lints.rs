@@ -1,4 +1,4 @@
-//! Rules over the whole workspace that no other tool checks, as tests.
+//! Rules for the whole workspace that no other tool checks. They are tests.
 
 mod arrows;
 mod listings;
@@ -16,7 +16,7 @@ fn assert_none(problems: &[String]) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// Returns the lines of `cargo tree` for some packages: the packages themselves and those that they need.
+/// Returns the lines of `cargo tree` for some packages. These are the packages themselves and their dependencies.
 fn tree(packages: &[&str], args: &[&str]) -> BTreeSet<String> {
     let mut tree = process::cargo(["tree", "--prefix", "none"]);
     tree.args(args).args(packages.iter().flat_map(|package| ["--package", *package]));

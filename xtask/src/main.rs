@@ -1,4 +1,4 @@
-//! The workspace's chores behind `cargo xtask`: reads the command line, nothing more.
+//! Reads the command line of `cargo xtask`. The other modules do the work.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,7 +1,7 @@
-//! What becomes of a check for which a machine has no means: a developer's goes on and is told, CI
-//! does not.
+//! Handles a check whose prerequisites are missing on this machine. A developer's run goes on with a message, and a run
+//! on CI fails.
 
-/// Says in one line that something was not checked and why. With `CI=true` that is a failure.
+/// Prints one line with the skipped check and the reason. Returns an error if `CI=true` is set.
 pub(crate) fn not_checked(what: &str, reason: &str) -> Result<(), String> {
     println!("not checked: {what} ({reason})");
     verdict(what, reason, std::env::var("CI").ok().as_deref())

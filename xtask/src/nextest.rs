@@ -1,5 +1,5 @@
-//! Runs the tests with cargo-nextest: each test in a process of its own, so that tests of all programs run side by
-//! side. `.config/nextest.toml` has the profiles.
+//! Runs the tests with cargo-nextest. Each test has its own process, so tests of all programs run at the same time.
+//! `.config/nextest.toml` has the profiles.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::{compiler, fetch, process};
 #[derive(Debug, PartialEq)]
 pub(crate) enum Filter {
     All,
-    /// These packages, and those that depend on them.
+    /// These packages, and the packages that depend on them.
     DependentsOf(BTreeSet<String>),
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn run(
     filter: &Filter,
     variables: &[(&str, &str)],
 ) -> Result<(), String> {
-    // Always the whole workspace: a selection of packages would build their dependencies with other features.
+    // Always the whole workspace, because a selection of packages would build their dependencies with other features.
     let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());

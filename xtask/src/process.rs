@@ -1,4 +1,4 @@
-//! Starting other programs from the workspace's root.
+//! Starts other programs in the workspace's root.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 pub(crate) use neuron_testkit::command::{cannot_start, display, quietly};
 use serde_json::Value;
 
-/// The folder with the workspace's manifest.
+/// Returns the folder with the workspace's manifest.
 pub(crate) fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
-/// A program that runs in the workspace's root.
+/// Returns a command for a program that runs in the workspace's root.
 ///
-/// `cargo run` tells xtask about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …).
-/// Those variables stop here: build scripts that watch them would run again each time a developer
-/// changes between `cargo xtask test` and plain cargo.
+/// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The program does
+/// not get them. Otherwise build scripts that watch these variables would run again each time a developer changes
+/// between `cargo xtask test` and plain cargo.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
@@ -28,7 +28,7 @@ pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Hides environment variables of ours from a command.
+/// Removes variables of our environment from a command.
 pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> bool) {
     for (key, _) in std::env::vars_os() {
         if is_hidden(&key.to_string_lossy()) {
@@ -37,19 +37,19 @@ pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> 
     }
 }
 
-/// The cargo that started xtask.
+/// Returns a command of the cargo that started xtask.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     command
 }
 
-/// The compiler that cargo calls.
+/// Returns a command of the compiler that cargo calls.
 pub(crate) fn rustc() -> Command {
     program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
-/// Runs a command on our terminal.
+/// Runs a command with our standard input and output.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -58,7 +58,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command and returns its standard output; its errors go to our terminal.
+/// Runs a command and returns its standard output. Its standard error is ours.
 pub(crate) fn capture(mut command: Command) -> Result<String, String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -71,7 +71,7 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
 }
 
-/// Returns each program that a build made, after the file of its source. The output is that of a build with
+/// Returns each program that a build made, with its source file in front. `output` is the output of a build with
 /// `--message-format=json-render-diagnostics`.
 pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     output.lines().filter_map(|line| {
@@ -81,7 +81,7 @@ pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)>
     })
 }
 
-/// How a program ended that [`run_within`] ran.
+/// The end of a program that [`run_within`] ran.
 pub(crate) enum Ending {
     Success,
     /// The exit status, and the output.
@@ -90,7 +90,7 @@ pub(crate) enum Ending {
     TimedOut,
 }
 
-/// Runs a command without input. Its output goes to a file, which nobody has to read while the command runs.
+/// Runs a command without input. Its output goes to a file, so nothing has to read it while the command runs.
 pub(crate) fn run_within(
     mut command: Command,
     output: &Path,
@@ -111,7 +111,7 @@ pub(crate) fn run_within(
             }
             None if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
             None => {
-                // If it ends by itself in between, there is nothing to kill.
+                // If it has ended by itself by now, there is nothing to kill.
                 child.kill().ok();
                 child.wait().ok();
                 return Ok(Ending::TimedOut);

@@ -1,5 +1,5 @@
-//! The step `sdks`: the vendors' official Python clients judge our loopback servers and what our
-//! providers send. What they check is in the folder `e2e`.
+//! The step `sdks`, in which the vendors' official Python clients check our loopback servers and the requests of our
+//! providers. The checks are in the folder `e2e`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,13 +19,13 @@ const CLIENTS: Program = Program {
     packages: Packages::Python(include_str!("../../e2e/requirements.txt")),
     size: "some 20 MB",
     file: "bin/python",
-    // A new Python of the system does not see the packages of the old one.
+    // After an update of the system's Python, the new version does not find the packages of the old version.
     trial: &["-c", "import anthropic, ollama, openai"],
 };
 
 /// Runs every check of every vendor.
 ///
-/// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
+/// If the prerequisites are missing, it prints a message and continues. With `CI=true` this is an error.
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory;
@@ -62,14 +62,14 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Runs a script; returns what it says that it checked, and whether all was well.
+/// Runs a script. Returns the summary that it prints, and `true` if it succeeded.
 ///
-/// What is wrong it tells on standard error, which is our own.
+/// The script prints problems to standard error, which is our own.
 fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());
     process::hide_variables(&mut command, is_a_setting);
-    // The sources' folder stays as it is.
+    // Keeps the source folder unchanged.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let output = match command.output() {
         Ok(output) => output,
@@ -80,10 +80,10 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     (summary.to_owned(), output.status.success())
 }
 
-/// Builds the program with our servers and requests; returns where it is.
+/// Builds the program with our servers and requests. Returns its path.
 ///
-/// The examples are built with it, as the step `examples` does: alone it would get other features
-/// of its dependencies, and they would be built once more.
+/// The examples are built with it, as in the step `examples`. The program alone would enable other features of its
+/// dependencies and build them once more.
 fn build() -> Result<PathBuf, String> {
     let mut command = compiler::cargo(["build", "--all-features", "--examples"])?;
     command.args(["--bin", "neuron-e2e", "--message-format=json-render-diagnostics"]);
@@ -93,8 +93,10 @@ fn build() -> Result<PathBuf, String> {
     program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }
 
-/// Returns `true` for a variable that a developer has set and a script must not see: keys, addresses and settings of
-/// the clients, proxies (the servers are on this machine), and modules of other Pythons.
+/// Returns `true` for a variable of the developer that a script must not see.
+///
+/// These are keys, addresses and settings of the clients, proxies (the servers are on this machine), and modules of
+/// other Pythons.
 fn is_a_setting(key: &str) -> bool {
     let key = key.to_uppercase();
     let starts = ["ANTHROPIC_", "OPENAI_", "OLLAMA_", "PYTHON"];

@@ -1,4 +1,4 @@
-//! The three tiers: `cargo xtask quick`, `test` and `nightly`. Each is a list of steps.
+//! The tiers `cargo xtask quick`, `test` and `nightly`. Each tier runs several steps.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -12,8 +12,8 @@ use crate::{changes, compiler, examples, fetch, process, sdks, wasm, workspace};
 /// The name of a step, and its function.
 type Step = (&'static str, fn() -> Result<(), String>);
 
-/// Everything that a change has to pass. Cheap steps come first, and the tests last: their runner's summary ends the
-/// output.
+/// The steps that a change has to pass. Cheap steps come first. The tests come last, so that the summary of their
+/// runner ends the output.
 const TEST: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
@@ -30,7 +30,7 @@ const TEST: &[Step] = &[
     ("tests", || nextest::run("default", &Filter::All, &[])),
 ];
 
-/// The long runs.
+/// The steps that take long.
 const NIGHTLY: &[Step] = &[
     ("fetch", fetch::for_tests),
     ("features", || features(&libraries()?)),
@@ -40,18 +40,20 @@ const NIGHTLY: &[Step] = &[
     ("crashes", crashes),
 ];
 
-/// Runs everything that a change has to pass.
+/// Runs the steps that a change has to pass.
 pub(crate) fn test() -> ExitCode {
     run("test", TEST)
 }
 
-/// Runs the long runs.
+/// Runs the steps that take long.
 pub(crate) fn nightly() -> ExitCode {
     run("nightly", NIGHTLY)
 }
 
-/// Checks the changes since a commit: formatting, lints, and the tests of the changed packages and of those that
-/// depend on them. The test profile `quick` leaves out what takes long or needs the programs of others.
+/// Checks the changes since a commit.
+///
+/// Runs formatting, lints, and the tests of the changed packages and of their dependents. The test profile `quick`
+/// excludes tests that take long or that need other programs.
 pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let start = Instant::now();
     let base = base.map_or_else(changes::base, |base| Ok(base.to_owned()))?;
@@ -110,7 +112,7 @@ fn docs() -> Result<(), String> {
     process::run(command)
 }
 
-/// Checks the dependencies by the rules of `deny.toml`.
+/// Checks the dependencies against the rules of `deny.toml`.
 fn deny() -> Result<(), String> {
     let mut command =
         process::cargo(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
@@ -159,7 +161,7 @@ fn sample_of_libraries() -> Result<Vec<String>, String> {
     Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
 }
 
-/// Tries a million cases that no other run tries.
+/// Tries a million cases that no earlier run has tried.
 fn model() -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "--package", "neuron-loop"]);
     command.args(["--test", "model"]);
@@ -168,7 +170,7 @@ fn model() -> Result<(), String> {
     process::run(command)
 }
 
-/// Tries the parsers' properties on other inputs than yesterday's.
+/// Tries the properties of the parsers on other inputs each day.
 fn fuzz() -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "--package", "neuron-fuzz-properties"]);
     command.env("FUZZ_INPUTS", "100000").env("FUZZ_SEQUENCE", days_since_1970().to_string());
@@ -186,7 +188,7 @@ fn crashes() -> Result<(), String> {
     nextest::run("nightly", &Filter::All, &rounds)
 }
 
-/// A number that is another every day, for runs that should try other inputs.
+/// Returns a number that changes every day, for runs that must try other inputs.
 fn days_since_1970() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs() / 86_400)

@@ -1,4 +1,4 @@
-//! Cargo's subcommands that the steps use: the machine's, or installed once under `target/tools`.
+//! The subcommands of cargo that the steps use. They are on this machine, or are installed once under `target/tools`.
 
 use std::process::Command;
 
@@ -8,9 +8,9 @@ use crate::{compiler, process, workspace};
 pub(crate) struct Tool {
     /// The package in the registry, such as `cargo-nextest`.
     package: &'static str,
-    /// The version to install. A newer one of the machine will do.
+    /// The version to install. The machine may have a newer version.
     version: &'static str,
-    /// The cargo profile of the installation: `dev` where the build takes longer than the work.
+    /// The cargo profile of the installation. It is `dev` if the build takes longer than the work.
     profile: &'static str,
 }
 
@@ -22,7 +22,8 @@ pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", p
 pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
 
 impl Tool {
-    /// Lets a command find the tool. Installs it if this machine has none that is new enough.
+    /// Adds the tool to the search path of a command. Installs the tool if this machine has no sufficiently new
+    /// version.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
         if self.is_new_enough(process::program("cargo")) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! The step `wasm`: type-checks the packages that promise to compile for wasm32. Where the sources
-//! of the standard library come from, if rustup has no such target, is in `debian`.
+//! The step `wasm`, which type-checks the packages that must compile for wasm32. If rustup has no such target, `debian`
+//! provides the sources of the standard library.
 
 mod debian;
 
@@ -10,10 +10,9 @@ use crate::{means, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Checks all packages whose manifest says `[package.metadata.neuron] wasm = true`, with their
-/// default features.
+/// Checks all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features.
 ///
-/// A machine without the means says so and goes on; on CI (`CI=true`) that is a failure.
+/// If the prerequisites are missing, it prints a message and continues. With `CI=true` this is an error.
 pub(crate) fn check() -> Result<(), String> {
     let metadata = workspace::members()?;
     let packages: Vec<&str> = metadata
@@ -39,20 +38,20 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// `cargo check` for wasm32 on this machine, without packages; or why there is none.
+/// Returns `cargo check` for wasm32 on this machine, without packages. Returns an error if it is not possible.
 fn command(target_directory: &Path) -> Result<Command, String> {
     let mut command = process::cargo(["check", "--target", TARGET]);
-    // A folder of its own: the compiler may be another, and must not displace the usual build.
+    // A separate folder, because the compiler may be another one and must not replace the usual build.
     command.env("CARGO_TARGET_DIR", target_directory.join("wasm"));
     if !has_installed_target() {
         let rustc = debian::rustc(target_directory)?;
-        // `build-std` is unstable; this variable opens it for a stable compiler.
+        // `build-std` is unstable, and this variable enables it for a stable compiler.
         command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
     }
     Ok(command)
 }
 
-/// Whether the usual compiler has the target's `core`.
+/// Returns `true` if the usual compiler has `core` for the target.
 fn has_installed_target() -> bool {
     let mut command = process::rustc();
     command.args(["--print", "target-libdir", "--target", TARGET]);

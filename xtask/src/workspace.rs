@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about this workspace, as far as the chores need it.
+//! The output of `cargo metadata` for this workspace, as far as xtask needs it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::process;
 
-/// One answer of `cargo metadata`.
+/// The output of one call of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
-    /// The ids of the packages that cargo takes if none is named.
+    /// The ids of the packages that cargo uses if none is named.
     #[cfg(test)]
     pub(crate) workspace_default_members: Vec<String>,
     pub(crate) target_directory: PathBuf,
 }
 
-/// A package: one of ours or, in the `graph`, one that we depend on.
+/// A package of ours or, in the `graph`, a package that we depend on.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     #[cfg(test)]
@@ -28,7 +28,7 @@ pub(crate) struct Package {
     #[cfg(test)]
     pub(crate) version: String,
     pub(crate) rust_version: Option<String>,
-    /// Where a foreign package comes from; none for a path.
+    /// The source of a foreign package. `None` for a path.
     #[cfg(test)]
     pub(crate) source: Option<String>,
     #[cfg(test)]
@@ -45,22 +45,21 @@ pub(crate) struct Target {
     pub(crate) src_path: PathBuf,
 }
 
-/// A line of a package's dependency tables.
+/// An entry in a package's dependency tables.
 #[cfg(test)]
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `dev` or `build`; none for a normal dependency.
+    /// `dev` or `build`. `None` for a normal dependency.
     pub(crate) kind: Option<String>,
 }
 
-/// The packages of the workspace.
+/// Returns the packages of the workspace.
 pub(crate) fn members() -> Result<Metadata, String> {
     load(&["--no-deps"])
 }
 
-/// The packages of the workspace and all that they depend on, on every platform and with every
-/// feature.
+/// Returns the packages of the workspace and all of their dependencies, on every platform and with every feature.
 #[cfg(test)]
 pub(crate) fn graph() -> Result<Metadata, String> {
     load(&["--all-features"])
@@ -74,28 +73,29 @@ fn load(args: &[&str]) -> Result<Metadata, String> {
 }
 
 impl Package {
-    /// The folder with the package's manifest.
+    /// Returns the folder with the package's manifest.
     pub(crate) fn folder(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// The library that this package offers to others, macros included.
+    /// Returns the library of the package, which may be a crate of macros.
     pub(crate) fn library(&self) -> Option<&Target> {
         self.targets.iter().find(|target| target.is("lib") || target.is("proc-macro"))
     }
 
-    /// Whether `crates/` holds the package.
+    /// Returns `true` if the package is in `crates/`.
     pub(crate) fn is_in_crates(&self) -> bool {
         self.folder().parent() == Some(&process::root().join("crates"))
     }
 
-    /// Whether the package must compile for wasm32: `[package.metadata.neuron] wasm = true`.
+    /// Returns `true` if the package must compile for wasm32. Its manifest then has `[package.metadata.neuron] wasm =
+    /// true`.
     pub(crate) fn wants_wasm(&self) -> bool {
         self.flag("/neuron/wasm").unwrap_or(false)
     }
 
-    /// Whether its examples end by themselves: not so with
-    /// `[package.metadata.neuron] run-examples = false`.
+    /// Returns `false` if the examples do not end by themselves. The manifest then has `[package.metadata.neuron]
+    /// run-examples = false`.
     pub(crate) fn runs_examples(&self) -> bool {
         self.flag("/neuron/run-examples").unwrap_or(true)
     }
@@ -106,7 +106,7 @@ impl Package {
 }
 
 impl Target {
-    /// Whether the target is of this kind, such as `example`.
+    /// Returns `true` if the target is of this kind, such as `example`.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.kind.iter().any(|own| own == kind)
     }

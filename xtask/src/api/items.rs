@@ -1,4 +1,4 @@
-//! The lines of one item: its declaration, fields, variants, associated items and derived traits.
+//! The lines of one item, which are its declaration, fields, variants, associated items and derived traits.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -34,8 +34,10 @@ pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     lines
 }
 
-/// Returns the lines of an `impl` block for a type that is written as `ty`: the public items, and
-/// the head if it has a trait or generics. In a trait's `impl`, only the types of the items appear.
+/// Returns the lines of an `impl` block for a type that is written as `ty`.
+///
+/// They are the public items, and the head if it has a trait or generics. For the `impl` of a trait, only the
+/// associated types appear.
 pub(super) fn implementation(
     block: &ItemImpl,
     owner: &str,
@@ -63,7 +65,7 @@ pub(super) fn implementation(
     let mut lines: Vec<Line> = members.map(|member| member.line(owner, ty, gates)).collect();
     let ItemImpl { unsafety, generics, .. } = block;
     let bounds = &generics.where_clause;
-    // The trait's name alone, as for derived ones: how the source imports it does not matter.
+    // Only the trait's name, as for derived traits, so that the import in the source makes no difference.
     let of = block.trait_.as_ref().and_then(|(path, _)| path.segments.last());
     let of = of.map(|name| quote!(#name for));
     if of.is_some() || !generics.params.is_empty() {

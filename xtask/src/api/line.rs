@@ -1,5 +1,4 @@
-//! One line of a listing: the key by which it is sorted, and its text. The text does not depend on
-//! the layout of the source.
+//! A line of a listing, with its sort key. The text does not depend on the layout of the source.
 
 use quote::ToTokens;
 
@@ -11,7 +10,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Creates the line of an item of this path.
+    /// Creates the line of an item with this path.
     pub(super) fn new(path: &str, gates: &[String], text: String) -> Self {
         let mut words = gates.to_vec();
         words.push(text);
@@ -53,8 +52,8 @@ fn wants_blank(line: &str, word: &str) -> bool {
     !(may_attach && ends_with_name(line, word))
 }
 
-/// Returns `true` if the line ends with a name or with generics, so that `(`, `<` or `::` follows
-/// without a blank. Keywords and lifetimes are no names.
+/// Returns `true` if the line ends with a name or with generics, so that `(`, `<` or `::` follows without a blank.
+/// Keywords and lifetimes are not names.
 fn ends_with_name(line: &str, next: &str) -> bool {
     const KEYWORDS: [&str; 7] = ["as", "const", "dyn", "in", "mut", "unsafe", "where"];
     let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';

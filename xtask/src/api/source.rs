@@ -1,4 +1,4 @@
-//! The items of a crate with the public module that each belongs to, read from the source files.
+//! Reads the items of a crate from its source files, each with its public module.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +57,7 @@ pub(super) fn is_public(visibility: &Visibility) -> bool {
 
 /// Returns `true` if the attributes contain `#[doc(hidden)]`, or a `cfg` for tests only.
 pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
-    // Documentation is the most frequent attribute, and not a list.
+    // Doc comments are the most frequent attributes, and are not lists.
     let lists = attributes.iter().filter(|attribute| matches!(attribute.meta, Meta::List(_)));
     lists.map(line::layout).any(|list| {
         matches!(list.as_str(), "#[doc(hidden)]" | "#[cfg(test)]")

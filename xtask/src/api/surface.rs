@@ -1,4 +1,5 @@
-//! The lines of a crate, in their order: which `impl` blocks and re-exports are listed, and where.
+//! The lines of a crate in their order. This module decides which `impl` blocks and re-exports are listed, and at which
+//! path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,7 +102,7 @@ impl Names {
             let is_own =
                 self.modules.0.contains_key(first) || matches!(first, "crate" | "self" | "super");
             let text = match segments.last() {
-                // The modules of an own item may be private.
+                // The modules of a local item may be private.
                 Some(last) if is_own && last == name && name != "*" => format!("pub use {path}"),
                 Some(last) if is_own && name != "*" => format!("pub use {path} = {last}"),
                 _ => format!("pub use {path} = {origin}"),
@@ -112,7 +113,7 @@ impl Names {
     }
 }
 
-/// The paths of public items by their last segment. A private item has none.
+/// The paths of public items by their last segment. A private item has an entry without a path.
 #[derive(Default)]
 struct Paths(BTreeMap<String, BTreeSet<String>>);
 
@@ -143,7 +144,7 @@ impl Paths {
     }
 }
 
-/// Collects the names of a `use` declaration, each after the path that it stands for.
+/// Collects the names of a `use` declaration, each after the path of the imported item.
 fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
     match tree {
         UseTree::Path(tree) => flatten(&tree.tree, &format!("{prefix}{}::", tree.ident), found),

@@ -1,10 +1,10 @@
-//! The dependencies between our crates. Dev-dependencies are free.
+//! The allowed dependencies between our crates. Dev-dependencies are not restricted.
 
 use super::{assert_none, tree};
 use crate::process;
 use crate::workspace;
 
-/// Each package with the packages of ours that it may depend on.
+/// Each package, with the packages of ours that it may depend on.
 const ARROWS: &str = "
     neuron-types:
     neuron-tool-macros:
@@ -33,7 +33,7 @@ const ARROWS: &str = "
     xtask: neuron-testkit
 ";
 
-/// Packages that may depend on all of the others, and on which none of them depends.
+/// Packages that may depend on all others, and that no other package may depend on.
 const OUTSIDE: [&str; 6] = [
     "neuron",
     "neuron-benches",
@@ -85,7 +85,7 @@ const WITHOUT_LOOP: [&str; 8] = [
 
 #[test]
 fn tests_of_providers_and_storages_do_not_need_the_loop() {
-    // Without the dev-dependencies of dependencies, which are not built.
+    // Dev-dependencies of dependencies are not built, so they are not included.
     let built = tree(&WITHOUT_LOOP, &["--edges", "all", "--all-features", "--target", "all"]);
     assert!(
         !built.iter().any(|line| line.starts_with("neuron-loop ")),
@@ -95,7 +95,7 @@ fn tests_of_providers_and_storages_do_not_need_the_loop() {
 
 #[test]
 fn crates_with_our_name_are_ours() {
-    // In the registry this name belongs to another project.
+    // In the registry the name `neuron` belongs to another project.
     let graph = workspace::graph().unwrap();
     let foreign = graph.packages.iter().filter(|package| {
         let is_here = package.source.is_none() && package.folder().starts_with(process::root());

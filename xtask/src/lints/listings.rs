@@ -1,10 +1,10 @@
-//! The committed listings of the public surface are those of the present source.
+//! Checks that the committed listings of the public surface match the present source.
 
 use std::collections::BTreeSet;
 
 use crate::api;
 
-/// How many lines of a difference are shown.
+/// Maximum number of lines of a difference that are shown.
 const SHOWN: usize = 20;
 
 #[test]
@@ -28,7 +28,7 @@ fn listings_match_the_source() {
     );
 }
 
-/// The lines that only one side has, or a word on their order.
+/// Returns the lines that only one side has, or a message if only their order differs.
 fn difference(committed: &str, present: &str) -> Vec<String> {
     let [old, new] = [committed, present].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = old.difference(&new).map(|line| format!("- {line}"));

@@ -1,12 +1,12 @@
-//! No dependency asks for a newer compiler than we do.
+//! Checks that no dependency requires a newer compiler than we do.
 
 use super::assert_none;
 use crate::compiler::numbers;
 use crate::workspace;
 
-/// Packages that may ask for more, each with a reason.
+/// Packages that may require a newer compiler, each with a reason.
 const EXCEPTIONS: &[&str] = &[
-    // Temporal's SDK needs 1.92, and there is no other one. Only those who ask for this crate get it.
+    // Temporal's SDK needs 1.92, and there is no other SDK. Only users of this crate get it.
     "temporalio-sdk",
     "neuron-durable-temporal",
 ];
@@ -27,7 +27,7 @@ fn no_dependency_needs_a_newer_compiler() {
     assert_none(&problems);
 }
 
-/// Plain `cargo build` and `cargo test` take all that our compiler can build.
+/// Checks that plain `cargo build` and `cargo test` use all packages that our compiler can build.
 #[test]
 fn only_what_needs_a_newer_compiler_is_no_default_member() {
     let ours = numbers(env!("CARGO_PKG_RUST_VERSION"));

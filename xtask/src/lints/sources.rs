@@ -1,12 +1,12 @@
-//! Rules for every source file and page. Clippy's lints for ignored tests and unfinished code do not see examples in
-//! documentation, nor a test that is ignored with a reason.
+//! Rules for every source file and page. Clippy's lints for ignored tests and unfinished code do not check examples in
+//! documentation, nor tests that are ignored with a reason.
 
 use std::fs;
 
 use super::assert_none;
 use crate::{changes, process};
 
-/// Put together from parts, so that this file does not match itself.
+/// Assembled from parts, so that this file does not match itself.
 const IGNORED: &str = concat!("#[", "ignore");
 
 #[test]
@@ -39,14 +39,14 @@ fn problem(line: &str) -> Option<&'static str> {
     if is_ignored_fence(line) {
         Some("an example that is not compiled: use `no_run`, `compile_fail` or `text`")
     } else if line.match_indices(IGNORED).any(|(at, _)| !line[..at].ends_with('`')) {
-        // Prose may name the attribute between backticks.
+        // Prose may contain the attribute between backticks.
         Some("an ignored test: run it or remove it")
     } else {
         None
     }
 }
 
-/// Returns `true` if the line opens a code block that rustdoc leaves out.
+/// Returns `true` if the line opens a code block that rustdoc does not compile.
 fn is_ignored_fence(line: &str) -> bool {
     let text = line.trim_start().trim_start_matches(['/', '!', '*', '>', ' ']);
     let Some(info) = text.strip_prefix("```") else {
@@ -57,7 +57,7 @@ fn is_ignored_fence(line: &str) -> bool {
         .any(|word| word == "ignore" || word.starts_with("ignore-"))
 }
 
-/// The Rust and Markdown files of the workspace, with their text.
+/// Returns the Rust and Markdown files of the workspace, with their text.
 fn files() -> impl Iterator<Item = (String, String)> {
     let files = changes::files().unwrap().into_iter();
     let files = files.filter(|path| path.ends_with(".rs") || path.ends_with(".md"));

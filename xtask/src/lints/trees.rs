@@ -1,8 +1,8 @@
-//! How much a user builds who wants one crate and nothing else.
+//! Limits the number of crates that a user of a single crate has to build.
 
 use super::{assert_none, tree};
 
-/// The most crates that each may need, itself included; of a provider with HTTP and TLS.
+/// The maximum number of crates for each package, including itself. The providers need HTTP and TLS.
 const MOST: [(&str, usize); 6] = [
     ("neuron-provider-anthropic", 110),
     ("neuron-provider-openai", 110),

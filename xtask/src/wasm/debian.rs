@@ -1,5 +1,5 @@
-//! A compiler with the sources of its standard library, out of Debian's packages. It serves machines on which rustup
-//! cannot add a target. Nothing is installed, and the system's own package lists are left alone.
+//! A compiler with the sources of its standard library from Debian's packages. It is for machines on which rustup
+//! cannot add a target. Nothing is installed, and the system's own package lists are not changed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,12 +10,12 @@ use neuron_testkit::fetch::fill_once;
 
 use crate::{compiler, process};
 
-/// The compiler. Libraries with a version in their name are found through its dependencies.
+/// The package of the compiler. Libraries with a version in their name are found through its dependencies.
 const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
 
-/// Runs the unpacked compiler with the unpacked libraries, from wherever the folder is.
+/// Runs the unpacked compiler with the unpacked libraries. The folder can be moved.
 const WRAPPER: &str = r#"#!/bin/sh
 root=$(dirname "$0")/root
 libraries=
@@ -29,7 +29,7 @@ exec "$root/usr/bin/rustc" "$@"
 /// Arguments that make `apt-cache` list the dependencies of a package, and their dependencies.
 const DEPENDS: &str = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances";
 
-/// Returns the compiler's path, and fetches the compiler if this target folder has none that works.
+/// Returns the compiler's path. Fetches the compiler if this target folder has no working compiler.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let folder = target_directory.join("wasm-toolchain");
     fill_once(&folder, |folder| verify(&folder.join("rustc")), fetch).map_err(|reason| {
@@ -80,7 +80,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
             fs::remove_file(&archive).map_err(in_folder)?;
         }
     }
-    // Apt may not have made both.
+    // Apt may not have created both.
     for leftover in [lists, cache].iter().filter(|leftover| leftover.exists()) {
         fs::remove_dir_all(leftover).map_err(in_folder)?;
     }
@@ -89,7 +89,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
     fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
 }
 
-/// Makes apt use lists of our own. The machine's may be missing or old, and only root may renew them.
+/// Makes apt use our own lists. The machine's lists may be missing or old, and only root may renew them.
 fn apt_settings(lists: &Path, cache: &Path) -> String {
     let (lists, cache) = (lists.display(), cache.display());
     // Apt's unprivileged user cannot write into our folder.
@@ -99,8 +99,7 @@ fn apt_settings(lists: &Path, cache: &Path) -> String {
     )
 }
 
-/// The packages to fetch, out of the compiler's dependencies. The C library and the linker are
-/// the machine's own.
+/// Returns the packages to fetch from the compiler's dependencies. The C library and the linker are the machine's own.
 fn packages(depends: &str) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = depends
         .lines()
