@@ -1,4 +1,4 @@
-"""Checks what our providers send against the types of the vendors' clients.
+"""Checks the requests of our providers against the types of the vendors' clients.
 
 usage: check_requests.py <vendor> <file written by `neuron-e2e requests`>
 """
@@ -13,7 +13,8 @@ import typing_extensions
 from report import Report, equal, valid
 from structure import problems
 
-# By path: the type of a body, and the parameters of a client's that are no part of it.
+# The type of a body, by path. The client sends the parameters in `SENT_AS_HEADERS` as headers, so
+# they are not part of a body.
 BODIES = {
     "/v1/messages": ("anthropic.types.message_create_params", "MessageCreateParams"),
     "/v1/messages, beta": ("anthropic.types.beta.message_create_params", "MessageCreateParams"),
@@ -31,8 +32,8 @@ SENT_AS_HEADERS = frozenset({"betas", "user_profile_id", "workspace_id"})
 NEWER_THAN_THE_CLIENT = "the server has it, and version 0.6.3 of the client has not"
 OF_JSON_SCHEMA = "the server takes any JSON Schema; the client names its commonest words"
 
-# What our providers send although a client's types do not have it, with the reason. Each must be
-# needed: one that is not is an error.
+# Problems that are allowed, with the reason. The client's types do not have these fields, but our
+# providers send them. An exception that is not needed is an error.
 EXCEPTIONS = {
     "anthropic": {
         "temperature: is not known": "the API version 2023-06-01 has it, the newest has not",
@@ -49,8 +50,8 @@ EXCEPTIONS = {
     },
 }
 
-# By form, right requests with one mistake: the request's name, where the mistake is, what stands
-# there (`...`: nothing), and what must be said of it.
+# Valid requests with one mistake each, by form. An entry has the name of the request, the path of
+# the mistake, the wrong value (`...` removes the value), and a part of the expected problem.
 SPOILED = {
     "messages": [
         ("one question", "max_completion_tokens", 5, "is not known"),
@@ -194,7 +195,7 @@ def problems_of(request):
 
 
 def pattern_of(text):
-    """A problem with every index in its path as a star."""
+    """Returns a problem with a star for every index in its path."""
     path, colon, rest = text.partition(":")
     return re.sub(r"\b\d+\b", "*", path) + colon + rest
 
@@ -211,7 +212,7 @@ def check_headers(request):
 
 
 def literals_of(expected):
-    """The texts that a union of literals names."""
+    """Returns the texts of a union of literals."""
     args = typing_extensions.get_args(expected)
     return {text for arg in args for text in ([arg] if isinstance(arg, str) else literals_of(arg))}
 

@@ -1,4 +1,4 @@
-"""Drives our loopback server of Anthropic's API with the official client.
+"""Tests our loopback server for Anthropic's API with the official client.
 
 usage: drive_anthropic.py <neuron-e2e program>
 """
@@ -14,7 +14,7 @@ from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
 
-# What the client raises for each of our failures, with status and type.
+# The exception that the client raises for each of our errors, with status and type.
 FAILURES = {
     "RateLimit": (anthropic.RateLimitError, 429, "rate_limit_error"),
     "ServiceUnavailable": (anthropic.OverloadedError, 529, "overloaded_error"),
@@ -26,10 +26,10 @@ FAILURES = {
     "Other": (anthropic.InternalServerError, 500, "api_error"),
 }
 
-# Stop reasons that are not called by the vendor's word.
+# Stop reasons for which the vendor has another word.
 STOP_REASONS = {"context_window_exceeded": "model_context_window_exceeded"}
 
-# Beta features of the answers that only the beta types have.
+# Beta features of the responses that only the beta types have.
 BETAS = ["compact-2026-01-12"]
 
 
@@ -37,7 +37,7 @@ class Driver:
     def __init__(self, servers):
         self.servers = servers
         self.report = Report()
-        # A question of which the server takes every part.
+        # A request whose parts the server all accepts.
         self.question = {
             "model": servers.model,
             "max_tokens": 1000,
@@ -65,7 +65,7 @@ class Driver:
         self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
-        """One answer in three ways: whole, as events, through the client's stream helper."""
+        """Requests one response as a whole, as events, and through the client's stream helper."""
         means, beta = case["means"]["answer"], case["means"]["beta"]
         client = self.client(case)
         messages = client.beta.messages if beta else client.messages
@@ -95,7 +95,7 @@ class Driver:
             equal(texts, "".join(said), "the texts of the stream")
 
     def failure(self, case):
-        """An error in place of an answer, whole and streamed."""
+        """Checks an error in place of a response, with and without a stream."""
         means = case["means"]
         kind, status, word = FAILURES[means["failure"]]
         for stream in (False, True):
@@ -111,7 +111,7 @@ class Driver:
                 assert says_it, f"{own_text!r} does not say {means['text']!r}"
 
     def broken(self, case):
-        """A stream that breaks after some of its text."""
+        """Checks a stream that breaks after some of its text."""
         means = case["means"]
         with self.report.case(case["case"]):
             texts = []
@@ -133,7 +133,7 @@ class Driver:
             valid(problems(error.body, ErrorResponse), "the error")
 
     def right_requests(self):
-        """What the client can say, the server must take."""
+        """Checks that the server accepts all requests that the client can send."""
         case = self.servers.named("what is right is taken")
         requests = right_requests()
         with self.report.case("the number of right requests"):
@@ -180,7 +180,7 @@ class Driver:
                 check_error(error, *FAILURES[failure])
 
     def spoiled_answers(self):
-        """The strict check of answers must see what is wrong with one."""
+        """Checks that the strict check of responses finds mistakes."""
         usage = {"input_tokens": 1, "output_tokens": 1}
         right = {
             "id": "msg_1",
@@ -202,7 +202,7 @@ class Driver:
 
 
 def right_requests():
-    """Requests in the client's own types: each part that our server knows a rule for."""
+    """Returns requests in the client's own types, with each part that our server has a rule for."""
     tool = {
         "name": "now",
         "description": "Returns the time",
@@ -359,9 +359,9 @@ def check_message(message, means):
 
 
 def meaning(block):
-    """A block of the client's in our form."""
+    """Returns a block of the client in our form."""
     fields = block.model_dump(mode="json", exclude_unset=True)
-    # What the stream helper adds.
+    # The stream helper adds these fields.
     for key in ("parsed_output", "encrypted_content"):
         if fields.get(key, ...) is None:
             del fields[key]
@@ -371,7 +371,10 @@ def meaning(block):
 
 
 def check_usage(usage, means):
-    """The vendor's prompt tokens leave out the cached ones, and its totals leave out summaries."""
+    """Checks token counts.
+
+    The vendor's prompt tokens exclude cached tokens, and its totals exclude summaries.
+    """
     cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
     prompt, answer = usage.input_tokens + cached, usage.output_tokens
     passes = getattr(usage, "iterations", None) or []
@@ -396,13 +399,13 @@ def check_usage(usage, means):
 
 
 def check_events(events, event_type):
-    """Every event is of the client's types, and they come in the vendor's order."""
+    """Checks that every event has a type of the client, and that the vendor's order is kept."""
     names = []
     for event in events:
         data = event.json()
         equal(event.event, data["type"], "the name of the event")
         if data["type"] == "ping":
-            # The client has no type for it.
+            # The client has no type for a ping.
             equal(data, {"type": "ping"}, "a ping")
             continue
         valid(problems(data, event_type), f"event {len(names)}")

@@ -1,4 +1,4 @@
-"""Drives our loopback server of Ollama's API with the official client.
+"""Tests our loopback server for Ollama's API with the official client.
 
 usage: drive_ollama.py <neuron-e2e program>
 """
@@ -15,7 +15,7 @@ from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
 
-# The status of each of our failures.
+# The status of each of our errors.
 FAILURES = {
     "RateLimit": 429,
     "ServiceUnavailable": 503,
@@ -27,10 +27,10 @@ FAILURES = {
     "Other": 500,
 }
 
-# What the server sends and version 0.6.3 of the client does not know.
+# Fields that the server sends and that version 0.6.3 of the client does not know.
 NOT_KNOWN = {"id", "index"}
 
-# As RFC 3339 writes it.
+# The format of RFC 3339.
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 DONE_REASONS = {"end_turn": "stop", "tool_use": "stop", "max_tokens": "length"}
@@ -66,7 +66,7 @@ class Driver:
         self.report.end(f"{driven} cases driven")
 
     def answer(self, case):
-        """One answer in three ways: whole, as lines, through the client's stream."""
+        """Requests one response as a whole, as lines, and through the client's stream."""
         means, name = case["means"]["answer"], case["case"]
 
         with self.report.case(f"{name}, whole"):
@@ -79,7 +79,7 @@ class Driver:
 
         with self.report.case(f"{name}, as lines"):
             with httpx.Client() as http:
-                # The server streams unless it is told not to.
+                # The server streams unless the request has `"stream": false`.
                 response = http.post(case["url"] + "/api/chat", json=self.question)
             check_type(response, "application/x-ndjson")
             lines = [json.loads(line) for line in response.text.splitlines()]
@@ -92,7 +92,7 @@ class Driver:
             check_answer(list(self.client(case).chat(**self.question, stream=True)), means)
 
     def failure(self, case):
-        """An error in place of an answer, whole and streamed."""
+        """Checks an error in place of a response, with and without a stream."""
         means = case["means"]
         for stream in (False, True):
             with self.report.case(f"{case['case']}, {'streamed' if stream else 'whole'}"):
@@ -104,7 +104,7 @@ class Driver:
                 check_error(raised(read), FAILURES[means["failure"]])
 
     def broken(self, case):
-        """A stream that breaks after some of its text."""
+        """Checks a stream that breaks after some of its text."""
         means = case["means"]
         with self.report.case(case["case"]):
             texts = []
@@ -121,7 +121,7 @@ class Driver:
                 assert not isinstance(error, ollama.ResponseError), repr(error)
                 return
             assert isinstance(error, ollama.ResponseError), repr(error)
-            # Within a stream there is no status.
+            # An error within a stream has no status.
             equal(error.status_code, -1, "the status")
             assert error.error, "it does not say why"
 
@@ -140,7 +140,7 @@ class Driver:
             equal(answer.prompt_eval_count or 0, means["prompt_tokens"], "the tokens")
 
     def right_requests(self):
-        """What the client can say, the server must take."""
+        """Checks that the server accepts all requests that the client can send."""
         case = self.servers.named("what is right is taken")
         requests = right_requests()
         with self.report.case("the number of right requests"):
@@ -170,7 +170,7 @@ class Driver:
                 equal((list(error), type(error["error"])), (["error"], str), "the error")
 
     def spoiled_answers(self):
-        """The strict check of answers must see what is wrong with one."""
+        """Checks that the strict check of responses finds mistakes."""
         call = {"function": {"name": "now", "arguments": {}}}
         right = {
             "model": "m",
@@ -191,7 +191,7 @@ class Driver:
 
 
 def right_requests():
-    """Requests in the client's own types: each part that our server knows a rule for."""
+    """Returns requests in the client's own types, with each part that our server has a rule for."""
     tool = {
         "type": "function",
         "function": {

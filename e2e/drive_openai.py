@@ -1,4 +1,4 @@
-"""Drives our loopback server of OpenAI's APIs with the official client.
+"""Tests our loopback server for OpenAI's APIs with the official client.
 
 usage: drive_openai.py <neuron-e2e program>
 """
@@ -19,7 +19,7 @@ from servers import Servers
 from spoiled import check_spoiled
 from structure import problems
 
-# What the client raises for each of our failures, with status, type and code.
+# The exception that the client raises for each of our errors, with status, type and code.
 FAILURES = {
     "RateLimit": (openai.RateLimitError, 429, "requests", "rate_limit_exceeded"),
     "ServiceUnavailable": (
@@ -41,7 +41,7 @@ FAILURES = {
     "Other": (openai.InternalServerError, 500, "server_error", None),
 }
 
-# Why an answer ends, in Chat Completions.
+# The finish reasons of Chat Completions, by our stop reasons.
 FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -51,14 +51,14 @@ FINISH_REASONS = {
     "content_filter": "content_filter",
 }
 
-# Why an answer is incomplete, in the Responses API.
+# The reasons for an incomplete response in the Responses API, by our stop reasons.
 INCOMPLETE = {"max_tokens": "max_output_tokens", "content_filter": "content_filter"}
 
-# What compatible servers add to a message.
+# A field that compatible servers add to a message.
 THOUGHTS = "reasoning_content"
 
-# By the end of their path: what is sent although the client has no type for it, with the reason.
-# Each must be needed.
+# Fields that the server sends although the client has no type for them, by the end of their path,
+# with the reason. An entry that is not needed is an error.
 NOT_TYPED = {
     f"message.{THOUGHTS}": "of compatible servers",
     f"delta.{THOUGHTS}": "of compatible servers",
@@ -67,7 +67,7 @@ NOT_TYPED = {
     "store": "an answer repeats it as it does the other settings",
 }
 
-# What the client's stream helper raises in place of an answer that is cut off.
+# The exception that the client's stream helper raises for a truncated response.
 CUT_OFF = {
     "max_tokens": openai.LengthFinishReasonError,
     "content_filter": openai.ContentFilterFinishReasonError,
@@ -79,7 +79,7 @@ class Driver:
         self.servers = servers
         self.report = Report()
         self.excuses = set()
-        # Questions of which the server takes every part.
+        # Requests whose parts the server all accepts.
         self.chat_question = {
             "model": servers.model,
             "messages": [{"role": "user", "content": "Go on."}],
@@ -114,7 +114,10 @@ class Driver:
         self.report.end(f"{driven} cases driven")
 
     def chat_answer(self, case):
-        """One answer of Chat Completions: whole, as events, through the client's stream helper."""
+        """Requests one response of Chat Completions in three ways.
+
+        It is requested as a whole, as events, and through the client's stream helper.
+        """
         means, name = case["means"]["answer"], case["case"]
         chat = self.client(case).chat.completions
         with_usage = {"stream_options": {"include_usage": True}}
@@ -145,7 +148,7 @@ class Driver:
             equal(texts, text_of(means), "the texts of the stream")
 
     def answer(self, case):
-        """One answer of the Responses API in the same three ways."""
+        """Requests one response of the Responses API in the same three ways."""
         means, name = case["means"]["answer"], case["case"]
         responses = self.client(case).responses
 
@@ -173,7 +176,10 @@ class Driver:
             equal("".join(texts), text_of(means), "the texts of the stream")
 
     def failure(self, case):
-        """An error in place of an answer, whole and streamed, by turns of both APIs."""
+        """Checks an error in place of a response.
+
+        Chat Completions is called without a stream, and the Responses API with a stream.
+        """
         means = case["means"]
         for stream in (False, True):
             with self.report.case(f"{case['case']}, {'streamed' if stream else 'whole'}"):
@@ -188,7 +194,7 @@ class Driver:
                 equal(delay and float(delay), means["retry_after"], "the delay")
 
     def broken(self, case):
-        """A stream that breaks after some of its text."""
+        """Checks a stream that breaks after some of its text."""
         means = case["means"]
         api = means["api"]
         with self.report.case(case["case"]):
@@ -203,7 +209,7 @@ class Driver:
                     for event in client.responses.create(**self.question, stream=True):
                         if event.type == "response.output_text.delta":
                             texts.append(event.delta)
-                        # The client leaves it to its user to look for these.
+                        # The client does not raise an exception for these events.
                         if event.type in ("error", "response.failed"):
                             raise Told(event)
 
@@ -220,7 +226,7 @@ class Driver:
                 equal(error.type, FAILURES.get(means["break"], FAILURES["Other"])[2], "the type")
 
     def embeddings(self, case):
-        """Vectors as numbers and in base64."""
+        """Checks vectors as numbers and in base64."""
         means = case["means"]
         question = {"model": self.servers.model, "input": means["input"]}
         client = self.client(case)
@@ -248,7 +254,7 @@ class Driver:
             equal(vectors, means["embeddings"], "the vectors")
 
     def right_requests(self):
-        """What the client can say, the server must take."""
+        """Checks that the server accepts all requests that the client can send."""
         case = self.servers.named("what is right is taken")
         client = self.client(case)
         chat, responses = right_chat_requests(), right_requests()
@@ -305,7 +311,7 @@ class Driver:
                 check_refusal(error, FAILURES[failure])
 
     def spoiled_answers(self):
-        """The strict check of answers must see what is wrong with one."""
+        """Checks that the strict check of responses finds mistakes."""
         right = {
             "id": "chatcmpl-1",
             "object": "chat.completion",
@@ -337,7 +343,7 @@ class Driver:
         check_spoiled(self.report, right, ChatCompletion, spoiled)
 
     def check_type(self, value, expected, what):
-        """A value has the client's type, but for what the client has no type for."""
+        """Checks that a value has the client's type, except for the fields in `NOT_TYPED`."""
         found = problems(value, expected)
         valid([problem for problem in found if not self.excuse(problem)], what)
 
@@ -387,11 +393,11 @@ class Driver:
 
 
 class Told(Exception):
-    """An event that tells of a failure."""
+    """An event that reports an error."""
 
 
 def right_chat_requests():
-    """Requests in the client's own types: each part that our server knows a rule for."""
+    """Returns requests in the client's own types, with each part that our server has a rule for."""
     tool = {
         "type": "function",
         "function": {
@@ -532,14 +538,14 @@ def right_requests():
 
 
 def meant_blocks(means):
-    """The blocks that were meant, those of the vendor's own in the form that all understand."""
+    """Returns the expected blocks. Raw blocks are replaced by their portable form."""
     blocks = means["message"]["content"]
     portable = [block.get("portable") if block["type"] == "raw" else block for block in blocks]
     return [block for block in portable if block]
 
 
 def text_of(means):
-    """The text that was meant, if it was not a refusal."""
+    """Returns the expected text, which is empty for a refusal."""
     if means["stop_reason"] == "refusal":
         return ""
     return "".join(block["text"] for block in meant_blocks(means) if block["type"] == "text")
@@ -551,7 +557,7 @@ def calls_of(means):
 
 
 def arguments(text):
-    """Arguments in our form, in which those that are no JSON keep their text."""
+    """Parses arguments into our form. Arguments that are not valid JSON keep their text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -622,7 +628,7 @@ def check_response(response, means):
 
 
 def contains(whole, part):
-    """Whether all that `part` has is in `whole`."""
+    """Returns true if `whole` contains everything in `part`."""
     if isinstance(part, dict):
         return isinstance(whole, dict) and all(
             key in whole and contains(whole[key], value) for key, value in part.items()
@@ -635,7 +641,7 @@ def contains(whole, part):
 
 
 def check_count(found, meant, what):
-    """A count that is not known is left out or none."""
+    """Checks a count. An unknown count is missing or null."""
     equal(found or 0, meant or 0, f"the tokens {what}")
 
 
@@ -651,7 +657,7 @@ def check_error(error, kind, status, word, code):
 
 
 def check_refusal(error, expected):
-    """An error whose code may say more than the failure's."""
+    """Checks an error, but not its code, which may be more specific than expected."""
     kind, status, word, _ = expected
     assert isinstance(error, kind), f"{type(error).__name__} was raised: {error}"
     equal(error.status_code, status, "the status")
@@ -662,7 +668,7 @@ def check_refusal(error, expected):
 
 
 def floats(text):
-    """Little-endian floats of four bytes, in base64."""
+    """Decodes base64 of little-endian floats of four bytes."""
     data = base64.b64decode(text)
     return list(struct.unpack(f"<{len(data) // 4}f", data))
 

@@ -1,4 +1,7 @@
-"""Counts cases, and says at the end how they went, in the words that `cargo xtask test` reads."""
+"""Counts cases, and prints their result at the end.
+
+`cargo xtask` reads the first line of the output and the exit status.
+"""
 
 import contextlib
 import sys
@@ -14,12 +17,12 @@ class Report:
 
     @contextlib.contextmanager
     def case(self, name):
-        """Runs one case; the others run even if it fails."""
+        """Runs one case. The other cases run even if it fails."""
         try:
             yield
         except AssertionError as error:
             self._fail(name, error)
-        except Exception:  # Whatever a client makes of what it got.
+        except Exception:  # A client may raise anything.
             self._fail(name, traceback.format_exc().rstrip())
         else:
             self.passed += 1
@@ -29,7 +32,7 @@ class Report:
         print(f"failed: {name}: {reason}", file=sys.stderr)
 
     def end(self, summary):
-        """Prints what was checked, and ends the script."""
+        """Prints the summary and the result, and ends the script."""
         print(summary)
         word = "FAILED" if self.failed else "ok"
         print(f"test result: {word}. {self.passed} passed; {self.failed} failed; 0 ignored")
@@ -47,7 +50,7 @@ def valid(found, what):
 
 
 def raised(call):
-    """The error that a call raises."""
+    """Returns the error that a call raises. Fails if it raises none."""
     try:
         call()
     except Exception as error:

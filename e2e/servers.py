@@ -1,11 +1,11 @@
-"""Our loopback servers, as `neuron-e2e serve` starts them."""
+"""Our loopback servers, which `neuron-e2e serve` starts."""
 
 import json
 import subprocess
 
 
 class Servers:
-    """The servers of one vendor while the block runs; then all their replies must be used."""
+    """The servers of one vendor, which run until `end` is called."""
 
     def __init__(self, program, vendor):
         self._process = subprocess.Popen(
@@ -20,15 +20,15 @@ class Servers:
         self.cases = described["cases"]
 
     def named(self, name):
-        """The case of this name."""
+        """Returns the case with this name."""
         return next(case for case in self.cases if case["case"] == name)
 
     def having(self, key):
-        """The cases whose meaning has this key."""
+        """Returns the cases whose meaning has this key."""
         return [case for case in self.cases if key in case["means"]]
 
     def end(self):
-        """Ends the servers; false if they had replies left."""
+        """Ends the servers. Returns false if replies are left."""
         self._process.stdin.close()
         self._process.stdout.close()
         return self._process.wait() == 0

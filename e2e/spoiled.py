@@ -1,4 +1,4 @@
-"""That the strict check of answers sees what is wrong with one."""
+"""Tests that the strict check of responses finds mistakes."""
 
 import copy
 
@@ -7,7 +7,7 @@ from structure import problems
 
 
 def check_spoiled(report, right, expected, spoiled):
-    """A right answer has no problems; each way to spoil it makes one, at the path beside it."""
+    """Checks that a valid response has no problems, and that each mistake is found at its path."""
     with report.case("a right answer is right"):
         valid(problems(right, expected), "the answer")
     for name, (spoil, path) in spoiled.items():

@@ -1,7 +1,7 @@
-"""Compares JSON with the types of a client, strictly: unknown keys and missing keys are problems.
+"""Compares JSON with the types of a client. Unknown keys and missing keys are problems.
 
-The vendors' clients describe requests by `TypedDict`s and answers by pydantic models, and check
-neither: whatever comes is taken. Here both are read by their annotations.
+The vendors' clients describe requests by `TypedDict`s and responses by pydantic models. They check
+neither and accept any value. This module checks both by their annotations.
 """
 
 import collections.abc
@@ -19,12 +19,12 @@ import typing_extensions
 
 @dataclass(frozen=True)
 class Problem:
-    """One way in which a value is not of a type."""
+    """A difference between a value and a type."""
 
     path: str
     text: str
-    # How much it says against the type as a whole: a value of another kind altogether, another
-    # tag, or only some key.
+    # The strength of the evidence against the whole type. The strongest is another kind of value,
+    # then another tag, then a single key.
     weight: int
 
     def __str__(self):
@@ -38,15 +38,15 @@ LISTS = {list, collections.abc.Iterable, collections.abc.Sequence}
 DICTS = {dict, collections.abc.Mapping}
 
 
-# Models that become other JSON than their fields say, with the type of that.
+# Models whose JSON differs from their fields, with the type of the JSON.
 WRITTEN_OTHERWISE = {ollama._types.Image: str}
 
 
 def problems(value, expected, path="", without=frozenset()):
-    """All that is wrong with a value; of a union, what is wrong by its most similar member.
+    """Returns all problems of a value. For a union, these are the problems of its best member.
 
-    `without` are keys of the outermost type that do not count: parameters of a client's that are
-    no part of the JSON.
+    `without` has keys of the outermost type that are ignored. They are parameters of a client that
+    are not part of the JSON.
     """
     origin = typing_extensions.get_origin(expected)
     args = typing_extensions.get_args(expected)
@@ -75,11 +75,11 @@ def problems(value, expected, path="", without=frozenset()):
 
 def of_a_union(value, members, path, without):
     if any(map(has_fields, members)):
-        # Some types take any object besides those with known keys: that would say nothing.
+        # Some unions also accept any object, and would then find no problem at all.
         members = [member for member in members if not takes_any_object(member)]
     found = [problems(value, member, path, without) for member in members]
-    # A member that fits at its own level but for a key is meant more likely than one whose tag,
-    # or whose kind of JSON, is another.
+    # A member that differs only in a key at its own level is more likely to be meant than a member
+    # with another tag or another kind of JSON.
     return min(found, key=lambda each: (weight_at(path, each), len(each)))
 
 
@@ -94,7 +94,7 @@ def takes_any_object(expected):
 
 
 def weight_at(path, found):
-    """How much speaks against a type as a whole: that the value is of another kind, or its tag."""
+    """Returns the strength of the evidence at `path` against the whole type."""
     return max((problem.weight for problem in found if speaks_of(path, problem)), default=0)
 
 
@@ -157,11 +157,11 @@ def of_fields(value, fields, more, path, without):
 
 @cache
 def fields_of_dict(expected):
-    """Each key of a `TypedDict` with its type and whether it must be there."""
+    """Returns the type of each key of a `TypedDict`, and true if the key is required."""
     fields = {}
     for key, hint in typing_extensions.get_type_hints(expected, include_extras=True).items():
-        # The clients' annotations are strings, so that Python itself knows only the `total` of
-        # each class, and not what an annotation says of its key.
+        # The clients' annotations are strings. Python therefore knows only the `total` of each
+        # class, and not `Required` or `NotRequired` in an annotation.
         required = key in expected.__required_keys__
         origin = typing_extensions.get_origin(hint)
         if origin in (typing_extensions.Required, typing_extensions.NotRequired):
@@ -172,7 +172,7 @@ def fields_of_dict(expected):
 
 
 def json_name(hint, key):
-    """The key in JSON, where the annotation of a parameter names another."""
+    """Returns the key in JSON, which the annotation of a parameter may change."""
     for extra in getattr(hint, "__metadata__", ()):
         alias = getattr(extra, "alias", None)
         if isinstance(alias, str):
@@ -182,7 +182,7 @@ def json_name(hint, key):
 
 @cache
 def fields_of_model(expected):
-    """Each key of a pydantic model with its type and whether it must be there."""
+    """Returns the type of each key of a pydantic model, and true if the key is required."""
     expected.model_rebuild()
     return {
         field.alias or name: (field.annotation, field.is_required())
@@ -202,7 +202,7 @@ def of_a_scalar(value, expected, path):
         float: ((int, float), "a number"),
         type(None): (type(None), "null"),
         None: (type(None), "null"),
-        # In JSON these are texts.
+        # In JSON a time is a text.
         datetime.datetime: (str, "a time"),
     }
     if is_of_python_alone(expected):
@@ -215,7 +215,7 @@ def of_a_scalar(value, expected, path):
 
 
 def is_of_python_alone(expected):
-    """Bytes, files and paths, which a client turns into texts."""
+    """Returns true for bytes, files and paths, which a client converts to texts."""
     base = typing_extensions.get_origin(expected) or expected
     return base in (bytes, typing.IO) or isinstance(base, type) and issubclass(base, os.PathLike)
 

@@ -1,4 +1,4 @@
-//! The responses that a vendor's server has to give, and their meaning.
+//! The responses that a vendor's server must send, and their meaning.
 
 use neuron_testing::{Reply, ServerReply};
 use neuron_types::{CompletionResponse, EmbeddingResponse, EmbeddingUsage, ErrorRecord};
@@ -7,10 +7,11 @@ use serde_json::{Error, Value, json};
 use crate::corpus::section;
 use crate::vendor::{MODEL, Vendor};
 
-/// Number of times that a client asks each API for the same answer: whole, as events, and through its stream helper.
+/// Number of times that a client requests the same response from each API. It requests a whole response, events, and a
+/// response through its stream helper.
 const WAYS: usize = 3;
 
-/// Replies of one server, and the meaning that a client should find in them.
+/// The replies of one server, and the meaning that a client must find in them.
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) replies: Vec<ServerReply>,
@@ -32,7 +33,7 @@ pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
         let means = json!({"answer": response, "apis": apis, "beta": beta});
         cases.push(Case { name, replies, means });
     }
-    // Errors in place of an answer: once for a whole answer, once for a stream.
+    // Errors in place of a response, one for a whole response and one for a stream.
     for (name, record) in section(vendor, "refusals")? {
         let error = serde_json::from_value::<ErrorRecord>(record)?.into_provider_error();
         let means = json!({
@@ -52,7 +53,7 @@ pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
     if vendor.embedder.is_some() {
         cases.push(embeddings(vendor.embeddings));
     }
-    // Requests of the client's own choice: valid ones, and others that the server must refuse by itself.
+    // Requests that the client chooses. Some are valid, and the server must reject the others itself.
     cases.push(Case {
         name: "what is right is taken".into(),
         replies: vec!["ok"; vendor.own_requests].into_iter().map(Into::into).collect(),
@@ -78,7 +79,7 @@ fn broken(api: &str, name: &str, record: ErrorRecord) -> Case {
     }
 }
 
-/// Returns two vectors, which are asked for so many times.
+/// Returns two vectors, which are requested this many times.
 fn embeddings(times: usize) -> Case {
     let response = embedding();
     Case {
@@ -92,7 +93,7 @@ fn embeddings(times: usize) -> Case {
     }
 }
 
-/// Returns two vectors of numbers that are the same with four bytes as with eight.
+/// Returns two vectors whose numbers are exact in both four and eight bytes.
 pub(crate) fn embedding() -> EmbeddingResponse {
     EmbeddingResponse {
         embeddings: vec![vec![1.0, -0.5, 0.0], vec![0.25, 3.0, -2048.0]],

@@ -1,18 +1,17 @@
 //! Reads the requests and responses in the folder `corpus`.
 //!
-//! They have the stored form of their types, with three abbreviations. A string in a `content` is a text block, a
-//! string such as `$weather` stands for a value of the section `shared`, and the fields in `defaults` need not be
-//! repeated.
+//! They have the stored form of their types, with three abbreviations. A string in a `content` is a text block. A
+//! string such as `$weather` stands for a value of the section `shared`. The fields in `defaults` need not be repeated.
 
 use neuron_types::{CompletionRequest, EmbeddingRequest};
 use serde_json::{Error, Map, Value, json};
 
 use crate::vendor::Vendor;
 
-/// The values that every vendor has.
+/// The values for all vendors.
 const COMMON: &str = include_str!("../corpus/common.json");
 
-/// Returns the requests that a vendor's provider has to write, each with its name.
+/// Returns the requests that a vendor's provider must send, each with its name.
 pub(crate) fn requests(vendor: &Vendor) -> Result<Vec<(String, CompletionRequest)>, Error> {
     let named = section(vendor, "requests")?.into_iter();
     named.map(|(name, request)| Ok((name, serde_json::from_value(request)?))).collect()
@@ -26,7 +25,7 @@ pub(crate) fn embedding_requests(
     named.map(|(name, request)| Ok((name, serde_json::from_value(request)?))).collect()
 }
 
-/// Returns the named values of a section: the common ones, then the vendor's own.
+/// Returns the named values of a section. The common values come first, then the vendor's own.
 pub(crate) fn section(vendor: &Vendor, section: &str) -> Result<Vec<(String, Value)>, Error> {
     let common: Map<String, Value> = serde_json::from_str(COMMON)?;
     let own: Map<String, Value> = serde_json::from_str(vendor.corpus)?;

@@ -1,6 +1,6 @@
-//! The side of ours when the vendors' official clients judge: our loopback servers for them to
-//! talk to, and the requests of our providers for them to check. The other side is the Python next
-//! to this folder's `src`. Reads the command line, nothing more.
+//! The Rust part of the tests with the vendors' official clients. It has the loopback servers for the clients, and
+//! writes the requests of our providers for the clients to check. The other part is the Python code in the parent
+//! folder. This file only reads the command line.
 
 mod cases;
 mod corpus;

@@ -1,4 +1,4 @@
-//! The command `requests`: what our provider really sends, as a loopback server receives it.
+//! The command `requests`, which writes the requests of our provider as a loopback server receives them.
 
 use std::error::Error;
 use std::fs::File;
@@ -16,10 +16,11 @@ use crate::cases::embedding;
 use crate::corpus;
 use crate::vendor::{Form, Vendor};
 
-/// Headers that would be a key's, were it real.
+/// Headers that would contain a real key.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
 
-/// Writes the requests that are sent. Fails if our own server, or the list of refused requests, objects.
+/// Writes the sent requests. Returns an error if our own server reports a problem, or if the list of rejected requests
+/// is wrong.
 pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -53,16 +54,16 @@ pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     if objections.is_empty() { Ok(()) } else { Err(objections.join("\n").into()) }
 }
 
-/// What became of a request.
+/// The outcome of a request.
 struct Outcome {
-    /// None if the provider did not send it.
+    /// `None` if the provider did not send the request.
     sent: Option<RecordedRequest>,
     error: Option<BoxError>,
-    /// Whether the error is that the request cannot be expressed.
+    /// Set if the error means that the request cannot be expressed.
     is_refusal: bool,
 }
 
-/// Sends a request to a server of its own.
+/// Sends a request to a separate server.
 async fn send(
     vendor: &Vendor,
     form: &Form,
@@ -88,7 +89,7 @@ async fn send(
     })
 }
 
-/// Asks for embeddings from a server of its own.
+/// Sends a request for embeddings to a separate server.
 async fn embed(
     vendor: &Vendor,
     embedder: fn(&str) -> BoxedEmbeddingProvider,
@@ -106,7 +107,8 @@ async fn embed(
     })
 }
 
-/// What is wrong with an outcome: our server and our provider must agree before others are asked.
+/// Returns the problem of an outcome, if there is one. Our server and our provider must agree before a client checks
+/// the request.
 fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     match (outcome, must_be_refused) {
         (Outcome { sent: Some(_), error: None, .. }, false) => None,

@@ -1,5 +1,4 @@
-//! The command `serve`: a loopback server for each case, so that a case that fails leaves the
-//! others alone.
+//! The command `serve`, which starts a loopback server for each case. A failed case does not affect the others.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -10,7 +9,7 @@ use crate::cases::{Case, cases};
 use crate::vendor::{API_KEY, MODEL, Vendor};
 
 pub(crate) fn run(vendor: &Vendor) -> Result<(), Box<dyn Error>> {
-    // The servers work on a thread of the runtime's while this one waits for the end.
+    // The servers run on a thread of the runtime while this thread waits for the end.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut servers = Vec::new();

@@ -10,34 +10,34 @@ use neuron_testing::vendor::{self, VendorServer, VendorServerBuilder};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply};
 use neuron_types::{BoxedEmbeddingProvider, BoxedProvider};
 
-/// The key that every server wants which wants one.
+/// The key for all servers that need a key.
 pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
 
-/// The one model that every server knows.
+/// The only model that the servers know.
 pub(crate) const MODEL: &str = "the-model";
 
 /// A vendor whose server and provider we have.
 pub(crate) struct Vendor {
     pub(crate) name: &'static str,
-    /// The requests and responses that no other vendor has.
+    /// The requests and responses for this vendor only.
     pub(crate) corpus: &'static str,
     pub(crate) forms: &'static [Form],
-    /// Makes a provider of embeddings that talks to the server at this address.
+    /// Creates an embedding provider for the server at this URL.
     pub(crate) embedder: Option<fn(&str) -> BoxedEmbeddingProvider>,
-    /// Number of times that the client asks for the same embeddings.
+    /// Number of times that the client requests the same embeddings.
     pub(crate) embeddings: usize,
-    /// Number of valid requests that the client makes of its own.
+    /// Number of valid requests that the client chooses.
     pub(crate) own_requests: usize,
-    /// Starts a server that knows [`MODEL`] alone.
+    /// Starts a server that knows only [`MODEL`].
     pub(crate) start: fn(Vec<ServerReply>) -> Starting,
 }
 
-/// One form of a vendor's provider; a vendor with two APIs has two.
+/// A form of a vendor's provider. A vendor with two APIs has two forms.
 pub(crate) struct Form {
     pub(crate) name: &'static str,
-    /// Makes a provider that talks to the server at this address.
+    /// Creates a provider for the server at this URL.
     pub(crate) provider: fn(&str) -> BoxedProvider,
-    /// The requests that this form must refuse, because its wire cannot express them.
+    /// The requests that this form must reject, because its wire format cannot express them.
     pub(crate) refused: &'static [&'static str],
 }
 
@@ -71,7 +71,7 @@ pub(crate) const VENDORS: [Vendor; 3] = [
             },
         ],
         embedder: Some(|url| BoxedEmbeddingProvider::new(openai(url))),
-        // As the client likes, as numbers, and in base64.
+        // As the client prefers, as numbers, and in base64.
         embeddings: 3,
         own_requests: 11,
         start: |replies| start(OpenAiServer::builder(), replies),
@@ -91,7 +91,7 @@ pub(crate) const VENDORS: [Vendor; 3] = [
             ],
         }],
         embedder: Some(|url| BoxedEmbeddingProvider::new(Ollama::new().base_url(url))),
-        // As they come, and through the client.
+        // Directly, and through the client.
         embeddings: 2,
         own_requests: 8,
         start: |replies| start(OllamaServer::builder(), replies),
@@ -102,7 +102,7 @@ fn openai(url: &str) -> OpenAi {
     OpenAi::new(API_KEY).base_url(url).model(MODEL)
 }
 
-/// The start of a loopback server.
+/// The future that starts a loopback server.
 type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Server>>>>>;
 
 fn start<V: vendor::Vendor>(
@@ -115,7 +115,7 @@ fn start<V: vendor::Vendor>(
     })
 }
 
-/// A loopback server of any vendor, while it runs.
+/// A running loopback server of any vendor.
 pub(crate) trait Server {
     fn url(&self) -> String;
     fn remaining(&self) -> usize;
