@@ -1,4 +1,4 @@
-//! Valid inputs in the vendors' forms.
+//! Valid inputs in the vendors' formats.
 
 use neuron_testing::{Wire, ollama, openai};
 use neuron_types::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES, Vendor};
 
-/// Responses with everything that a message may hold: the content in its stored form, and the stop reason.
+/// Responses with all content that a message may have, as the stored form of the content and the stop reason.
 const ANSWERS: &str = include_str!("../answers.json");
 
 /// Returns the streams of all vendors.
@@ -17,7 +17,7 @@ pub(crate) fn all_streams() -> Vec<Vec<u8>> {
     [ANTHROPIC, CHAT, RESPONSES, OLLAMA].iter().flat_map(streams).collect()
 }
 
-/// Returns streams of a vendor, each cut in some way.
+/// Returns streams of a vendor, with several ways to cut each.
 pub(crate) fn streams(vendor: &Vendor) -> Vec<Vec<u8>> {
     let wires =
         [Wire::default(), Wire::default().crlf().padded(), Wire::default().no_space().comments()];
@@ -41,14 +41,14 @@ pub(crate) fn streams(vendor: &Vendor) -> Vec<Vec<u8>> {
 
 /// Returns whole responses of a vendor.
 pub(crate) fn bodies(vendor: &Vendor) -> Vec<Vec<u8>> {
-    // No vendor's response, and a text that an error must not show whole.
+    // Not a response of any vendor. An error must not show its whole text.
     let long = "long ".repeat(8_000);
     let long = json!({"content": long, "choices": long, "output": long, "message": long});
     let bodies = answers().iter().map(vendor.write_response).chain([long]).collect::<Vec<_>>();
     bodies.iter().map(|body| body.to_string().into_bytes()).collect()
 }
 
-/// Returns errors of all vendors, in the form of the inputs of `rejection`.
+/// Returns errors of all vendors, in the format of the inputs of `rejection`.
 pub(crate) fn errors() -> Vec<Vec<u8>> {
     let bodies = [
         json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down", "details": {"error_code": "enforced_spend_limit_reached"}}, "request_id": "req_1"}),
@@ -67,7 +67,7 @@ pub(crate) fn errors() -> Vec<Vec<u8>> {
     errors.collect()
 }
 
-/// Returns vectors of all vendors, in the form of the inputs of `embeddings`.
+/// Returns vectors of all vendors, in the format of the inputs of `embeddings`.
 pub(crate) fn embeddings() -> Vec<Vec<u8>> {
     let response = EmbeddingResponse {
         embeddings: vec![vec![0.5, -1.0], vec![1e-3, 2.0]],

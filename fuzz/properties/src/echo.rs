@@ -1,4 +1,4 @@
-//! What was read goes back in the next request: without an error, as JSON, and with nothing lost.
+//! Checks that a parsed response can be sent back in the next request, as valid JSON and without loss.
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message, Role,
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::vendor::Vendor;
 
-/// Sends an answer back, followed by the results of its calls.
+/// Sends a response back, followed by the results of its calls.
 #[track_caller]
 pub(crate) fn check(vendor: &Vendor, response: &CompletionResponse) {
     let message = &response.message;
@@ -26,7 +26,7 @@ pub(crate) fn check(vendor: &Vendor, response: &CompletionResponse) {
     assert_eq!(body, again, "the same request has the same bytes");
     let json = match serde_json::from_slice::<Value>(&body) {
         Ok(json) => json,
-        // The vendor's own JSON, as deep as a parser goes, and deeper in the request.
+        // The vendor's own JSON may be as deep as the parser allows. In the request it is deeper.
         Err(error) if error.to_string().starts_with("recursion limit") => return,
         Err(error) => panic!("a request that is no JSON: {error}"),
     };
@@ -37,11 +37,11 @@ pub(crate) fn check(vendor: &Vendor, response: &CompletionResponse) {
     }
 }
 
-/// Whether a block's text, or the names of its call, are in a request. Vendors take few characters in
-/// ids and names, and not many of them: others become `_`.
+/// Returns `true` if a block's text, or the id and the name of its call, are in a request. Vendors limit the characters
+/// and the length of ids and names. Other characters become `_`.
 fn is_kept(block: &ContentBlock, body: &Value) -> bool {
     if let ContentBlock::Raw { json, .. } = block {
-        // Speech goes back by its id.
+        // Audio is sent back by its id.
         if holds(body, &|value| value == json) || json.get("audio").is_some() {
             return true;
         }
@@ -51,7 +51,7 @@ fn is_kept(block: &ContentBlock, body: &Value) -> bool {
         holds(body, &|value| value.as_str().is_some_and(has_it))
     };
     match (block.as_text(), block.as_tool_use()) {
-        // Blank texts are refused by vendors.
+        // Vendors reject blank texts.
         (Some(text), _) => text.trim().is_empty() || has(text),
         (_, Some(call)) => has(&allowed(call.id)) && has(&allowed(call.name)),
         _ => true,
@@ -63,7 +63,7 @@ fn allowed(name: &str) -> String {
     name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(64).collect()
 }
 
-/// Whether a value, or one within it, is as wanted.
+/// Returns `true` if `is_wanted` does so for a value or for a value inside it.
 fn holds(value: &Value, is_wanted: &dyn Fn(&Value) -> bool) -> bool {
     is_wanted(value)
         || match value {

@@ -1,4 +1,4 @@
-//! Vectors: one for each text, or an error.
+//! Checks that a response has one vector for each text, or is an error.
 
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
@@ -6,17 +6,17 @@ use neuron_types::{EmbeddingError, EmbeddingResponse};
 
 use crate::assert_short;
 
-/// Reads vectors of OpenAI's.
+/// Parses vectors of OpenAI.
 pub fn openai(input: &[u8]) {
     check(openai::wire::read_embeddings, input);
 }
 
-/// Reads vectors of Ollama's.
+/// Parses vectors of Ollama.
 pub fn ollama(input: &[u8]) {
     check(ollama::wire::read_embeddings, input);
 }
 
-/// The first byte says how many texts were sent.
+/// Checks an input. Its first byte is the number of the texts that were sent.
 fn check(read: fn(&[u8], usize) -> Result<EmbeddingResponse, EmbeddingError>, input: &[u8]) {
     let [count, body @ ..] = input else {
         return;

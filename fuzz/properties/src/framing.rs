@@ -1,4 +1,4 @@
-//! Frames: as the format says, and the same however the bytes are cut.
+//! Checks that frames match their format, and do not depend on the cuts of the bytes.
 
 use neuron_http::{Framing, LineDecoder, SseDecoder};
 
@@ -38,13 +38,13 @@ fn decode<F: Framing + Default>(pieces: impl IntoIterator<Item: AsRef<[u8]>>) ->
     frames
 }
 
-/// The standard's own steps, one after the other, for the events with data.
+/// Returns the events with data, by the steps of the standard in their order.
 /// <https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation>
 fn events_by_the_standard(bytes: &[u8]) -> Vec<Vec<u8>> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let (mut events, mut data) = (Vec::new(), Vec::<&[u8]>::new());
     let mut rest = bytes;
-    // A line without an end is none.
+    // A line without an end is not a line.
     while let Some(end) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
         let (line, after) = rest.split_at(end);
         rest = after.strip_prefix(b"\r\n").unwrap_or(&after[1..]);

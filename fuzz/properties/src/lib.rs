@@ -1,17 +1,17 @@
-//! What must hold of everything that parses a vendor's bytes, whatever the bytes are.
+//! The properties of all code that parses a vendor's bytes. They must hold for any bytes.
 //!
-//! Each target is a plain function of bytes that panics when a property does not hold. Two runners
-//! drive them: a test with a fixed number of inputs from a seeded generator, in every run of the
-//! tests; and cargo-fuzz, for as long as one likes (`fuzz/fuzz_targets`).
+//! Each target is a plain function of bytes that panics if a property does not hold. Two runners call the targets. The
+//! first is a test in every run of the tests, with a fixed number of inputs from a seeded generator. The second is
+//! cargo-fuzz (`fuzz/fuzz_targets`), which runs as long as the user wants.
 //!
-//! | file | whose properties |
+//! | file | properties of |
 //! |---|---|
 //! | `framing.rs` | server-sent events and lines of JSON |
-//! | `stream.rs` | streamed answers |
-//! | `response.rs` | whole answers |
+//! | `stream.rs` | streamed responses |
+//! | `response.rs` | whole responses |
 //! | `rejection.rs` | errors by status |
 //! | `embeddings.rs` | vectors |
-//! | `echo.rs` | what was read, sent back |
+//! | `echo.rs` | parsed responses that are sent back |
 //! | `corpus.rs` | valid inputs |
 
 pub mod embeddings;
@@ -28,14 +28,14 @@ mod vendor;
 use crate::corpus::{all_streams, bodies, errors, streams};
 use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES};
 
-/// A target's name, which is also that of its corpus; the property; valid inputs for it.
+/// A target for a fuzzer, with its property and valid inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The name.
+    /// The name of the target and of its corpus.
     pub name: &'static str,
-    /// Panics when something does not hold of these bytes.
+    /// Panics if a property does not hold for these bytes.
     pub check: fn(&[u8]),
-    /// Returns valid inputs, from which others are made.
+    /// Returns valid inputs, from which other inputs are made.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -58,7 +58,7 @@ pub const TARGETS: [Target; 15] = [
     Target { name: "ollama_embeddings", check: embeddings::ollama, seeds: corpus::embeddings },
 ];
 
-/// The most bytes that the text of an error may have, whatever a server wrote.
+/// Maximum length of an error's text in bytes, for any input.
 const MOST_ERROR_BYTES: usize = 17 * 1024;
 
 #[track_caller]

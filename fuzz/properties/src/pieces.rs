@@ -1,8 +1,8 @@
-//! Inputs that say how they are cut, so that the fuzzer finds both the bytes and the cut.
+//! Inputs that contain their cuts, so that the fuzzer finds both the bytes and the cuts.
 
 use bytes::Bytes;
 
-/// Bytes, and how a connection delivers them.
+/// Bytes, and the pieces in which a connection delivers them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut<'a> {
     /// All bytes.
@@ -11,7 +11,7 @@ pub(crate) struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Reads an input: its first byte says how the others are cut.
+    /// Parses an input. Its first byte defines how the other bytes are cut.
     pub(crate) fn new(input: &'a [u8]) -> Self {
         match input {
             [seed, whole @ ..] => Self { whole, seed: *seed },
@@ -19,7 +19,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns the pieces: single bytes, pieces of one size, two halves, or pieces of many sizes.
+    /// Returns the pieces, which are single bytes, pieces of one size, two halves, or pieces of many sizes.
     pub(crate) fn pieces(self) -> Vec<Bytes> {
         let mut rest = self.whole;
         let mut size = usize::from(self.seed >> 2);
@@ -30,7 +30,7 @@ impl<'a> Cut<'a> {
                 1 => size,
                 2 if pieces.is_empty() => self.whole.len() * size / 64,
                 2 => rest.len(),
-                // Any sequence of small numbers does.
+                // Any sequence of small numbers is sufficient.
                 _ => (size * 7 + 3) % 61,
             };
             let (piece, after) = rest.split_at(size.clamp(1, rest.len()));

@@ -1,4 +1,4 @@
-//! Errors by status: the class follows from status and body, and the text stays short.
+//! Checks that the class of an error depends only on status and body, and that its text is short.
 
 use neuron_http::reqwest::header::{HeaderMap, HeaderValue};
 use neuron_provider_anthropic as anthropic;
@@ -8,27 +8,27 @@ use neuron_types::ProviderError;
 
 use crate::assert_short;
 
-/// Reads an error of the Messages API.
+/// Parses an error of the Messages API.
 pub fn anthropic(input: &[u8]) {
     check(anthropic::wire::read_error, input);
 }
 
-/// Reads an error of OpenAI's.
+/// Parses an error of OpenAI.
 pub fn openai(input: &[u8]) {
     check(openai::wire::read_error, input);
 }
 
-/// Reads an error of Ollama's.
+/// Parses an error of Ollama.
 pub fn ollama(input: &[u8]) {
     check(ollama::wire::read_error, input);
 }
 
-/// Headers that an error may be made from.
+/// Headers that may influence an error.
 const HEADERS: [&str; 5] =
     ["retry-after", "retry-after-ms", "request-id", "x-request-id", "location"];
 
-/// The first two bytes are the status, the third is the length of a value for all headers, then come
-/// that value and the body.
+/// Checks an input. The first two bytes are the status, and the third is the length of a value for all headers. This
+/// value and the body follow.
 fn check(read: fn(u16, &HeaderMap, &[u8]) -> ProviderError, input: &[u8]) {
     let [high, low, length, rest @ ..] = input else {
         return;

@@ -1,11 +1,11 @@
-//! Whole answers: every text that the vendor wrote is in the message.
+//! Checks that every text in a whole response is in the message.
 
 use serde_json::Value;
 
 use crate::vendor::{self, Vendor};
 use crate::{assert_short, echo};
 
-/// Reads an answer of the Messages API.
+/// Parses a response of the Messages API.
 pub fn anthropic(body: &[u8]) {
     check(&vendor::ANTHROPIC, body, |json| {
         let blocks = list(json, "content").filter(|block| block["type"] == "text");
@@ -13,7 +13,7 @@ pub fn anthropic(body: &[u8]) {
     });
 }
 
-/// Reads an answer of Chat Completions.
+/// Parses a response of Chat Completions.
 pub fn chat(body: &[u8]) {
     check(&vendor::CHAT, body, |json| {
         let message = &json["choices"][0]["message"];
@@ -24,7 +24,7 @@ pub fn chat(body: &[u8]) {
     });
 }
 
-/// Reads an answer of the Responses API.
+/// Parses a response of the Responses API.
 pub fn responses(body: &[u8]) {
     check(&vendor::RESPONSES, body, |json| {
         let items = list(json, "output").filter(|item| item["type"] == "message");
@@ -35,7 +35,7 @@ pub fn responses(body: &[u8]) {
     });
 }
 
-/// Reads an answer of Ollama's.
+/// Parses a response of Ollama.
 pub fn ollama(body: &[u8]) {
     check(&vendor::OLLAMA, body, |json| {
         json["message"]["content"].as_str().unwrap_or_default().to_owned()
@@ -47,7 +47,7 @@ fn check(vendor: &Vendor, body: &[u8], text: impl Fn(&Value) -> String) {
         Ok(response) => response,
         Err(error) => return assert_short(&error),
     };
-    // What the reader passes over may be no JSON that others read: a number that is too large.
+    // The parser may skip JSON that `serde_json` rejects, such as a number that is too large.
     if let Ok(json) = serde_json::from_slice(body) {
         assert_eq!(response.message.text(), text(&json), "{json}");
     }

@@ -1,5 +1,5 @@
-//! Streamed answers: the same events however the bytes are cut, one end, and a message that is what
-//! its pieces say.
+//! Checks that the events of a stream do not depend on the cuts of the bytes. A stream has one end, and its message
+//! matches its deltas.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -13,22 +13,22 @@ use crate::pieces::Cut;
 use crate::vendor::{self, Vendor};
 use crate::{assert_short, echo};
 
-/// Reads a stream of the Messages API.
+/// Parses a stream of the Messages API.
 pub fn anthropic(input: &[u8]) {
     check(&vendor::ANTHROPIC, input);
 }
 
-/// Reads a stream of Chat Completions.
+/// Parses a stream of Chat Completions.
 pub fn chat(input: &[u8]) {
     check(&vendor::CHAT, input);
 }
 
-/// Reads a stream of the Responses API.
+/// Parses a stream of the Responses API.
 pub fn responses(input: &[u8]) {
     check(&vendor::RESPONSES, input);
 }
 
-/// Reads a stream of Ollama's.
+/// Parses a stream of Ollama.
 pub fn ollama(input: &[u8]) {
     check(&vendor::OLLAMA, input);
 }
@@ -53,7 +53,7 @@ fn check(vendor: &Vendor, input: &[u8]) {
     }
 }
 
-/// All events of a stream whose bytes are there.
+/// Returns all events of a stream whose bytes are all available.
 fn read(vendor: &Vendor, pieces: Vec<Bytes>) -> Vec<StreamEvent> {
     let mut receiver = (vendor.read_stream)(pieces).receiver;
     let mut context = Context::from_waker(Waker::noop());
@@ -67,7 +67,7 @@ fn read(vendor: &Vendor, pieces: Vec<Bytes>) -> Vec<StreamEvent> {
     }
 }
 
-/// Events as text, without the random ids of calls whose server gave them none.
+/// Formats events without the random ids that the parser creates for calls without an id.
 fn without_made_ids(events: &[StreamEvent]) -> String {
     const HEX_DIGITS: usize = 32;
     let text = format!("{events:?}");
@@ -82,7 +82,7 @@ fn without_made_ids(events: &[StreamEvent]) -> String {
     masked
 }
 
-/// An answer that was read to its end.
+/// Checks a response that was read to its end.
 fn complete(vendor: &Vendor, before: &[StreamEvent], response: &CompletionResponse) {
     let [deltas @ .., StreamEvent::Usage(usage), StreamEvent::MessageComplete(message)] = before
     else {
@@ -127,7 +127,8 @@ fn pieces_make_the_message(deltas: &[StreamEvent], response: &CompletionResponse
             _ => {}
         }
     }
-    // A server may write several blocks at a time; the message has them one after the other.
+    // A server may write several blocks at the same time. The message has them one after the other, so the letters are
+    // compared without their order.
     assert_eq!(letters(&text), letters(&message.text()), "{deltas:?} made {message:?}");
     let thoughts = message.content.iter().filter_map(|block| match block.portable()? {
         ContentBlock::Thinking { thinking, .. } => Some(thinking.as_str()),

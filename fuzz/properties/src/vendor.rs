@@ -1,4 +1,4 @@
-//! The plain functions of each API.
+//! The functions of each API.
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -13,17 +13,17 @@ use serde_json::Value;
 /// Writes a response as a stream.
 type WriteStream = fn(&CompletionResponse, usize, &Wire) -> Vec<u8>;
 
-/// The functions of an API, and of the server that plays it.
+/// The functions of an API, and of the server that emulates it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor {
     pub(crate) write_request: fn(&CompletionRequest, bool) -> Result<Vec<u8>, ProviderError>,
     pub(crate) read_response: fn(&[u8]) -> Result<CompletionResponse, ProviderError>,
     pub(crate) read_stream: fn(Vec<Bytes>) -> StreamHandle,
-    /// Whether a streamed message is made from its pieces. Where the API sends it whole at the end,
-    /// a server can contradict itself.
+    /// Set if a streamed message is made from its deltas. If the API also sends the whole message at the end, the two
+    /// may differ.
     pub(crate) assembles: bool,
     pub(crate) write_response: fn(&CompletionResponse) -> Value,
-    /// The function of each dialect. The number is the length of a delta in characters.
+    /// A function for each dialect. The number is the length of a delta in characters.
     pub(crate) write_stream: &'static [WriteStream],
     /// The event of an error within a stream.
     pub(crate) stream_error: &'static str,

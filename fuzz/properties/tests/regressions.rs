@@ -1,14 +1,14 @@
-//! What the fuzzers found, each with the smallest input that shows it.
+//! Faults that the fuzzers found, each with a minimal input.
 
 use neuron_fuzz_properties::{response, stream};
 
-/// Streams as server-sent events. The first byte says how they are cut.
+/// Encodes a stream of server-sent events. The first byte defines how it is cut.
 fn events(data: &[&str]) -> Vec<u8> {
     let events = data.iter().map(|data| format!("data: {data}\n\n"));
     format!("\0{}", events.collect::<String>()).into_bytes()
 }
 
-// Pieces of text in a block that is no text were shown, and the message did not have them.
+// Deltas of text in a block that is not a text were shown, but were missing in the message.
 #[test]
 fn text_in_a_block_that_is_not_modelled_is_not_said() {
     for (kind, delta) in [
@@ -27,7 +27,7 @@ fn text_in_a_block_that_is_not_modelled_is_not_said() {
     }
 }
 
-// A call in whose place another item came began and did not end.
+// A call began and did not end if another item replaced it.
 #[test]
 fn a_call_ends_when_another_item_takes_its_place() {
     let call = r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"n"}}"#;
@@ -37,7 +37,7 @@ fn a_call_ends_when_another_item_takes_its_place() {
     stream::responses(&events(&[call, call, end]));
 }
 
-// A refusal was shown, and then a piece of another type took its place.
+// A refusal was shown, and then a value of another type replaced it.
 #[test]
 fn what_was_said_stays() {
     for more in [
@@ -53,7 +53,7 @@ fn what_was_said_stays() {
     }
 }
 
-// Of a refusal and speech in one answer only the one was in the message's text.
+// The message's text had only one of a refusal and a transcript in the same response.
 #[test]
 fn a_refusal_and_speech_are_both_said() {
     response::chat(

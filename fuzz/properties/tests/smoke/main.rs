@@ -1,5 +1,5 @@
-//! Every property, tried on its valid inputs and on a thousand broken ones: the same in every run.
-//! `FUZZ_INPUTS` sets another number, `FUZZ_SEQUENCE` another sequence.
+//! Tests every property on its valid inputs and on a thousand broken inputs, which are the same in every run.
+//! `FUZZ_INPUTS` sets another number, and `FUZZ_SEQUENCE` another sequence.
 
 mod mutation;
 
@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 use neuron_fuzz_properties::TARGETS;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// Maximum number of smaller inputs that are tried when a property does not hold. Each prints a panic.
+/// Maximum number of smaller inputs that are tried if a property does not hold. Each prints a panic.
 const SHRINKS: u32 = 500;
 
 fn number(variable: &str, default: u32) -> u32 {

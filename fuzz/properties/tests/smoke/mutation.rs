@@ -1,16 +1,16 @@
-//! Valid inputs, broken in ways that servers, networks and compatible vendors break them.
+//! Breaks valid inputs as servers, networks and compatible vendors do.
 
 use proptest::array::uniform3;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Returns inputs that are made from valid ones, and a few of random bytes.
+/// Returns inputs that are made from valid inputs, and a few inputs of random bytes.
 pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let mutation = (
         0..10_u8,
         uniform3(any::<Index>()),
-        // Short parts are as likely as long ones.
+        // A short part is as likely as a long part.
         select(&[4, 64, usize::MAX][..]),
         any::<u8>(),
         select(&TOKENS[..]),
@@ -18,7 +18,7 @@ pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let broken = (any::<Index>(), any::<u8>(), vec(mutation, 1..=4));
     let broken = broken.prop_map(move |(seed, cut, mutations)| {
         let mut input = seed.get(&seeds).clone();
-        // The first byte tells how the others are cut.
+        // The first byte defines how the other bytes are cut.
         if let Some(first) = input.first_mut() {
             *first = cut;
         }
@@ -30,7 +30,7 @@ pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![49 => broken, 1 => vec(any::<u8>(), 0..200)]
 }
 
-/// The kind of a mutation, three places, the maximum length of a part, a byte and a token.
+/// The kind of a mutation, three positions, the maximum length of a part, a byte and a token.
 type Mutation = (u8, [Index; 3], usize, u8, &'static str);
 
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], mutation: Mutation) {
@@ -61,7 +61,7 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], mutation: Mutation) {
     }
 }
 
-/// The number of tokens that are values, or begin like one. They come first.
+/// Number of tokens that are values, or begin like values. They come first.
 const VALUES: usize = 11;
 
 /// The parts of JSON and of the formats around it.
@@ -94,20 +94,20 @@ const TOKENS: [&str; 26] = [
     "\"type\":\"",
 ];
 
-/// Puts another value in the place of one after a colon.
+/// Replaces a value after a colon.
 fn replace_value(input: &mut Vec<u8>, from: usize, value: &str) {
     let is_colon = |bytes: &[u8]| bytes == b"\":";
     let Some(colon) = input[from..].windows(2).position(is_colon) else {
         return;
     };
     let start = from + colon + 2;
-    // As far as values without commas go.
+    // The end of a value without commas.
     let length = input[start..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n'));
     let end = length.map_or(input.len(), |length| start + length);
     input.splice(start..end, value.bytes());
 }
 
-/// Drops, repeats or swaps whole events or lines.
+/// Removes, repeats or swaps whole events or lines.
 fn rearrange_frames(input: &mut Vec<u8>, kind: u8, places: impl Fn(usize) -> (usize, usize)) {
     let text = String::from_utf8_lossy(input).into_owned();
     let end = if text.contains("\n\n") { "\n\n" } else { "\n" };
