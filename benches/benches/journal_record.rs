@@ -1,4 +1,4 @@
-//! One step in the embedded journal, beside a bare append of the same bytes and `fdatasync`.
+//! Measures one step in the embedded journal, compared with an append of the same bytes and `fdatasync`.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::journal::floor::Floor;
 use neuron_benches::journal::{LENGTHS, Parrot, Steps};
 
-/// Long enough for the log to be begun anew some times, as it is in a database that is used.
+/// Enough rounds that the write-ahead log restarts several times, as it does in a real database.
 const ROUNDS: usize = 1001;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        // On the disk: the folder for temporary files may be in memory.
+        // On the disk, because the folder for temporary files may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let parrot = Parrot::new(length);
         let record = parrot.record()?;

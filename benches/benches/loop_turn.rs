@@ -1,4 +1,4 @@
-//! One turn of the loop with 10, 100 and 1,000 turns of history, beside a loop by hand.
+//! Measures a turn of the loop after 10, 100 and 1,000 turns of history, compared with a hand-written loop.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 use neuron_context::SlidingWindowStrategy;
 
-/// The turns that are measured, after those of the history.
+/// Number of measured turns after the turns of the history.
 const MEASURED: usize = 20;
 
 const HISTORIES: [usize; 3] = [10, 100, 1000];
 
-/// Runs so many turns and returns what each cost.
+/// Runs this many turns and returns the cost of each.
 type Run = fn(usize) -> Vec<Cost>;
 
-/// Adds up the median turn after `history` turns, so many times.
+/// Returns the sum of `iterations` median times of a turn after `history` turns.
 fn measure(iterations: u64, history: usize, run: impl Fn(usize) -> Vec<Cost>) -> Duration {
     (0..iterations)
         .map(|_| {

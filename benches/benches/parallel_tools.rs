@@ -1,5 +1,4 @@
-//! One turn of the loop with 1 and with 16 tools that run at the same time, beside the same futures
-//! joined by hand.
+//! Measures a turn of the loop with 1 and with 16 concurrent tools, compared with the same futures joined by hand.
 
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use neuron_benches::turn::Cost;
 
 const ROUNDS: usize = 51;
 
-/// In one round.
+/// Number of turns in one round.
 const TURNS: usize = 200;
 
 fn main() {

@@ -1,5 +1,5 @@
-//! Adding one turn to a stored session of 10 and of 10,000 messages, beside bare inserts of the same
-//! bytes.
+//! Measures the append of a turn to a stored session of 10 and of 10,000 messages, compared with plain inserts of the
+//! same bytes.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        // Without a server a line says so.
+        // If there is no server, `or_skip` prints a line.
         let Some(server) = PostgresServer::or_skip() else {
             break;
         };
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures, and prints a line of the table.
+/// Measures both sides and prints a line of the table.
 fn compare<S: VersionedSessionStorage>(
     name: &str,
     runtime: &Runtime,

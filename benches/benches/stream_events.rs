@@ -1,12 +1,12 @@
-//! Reading streamed answers of 10,000 pieces, in large chunks and byte by byte, beside decoders by
-//! hand.
+//! Measures the decoding of streamed responses of 10,000 pieces, in large chunks and byte by byte, compared with
+//! hand-written decoders.
 
 use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::stream::{Chunks, PIECES, vendors};
 
 const ROUNDS: usize = 101;
 
-/// What one read of a connection brings, and the least that it can.
+/// Sizes of a chunk, from a typical read of a connection to the minimum.
 const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
 
 fn main() {

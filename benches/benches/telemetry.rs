@@ -1,19 +1,19 @@
-//! One turn of the loop with `OtelHook`, beside the same turn without: what telemetry costs that nobody reads, and
-//! what it costs until it is exported.
+//! Measures a turn of the loop with `OtelHook`, compared with a turn without it. The cases range from telemetry that
+//! nothing records to telemetry with a no-op exporter.
 
 use neuron_benches::comparison::{Options, median};
 use neuron_benches::telemetry::Listening;
 
 const ROUNDS: usize = 51;
 
-/// In one run.
+/// Number of turns in one run.
 const TURNS: usize = 200;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_args(ROUNDS);
     println!("| | a turn | more than without | / without | allocations |");
     println!("|---|---:|---:|---:|---:|");
-    // The first two before anybody has listened: tracing remembers that somebody did.
+    // The first two cases run before any subscriber is set, because tracing remembers that there was one.
     let unheard = [Listening::NoHook, Listening::Nobody];
     for row in compare(options.rounds(), &unheard)? {
         println!("{row}");
@@ -26,8 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The rows of a table, the first of them the floor. All run in turns, so that whatever else the machine does meets
-/// all.
+/// Returns the rows of a table, of which the first is the floor. The cases run in turns, so that other load on the
+/// machine affects all of them.
 fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut times = vec![Vec::new(); cases.len()];
     let mut allocations = vec![0; cases.len()];

@@ -1,4 +1,4 @@
-//! One tool call through 0, 1, 5 and 10 layers of middleware, beside the tool called by hand.
+//! Measures a tool call through 0, 1, 5 and 10 layers of middleware, compared with a direct call of the tool.
 
 use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_through, registry};
@@ -7,7 +7,7 @@ use neuron_types::ToolContext;
 
 const ROUNDS: usize = 101;
 
-/// In one round.
+/// Number of calls in one round.
 const CALLS: usize = 10_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,8 +1,8 @@
-//! Thousands of agents in one process against a server in another, beside clients that are no agents.
+//! Thousands of agents in one process against a server in another process, compared with clients without agents.
 //!
-//! A measurement is two processes in a row, as in a shell's pipe: the server tells whoever asks it
-//! where it is and how many requests came, and that one tells us what it took. Each measurement has
-//! processes of its own, because the most memory that a process ever had is one number.
+//! A measurement has two processes, connected like a pipe in a shell. The server sends its URL and the number of
+//! requests to the client process, and the client process sends us the result. Each measurement has its own processes,
+//! because the peak memory of a process is a single number.
 
 mod clients;
 mod part;

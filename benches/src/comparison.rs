@@ -1,26 +1,25 @@
-//! The library beside its floor, one after the other in turns, so that whatever else the machine does
-//! meets both.
+//! Measures the library and its floor in turns, so that other load on the machine affects both.
 
 use std::time::{Duration, Instant};
 
-/// What both sides took.
+/// The times of both sides.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
     /// The library's median.
     pub library: Duration,
     /// The floor's median.
     pub floor: Duration,
-    /// The median of the ratios of each turn.
+    /// The median of the ratios of all rounds.
     pub ratio: f64,
 }
 
 impl Comparison {
-    /// Runs both so many times, in turns.
+    /// Runs both sides this many times, in turns.
     pub fn of<T>(rounds: usize, library: impl Fn() -> T, floor: impl Fn() -> T) -> Self {
         Self::of_times(rounds, || time(&library), || time(&floor))
     }
 
-    /// As [`of`](Self::of), for work that tells by itself how long it took.
+    /// Like [`of`](Self::of), for work that returns its own duration.
     pub fn of_times(
         rounds: usize,
         library: impl Fn() -> Duration,
@@ -46,11 +45,11 @@ fn time<T>(work: impl Fn() -> T) -> Duration {
     time
 }
 
-/// The item in the middle.
+/// Returns the median item.
 ///
 /// # Panics
 ///
-/// If there is none.
+/// Panics if there are no items.
 pub fn median<T: Copy>(
     items: impl Iterator<Item = T>,
     order: fn(&T, &T) -> std::cmp::Ordering,
@@ -60,7 +59,7 @@ pub fn median<T: Copy>(
     items[items.len() / 2]
 }
 
-/// What `cargo bench -- …` asks for: how many rounds, and of which cases.
+/// The options of `cargo bench -- …`, which are the number of rounds and a filter for the cases.
 #[derive(Debug)]
 pub struct Options {
     rounds: usize,
@@ -69,8 +68,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the program's arguments: `--once` for profilers, and a part of a case's name. Without
-    /// cargo's `--bench` it is a test, and once is enough.
+    /// Parses the program's arguments. `--once` is for profilers, and any other text selects the cases with this text
+    /// in their names. Without cargo's `--bench` the program is a test and runs one round.
     #[must_use]
     pub fn from_args(rounds: usize) -> Self {
         let args: Vec<String> = std::env::args().skip(1).collect();
@@ -81,19 +80,19 @@ impl Options {
         Self { rounds: if is_once { 1 } else { rounds }, filter, is_test }
     }
 
-    /// Whether it is asked for as a test: small numbers are enough.
+    /// Returns `true` if the program runs as a test, for which small numbers are sufficient.
     #[must_use]
     pub fn is_test(&self) -> bool {
         self.is_test
     }
 
-    /// How many rounds to run.
+    /// Returns the number of rounds to run.
     #[must_use]
     pub fn rounds(&self) -> usize {
         self.rounds
     }
 
-    /// Whether a case is asked for.
+    /// Returns `true` if the options select this case.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
         name.contains(&self.filter)

@@ -1,11 +1,11 @@
-//! The floor: the same model and tool in the shortest loop that one would write by hand. No hooks,
-//! limits, cancellation or errors.
+//! The floor of a turn, which is the same model and tool in a minimal hand-written loop. It has no hooks, limits,
+//! cancellation or errors.
 
 use neuron_types::{ContentBlock, Message, Role};
 
 use crate::turn::{Clock, Cost, Echo, ToolCaller};
 
-/// Runs so many turns, and returns what each cost.
+/// Runs this many turns and returns the cost of each.
 #[must_use]
 pub fn run_by_hand(turns: usize) -> Vec<Cost> {
     let clock = Clock::with_capacity(turns + 1);

@@ -1,4 +1,4 @@
-//! Steps of a run in the embedded journal, and the same bytes at the end of a file as their floor.
+//! Steps of a run in the embedded journal. Their floor appends the same bytes to a file.
 
 pub mod floor;
 
@@ -14,15 +14,15 @@ use neuron_types::{
     Message, Provider, ProviderError, StopReason, StreamHandle, TokenUsage,
 };
 
-/// How long the answers are, in bytes of text.
+/// Lengths of the responses in bytes of text.
 pub const LENGTHS: [usize; 3] = [1 << 10, 4 << 10, 32 << 10];
 
-/// A model in this process that always says the same, at once.
+/// A model in this process that always returns the same response without delay.
 #[derive(Debug, Clone)]
 pub struct Parrot(CompletionResponse);
 
 impl Parrot {
-    /// One whose answers have so many bytes of text.
+    /// Creates a model whose responses have this many bytes of text.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let text = "All human beings are born free. ".repeat(length.div_ceil(32));
@@ -35,11 +35,11 @@ impl Parrot {
         })
     }
 
-    /// The bytes of an answer's record.
+    /// Returns the bytes of a response's record.
     ///
     /// # Errors
     ///
-    /// None for such an answer.
+    /// Never returns an error for such a response.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()
     }
@@ -62,7 +62,7 @@ impl Provider for Parrot {
     }
 }
 
-/// A run whose model is called over and over, and never twice for the same.
+/// A run that calls the model repeatedly. No call is a replay of an earlier call.
 #[derive(Debug)]
 pub struct Steps {
     context: SqliteDurableContext<Parrot>,
@@ -74,7 +74,7 @@ impl Steps {
     ///
     /// # Errors
     ///
-    /// The journal's.
+    /// Returns the error of the journal.
     pub async fn new(folder: &Path, parrot: Parrot) -> Result<Self, Box<dyn std::error::Error>> {
         let runs = SqliteRuns::open(folder.join("runs.db")).await?;
         let context = runs.run("run").open(Arc::new(parrot), Arc::default()).await?;
@@ -82,11 +82,11 @@ impl Steps {
         Ok(Self { context, request: CompletionRequest { messages, ..Default::default() } })
     }
 
-    /// Calls the model once, which is one record; returns how long that took.
+    /// Calls the model once, which writes one record. Returns the duration.
     ///
     /// # Errors
     ///
-    /// The journal's.
+    /// Returns the error of the journal.
     pub async fn step(&self) -> Result<Duration, DurableError> {
         let start = Instant::now();
         self.context.execute_llm_call_ref(&self.request, ActivityOptions::default()).await?;

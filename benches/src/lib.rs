@@ -1,4 +1,5 @@
-//! What the benchmarks share: the work that is measured, each beside the same by hand as its floor.
+//! The common code of the benchmarks, which is the measured work and its floor. A floor is the same work in minimal
+//! hand-written code.
 
 pub mod floor;
 pub mod middleware;

@@ -1,4 +1,4 @@
-//! One tool call through so many layers of middleware that do nothing.
+//! A tool call through layers of middleware that do nothing.
 
 use neuron_tool::{Next, ToolMiddleware, ToolRegistry};
 use neuron_types::{ToolCall, ToolContext, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::ALLOCATOR;
 use crate::turn::Echo;
 
-/// How many layers are measured.
+/// Numbers of layers that are measured.
 pub const LAYERS: [usize; 4] = [0, 1, 5, 10];
 
-/// Middleware that does nothing, written as one would write it.
+/// Middleware that does nothing, written in the usual way.
 #[derive(Debug)]
 struct Nothing;
 
@@ -25,7 +25,7 @@ impl ToolMiddleware for Nothing {
     }
 }
 
-/// Returns a registry with one tool and so many layers.
+/// Returns a registry with one tool and this many layers.
 #[must_use]
 pub fn registry(layers: usize) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
@@ -36,17 +36,17 @@ pub fn registry(layers: usize) -> ToolRegistry {
     registry
 }
 
-/// A call of the tool.
+/// Returns a call of the tool.
 #[must_use]
 pub fn call() -> ToolCall {
     ToolCall { id: "call".into(), name: "echo".into(), input: Value::Null }
 }
 
-/// Calls the tool so often, as a loop does.
+/// Calls the tool this many times through the registry, as the loop does.
 ///
 /// # Errors
 ///
-/// The tool's; it has none.
+/// Returns the error of the tool. `Echo` has none.
 pub async fn call_through(
     registry: &ToolRegistry,
     call: &ToolCall,
@@ -59,11 +59,11 @@ pub async fn call_through(
     Ok(())
 }
 
-/// Calls the tool so often by hand: without a registry.
+/// Calls the tool this many times without a registry.
 ///
 /// # Errors
 ///
-/// The tool's; it has none.
+/// Returns the error of the tool. `Echo` has none.
 pub async fn call_by_hand(
     tool: &dyn ToolDyn,
     call: &ToolCall,
@@ -76,11 +76,11 @@ pub async fn call_by_hand(
     Ok(())
 }
 
-/// Returns how often some work allocates.
+/// Returns the number of allocations of some work.
 ///
 /// # Errors
 ///
-/// If there is no runtime to be had, and the work's.
+/// Returns an error if no runtime can be created, or if the work fails.
 pub fn allocations(
     work: impl Future<Output = Result<(), ToolError>>,
 ) -> Result<usize, Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! A turn whose tools run at the same time: by the loop, and by hand.
+//! A turn with concurrent tools, in the loop and in hand-written code.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use crate::turn::{Clock, Cost, Echo, Unlimited};
 
-/// How many tools an answer calls.
+/// Numbers of tool calls in a response.
 pub const TOOLS: [usize; 2] = [1, 16];
 
-/// A tool that waits once, as one that asks somebody else does, and returns one text.
+/// A tool that yields once, like a tool that waits for a server, and returns one text.
 #[derive(Debug)]
 pub struct Waits;
 
@@ -52,7 +52,7 @@ impl ToolDyn for Waits {
     }
 }
 
-/// A model in this process: so many turns with so many tool calls each, then an answer.
+/// A model in this process. Its first `turns` responses have `tools` tool calls each, and the next response is a text.
 #[derive(Debug)]
 struct ToolsCaller<'c> {
     turns: usize,
@@ -103,12 +103,11 @@ impl Provider for ToolsCaller<'_> {
     }
 }
 
-/// Runs an agent for so many turns with so many tools each, and returns what each cost, and the
-/// conversation.
+/// Runs an agent for this many turns with this many tools each. Returns the cost of each turn, and the conversation.
 ///
 /// # Errors
 ///
-/// The run's.
+/// Returns the error of the run.
 pub fn run_agent(
     turns: usize,
     tools: usize,
@@ -126,11 +125,11 @@ pub fn run_agent(
     Ok((clock.costs(), result.messages))
 }
 
-/// Runs the same by hand: the tools' futures joined, their results put in order.
+/// Runs the same turns in hand-written code, which joins the tools' futures and orders their results.
 ///
 /// # Errors
 ///
-/// If there is no runtime to be had, and the tool's; it has none.
+/// Returns an error if no runtime can be created. The tool never fails.
 pub fn run_by_hand(
     turns: usize,
     tools: usize,

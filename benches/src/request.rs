@@ -1,4 +1,4 @@
-//! Writing the bodies of requests with long histories: by the providers, and by hand.
+//! The encoding of requests with long histories, by the providers and by hand-written code.
 
 pub mod floor;
 
@@ -7,17 +7,17 @@ use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_types::{CompletionRequest, Message, ProviderError};
 
-/// The bytes of one message's text.
+/// Length of a message's text in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// An API, and who writes requests to it.
+/// An API, with two functions that encode requests for it.
 #[derive(Debug)]
 pub struct Api {
     /// The API's name.
     pub name: &'static str,
-    /// Writes a body with the provider.
+    /// Encodes a body with the provider.
     pub library: fn(&CompletionRequest) -> Result<Vec<u8>, ProviderError>,
-    /// Writes the same by hand.
+    /// Encodes the same body with hand-written code.
     pub floor: fn(&CompletionRequest) -> Vec<u8>,
 }
 
@@ -45,7 +45,7 @@ pub const APIS: [Api; 4] = [
     },
 ];
 
-/// A conversation of so many messages of 1 KiB, user and model in turns.
+/// Returns a conversation of this many messages of 1 KiB, from user and model in turns.
 #[must_use]
 pub fn history(messages: usize) -> CompletionRequest {
     let prose = "The quick brown fox jumps over the lazy dog; it said \"hello\".\nThen it slept. ";

@@ -1,5 +1,5 @@
-//! Sessions to which a turn is added: in a storage, and as bare inserts that write the same bytes with
-//! the same care, as the floor of each database.
+//! Sessions to which a turn is added. The floor of each database is a plain insert of the same bytes, with the same
+//! durability.
 
 pub mod postgres;
 pub mod sqlite;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use neuron_types::{Message, Session, SessionRevision, StorageError, VersionedSessionStorage};
 
-/// How long the sessions are, in messages.
+/// Lengths of the sessions in messages.
 pub const LENGTHS: [usize; 2] = [10, 10_000];
 
-/// A message of about 1 KiB.
+/// Returns a message of about 1 KiB.
 fn message(index: usize) -> Message {
     let text = format!("{index}: {}", "All human beings are born free. ".repeat(32));
     match index % 2 {
@@ -20,19 +20,18 @@ fn message(index: usize) -> Message {
     }
 }
 
-/// What is added: a question and its answer.
+/// Returns the added turn, which is a question and its answer.
 #[must_use]
 pub fn turn() -> [Message; 2] {
     [message(0), message(1)]
 }
 
-/// The JSON of so many messages.
+/// Returns the JSON of the messages.
 fn texts(messages: impl IntoIterator<Item = Message>) -> serde_json::Result<Vec<String>> {
     messages.into_iter().map(|message| serde_json::to_string(&message)).collect()
 }
 
-/// Sessions in a storage that get one turn after the other, and hardly grow: by a fifth at the most,
-/// or one turn.
+/// Sessions in a storage that get turns one after the other. A session grows by at most a fifth, or by one turn.
 #[derive(Debug)]
 pub struct Growing<S> {
     storage: S,
@@ -42,11 +41,11 @@ pub struct Growing<S> {
 }
 
 impl<S: VersionedSessionStorage> Growing<S> {
-    /// Stores sessions of so many messages each, as many as so many turns need.
+    /// Stores enough sessions of this length for this many turns.
     ///
     /// # Errors
     ///
-    /// The storage's.
+    /// Returns the error of the storage.
     pub async fn new(storage: S, length: usize, turns: usize) -> Result<Self, StorageError> {
         let mut sessions = Vec::new();
         for number in 0..turns.div_ceil((length / 10).max(1)) {
@@ -58,11 +57,11 @@ impl<S: VersionedSessionStorage> Growing<S> {
         Ok(Self { storage, turn: turn(), sessions, next: 0 })
     }
 
-    /// Adds a turn, and returns how long that took.
+    /// Adds a turn and returns the duration.
     ///
     /// # Errors
     ///
-    /// The storage's.
+    /// Returns the error of the storage.
     pub async fn append(&mut self) -> Result<Duration, StorageError> {
         let count = self.sessions.len().max(1);
         let Some((id, revision)) = self.sessions.get_mut(self.next % count) else {

@@ -1,4 +1,4 @@
-//! Reading streamed answers of 10,000 pieces of text: by the providers, and by hand.
+//! The decoding of streamed responses of 10,000 pieces of text, by the providers and by hand-written code.
 
 pub mod floor;
 
@@ -16,32 +16,32 @@ use neuron_types::{
     CompletionResponse, Message, ProviderError, StopReason, StreamEvent, StreamHandle, TokenUsage,
 };
 
-/// The pieces of an answer's text.
+/// Number of pieces in a response's text.
 pub const PIECES: usize = 10_000;
 
-/// A vendor's stream, and who reads it.
+/// A vendor's stream, with two functions that decode it.
 #[derive(Debug)]
 pub struct Vendor {
     /// The API's name.
     pub name: &'static str,
     /// The whole stream.
     pub bytes: &'static [u8],
-    /// Reads it with the provider.
+    /// Decodes the stream with the provider.
     pub library: fn(Chunks) -> Heard,
-    /// Reads it by hand.
+    /// Decodes the stream with hand-written code.
     pub floor: fn(Chunks) -> Heard,
 }
 
-/// What a reader heard of an answer.
+/// The pieces and the text that a reader received.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// How many pieces of text.
+    /// Number of pieces of text.
     pub pieces: usize,
     /// The text of the finished message.
     pub text: String,
 }
 
-/// Returns every vendor's form of one answer. The bytes stay for as long as the program runs.
+/// Returns one response in every vendor's format. The bytes are leaked, so they live until the program ends.
 #[must_use]
 pub fn vendors() -> [Vendor; 4] {
     let answer = answer();
@@ -74,10 +74,10 @@ pub fn vendors() -> [Vendor; 4] {
     ]
 }
 
-/// About a token.
+/// The approximate length of a token.
 const PIECE_CHARS: usize = 4;
 
-/// A text as models write them: most pieces need no escape in JSON, some do.
+/// Returns a response with a typical text. Most of its pieces need no escapes in JSON.
 fn answer() -> CompletionResponse {
     let prose = "The quick brown fox jumps over the lazy dog; it said “hello”.\nThen it slept. ";
     let text: String = prose.chars().cycle().take(PIECES * PIECE_CHARS).collect();
@@ -90,10 +90,10 @@ fn answer() -> CompletionResponse {
     }
 }
 
-/// Bytes as a connection delivers them: pieces of one size.
+/// Bytes in pieces of one size, as a connection delivers them.
 ///
-/// They are not counted by reference, as those of a connection are: that would cost both sides more
-/// than reading a byte does, and hide how they differ.
+/// Unlike the bytes of a connection, they are not reference-counted. The counting would cost more than the decoding of
+/// a byte, and would hide the difference between both sides.
 #[derive(Debug, Clone)]
 pub struct Chunks {
     rest: &'static [u8],
@@ -101,7 +101,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Cuts bytes into pieces of so many.
+    /// Cuts bytes into pieces of this size.
     #[must_use]
     pub fn new(bytes: &'static [u8], size: usize) -> Self {
         Self { rest: bytes, size: size.max(1) }
@@ -122,7 +122,7 @@ fn body(chunks: Chunks) -> impl Stream<Item = Result<Bytes, ProviderError>> + Un
     stream::iter(chunks.map(Ok))
 }
 
-/// Reads a stream that never has to wait, as its user does: each event is taken and dropped.
+/// Reads a stream that is always ready. Each event is received and dropped, as a user does.
 fn read(handle: StreamHandle) -> Heard {
     let mut receiver = handle.receiver;
     let mut context = Context::from_waker(Waker::noop());

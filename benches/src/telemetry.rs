@@ -1,4 +1,4 @@
-//! A turn of the loop that is traced and measured, in the ways that an application may listen.
+//! A turn of the loop with telemetry, for several configurations of an application.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::turn::{Cost, Unlimited, run_watched};
 
-/// Who listens.
+/// The configuration of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listening {
     /// There is no hook.
     NoHook,
-    /// Nobody: no subscriber, no meter provider.
+    /// A hook without a subscriber and without a meter provider.
     Nobody,
-    /// A layer of OpenTelemetry that samples nothing, and no metrics.
+    /// An OpenTelemetry layer that samples nothing. Metrics are disabled.
     SamplingOffOnly,
-    /// The same; metrics go to nobody.
+    /// An OpenTelemetry layer that samples nothing. Metrics have no meter provider.
     SamplingOff,
-    /// The same, and an SDK for metrics.
+    /// An OpenTelemetry layer that samples nothing, and an SDK for metrics.
     SamplingOffMetrics,
     /// A layer that samples everything, with an exporter that does nothing.
     NoOpExporter,
-    /// The same, and an SDK for metrics.
+    /// The same as `NoOpExporter`, with an SDK for metrics.
     NoOpExporterMetrics,
 }
 
 impl Listening {
-    /// All of them, the floor first.
+    /// All configurations. The floor comes first.
     pub const ALL: [Self; 7] = [
         Self::NoHook,
         Self::Nobody,
@@ -44,7 +44,7 @@ impl Listening {
         Self::NoOpExporterMetrics,
     ];
 
-    /// What a table calls it.
+    /// Returns the name for a table.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,11 +58,11 @@ impl Listening {
         }
     }
 
-    /// Runs an agent for so many turns of one tool call each, and returns what each cost.
+    /// Runs an agent for this many turns of one tool call each. Returns the cost of each turn.
     ///
     /// # Errors
     ///
-    /// The run's.
+    /// Returns the error of the run.
     pub fn run(self, turns: usize) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
         let hook = OtelHook::new();
         let sampler = match self {

@@ -1,4 +1,4 @@
-//! One turn of the loop, deep inside a run.
+//! A turn of the loop late in a run.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,33 +15,33 @@ use stats_alloc::Stats;
 
 use crate::ALLOCATOR;
 
-/// How long a turn took, and what it allocated.
+/// The duration and the allocations of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// Time.
+    /// The duration.
     pub time: Duration,
-    /// Allocations; growing in place is not counted.
+    /// Number of allocations. In-place growth is not counted.
     pub allocations: usize,
 }
 
-/// When, and after how many allocations, each call of the model came.
+/// The time and the allocations so far at each call of the model.
 #[derive(Debug, Default)]
 pub struct Clock(Mutex<Vec<(Instant, Stats)>>);
 
 impl Clock {
-    /// Expects so many calls.
+    /// Creates a clock with capacity for this many calls.
     #[must_use]
     pub fn with_capacity(calls: usize) -> Self {
         Self(Mutex::new(Vec::with_capacity(calls)))
     }
 
-    /// Notes a call.
+    /// Records a call.
     pub fn tick(&self) {
         let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ticks.push((Instant::now(), ALLOCATOR.stats()));
     }
 
-    /// Returns what each turn cost from one call to the next.
+    /// Returns the cost of each turn, from one call to the next.
     #[must_use]
     pub fn costs(&self) -> Vec<Cost> {
         let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,19 +55,19 @@ impl Clock {
     }
 }
 
-/// A model in this process: so many turns with one tool call each, then an answer.
+/// A model in this process. Its first `turns` responses have one tool call each, and the next response is a text.
 #[derive(Debug)]
 pub struct ToolCaller<'c> {
-    /// How many turns call the tool.
+    /// Number of turns that call the tool.
     pub turns: usize,
-    /// Ticks at each call.
+    /// Records the time of each call.
     pub clock: &'c Clock,
-    /// Whether it lets others run once before it answers, as a model over a network does.
+    /// Set if the model yields once before it responds, as a model over a network does.
     pub waits: bool,
 }
 
 impl ToolCaller<'_> {
-    /// Answers a conversation.
+    /// Returns the response to a conversation.
     #[must_use]
     pub fn answer(&self, messages: &[Message]) -> CompletionResponse {
         self.clock.tick();
@@ -168,11 +168,11 @@ impl ContextStrategy for Unlimited {
     }
 }
 
-/// Runs an agent for so many turns, and returns what each cost.
+/// Runs an agent for this many turns. Returns the cost of each turn.
 ///
 /// # Errors
 ///
-/// The run's.
+/// Returns the error of the run.
 pub fn run_agent(
     turns: usize,
     strategy: impl ContextStrategy,
@@ -180,11 +180,11 @@ pub fn run_agent(
     run_with(turns, strategy, false, None::<BoxedHook>)
 }
 
-/// The same with a hook, if there is one, and a model that waits once before each answer.
+/// Like [`run_agent`], with an optional hook, and with a model that yields once before each response.
 ///
 /// # Errors
 ///
-/// The run's.
+/// Returns the error of the run.
 pub fn run_watched(
     turns: usize,
     strategy: impl ContextStrategy,

@@ -1,20 +1,20 @@
-//! What a turn allocates does not grow with the history. Counts, not times: they are the same on
-//! every machine.
+//! Checks that the allocations of a turn do not grow with the history. The tests count allocations and not time, so the
+//! result is the same on every machine.
 
 use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 
-/// Five times the floor is the aim.
+/// The goal is five times the floor.
 const AT_MOST_TIMES_THE_FLOOR: usize = 5;
 
-/// The same number for all turns between two growths of a vector.
+/// Returns the median, which is the same for all turns between two growths of a vector.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 10].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-// One test: the counter counts for the whole process.
+// There is only one test, because the counter is for the whole process.
 #[test]
 fn a_turn_allocates_the_same_whatever_the_history() {
     let floor = run_by_hand(1020);

@@ -1,4 +1,4 @@
-//! The benchmark of many agents with few of them: everybody asks the same, and no process is left.
+//! Tests the benchmark with few agents. All clients send the same requests, and no process is left.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader};
@@ -20,7 +20,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Whether there is such a process, be it one that has ended and that nobody has waited for.
+/// Returns `true` if the process exists. It may be a zombie.
 fn is_there(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }
@@ -37,7 +37,7 @@ fn every_case_is_measured_and_leaves_no_process() {
         assert!(measured.runs_a_second > 0.0);
         assert!(measured.cpu_ms >= 0.0);
         assert!(measured.peak_bytes > 0.0);
-        // What each has to keep while it waits, at the least: the connection's buffer.
+        // The minimum for a waiting client is the buffer of its connection.
         assert!(measured.heap_bytes > 8.0 * 1024.0);
         assert!(measured.allocations > 20.0);
     }
@@ -74,7 +74,7 @@ fn the_server_ends_with_whoever_started_it() {
     let mut told = BufReader::new(server.stdout.take().unwrap());
     told.read_line(&mut line).unwrap();
     assert!(line.starts_with("http://127.0.0.1:"), "{line}");
-    // As when a process ends, however it does.
+    // The same happens when the parent process ends for any reason.
     drop(server.stdin.take());
     assert!(server.wait().unwrap().success());
 }
@@ -90,7 +90,7 @@ fn a_client_without_a_server_fails() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("there is no server"));
 }
 
-/// A floor that asks something else is none.
+/// Checks that the floor sends the same requests, because it would not be comparable otherwise.
 #[test]
 fn everybody_asks_the_same() {
     let asked = |case: Case| {

@@ -1,9 +1,10 @@
-//! What a turn with several tools allocates. Counts, not times: they are the same on every machine.
+//! Checks the allocations of a turn with several tools. The tests count allocations and not time, so the result is the
+//! same on every machine.
 
 use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
 use neuron_benches::turn::Cost;
 
-/// Five times the floor is the aim, as for a turn with one tool.
+/// The goal is five times the floor, as for a turn with one tool.
 const AT_MOST_TIMES_THE_FLOOR: usize = 5;
 
 fn median(costs: &[Cost]) -> usize {
@@ -12,13 +13,13 @@ fn median(costs: &[Cost]) -> usize {
     counts[counts.len() / 2]
 }
 
-// One test: the counter counts for the whole process.
+// There is only one test, because the counter is for the whole process.
 #[test]
 fn tools_that_run_together_allocate_a_few_times_what_they_do_by_hand() {
     for tools in TOOLS {
         let (floor, expected) = run_by_hand(100, tools).unwrap();
         let (agent, messages) = run_agent(100, tools).unwrap();
-        // A floor that does something else is none.
+        // The floor must do the same work to be comparable.
         assert_eq!(messages, expected);
         assert_eq!(messages.len(), 202);
         assert_eq!(messages[2].content.len(), tools);

@@ -1,11 +1,13 @@
-//! What writing a request allocates does not grow with its messages, but for the body itself, which
-//! doubles. Counts, not times: they are the same on every machine.
+//! Checks that the allocations of encoding a request do not grow with its messages.
+//!
+//! Only the body itself doubles its size. The tests count allocations and not time, so the result is the same on every
+//! machine.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::request::{APIS, history};
 use stats_alloc::Region;
 
-// One test: the counter counts for the whole process.
+// There is only one test, because the counter is for the whole process.
 #[test]
 fn a_request_is_written_from_the_borrow() {
     for messages in [1, 100, 1_000, 10_000] {
@@ -21,7 +23,7 @@ fn a_request_is_written_from_the_borrow() {
             assert!(allocations >= 1, "nothing was counted");
             drop(body);
 
-            // A floor that writes something else is none.
+            // The floor must write the same body to be comparable.
             let (body, by_hand) = ((api.library)(&request).unwrap(), (api.floor)(&request));
             let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
             assert_eq!(json(&body), json(&by_hand), "{}", api.name);

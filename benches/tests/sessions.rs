@@ -1,14 +1,14 @@
-//! What adding a turn to a stored session allocates: the same whatever the session's length.
+//! Checks that the allocations of an append do not depend on the length of the session.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::session::{Growing, LENGTHS, sqlite};
 use stats_alloc::Region;
 
-/// How many appends are counted. The least of them is what an append takes: where the thread that did
-/// the one before is not yet idle again, the runtime starts another, which allocates as well.
+/// Number of counted appends. The minimum is used. If the thread of the previous append is not idle yet, the runtime
+/// starts another thread, which also allocates.
 const APPENDS: usize = 20;
 
-// One test: the counter counts for the whole process.
+// There is only one test, because the counter is for the whole process.
 #[test]
 fn an_append_allocates_the_same_for_every_length() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -17,7 +17,7 @@ fn an_append_allocates_the_same_for_every_length() {
         runtime.block_on(async {
             let storage = sqlite::storage(folder.path()).await.unwrap();
             let mut session = Growing::new(storage, length, APPENDS + 1).await.unwrap();
-            // The first prepares the statements.
+            // The first append prepares the statements.
             session.append().await.unwrap();
             let mut least = usize::MAX;
             for _ in 0..APPENDS {

@@ -1,4 +1,5 @@
-//! The decoders by hand read what the providers read: a floor that does less is none.
+//! Checks that the hand-written decoders return the same as the providers, because they would not be comparable
+//! otherwise.
 
 use neuron_benches::stream::{Chunks, PIECES, vendors};
 

@@ -1,5 +1,5 @@
-//! Who asks: an agent, the provider without a loop, and a client that knows only HTTP. All send the
-//! same two requests: a question, and the result of the tool that the model calls.
+//! The clients, which are an agent, the provider without a loop, and a plain HTTP client. All send the same two
+//! requests. The first is a question, and the second has the result of the tool that the model calls.
 
 use std::error::Error;
 use std::str::FromStr;
@@ -28,33 +28,32 @@ const INSTRUCTIONS: &str = "You are a helpful assistant. Use the tools that you 
 const QUESTION: &str = "What does the echo say, and what does it mean?";
 const ANSWER: &str = "It says what was called: that is what an echo is, and it means nothing else.";
 
-/// Something that ends a measurement.
+/// An error that ends a measurement.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Who asks, and how.
+/// A client, and the kind of response that it requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// Who asks.
+    /// The client.
     pub client: Client,
-    /// Whether answers are streamed; else they come whole.
+    /// Set if responses are streamed.
     pub streamed: bool,
     name: &'static str,
 }
 
-/// Who asks.
+/// The kind of client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// Hyper with the connection pool that the providers have too. It sends bodies that are ready, and
-    /// throws away what it reads.
+    /// Hyper with the same connection pool as the providers. It sends prepared bodies and discards the responses.
     Bare,
-    /// The provider: writes requests and reads answers, and what calls it runs the tool.
+    /// The provider, which encodes requests and parses responses. Its caller runs the tool.
     Provider,
     /// `AgentLoop`, with a sliding window.
     Agent,
 }
 
 impl Case {
-    /// All there are; those with whole answers first, and each time the bare client.
+    /// All cases. Cases with whole responses come first, and the bare client is the first of each kind.
     pub const ALL: [Self; 6] = [
         Self { client: Client::Bare, streamed: false, name: "bare client, whole" },
         Self { client: Client::Provider, streamed: false, name: "provider, whole" },
@@ -64,7 +63,7 @@ impl Case {
         Self { client: Client::Agent, streamed: true, name: "agent, streamed" },
     ];
 
-    /// The case's name.
+    /// Returns the name of the case.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -80,15 +79,15 @@ impl FromStr for Case {
     }
 }
 
-/// What the server answers: so many tool calls, so many texts for whatever else asks then, and so many
-/// answers. The first must not be answered before all of them have come.
+/// Returns the replies of the server. The order is `agents` tool calls, `others` texts for other clients, and `agents`
+/// texts. The first reply must not be sent before all agents have sent their requests.
 pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
     let call = || Reply::tool_call("call_1", Echo.name(), json!({}));
     let calls = std::iter::repeat_with(call).take(agents);
     calls.chain(std::iter::repeat_with(|| Reply::text(ANSWER)).take(others + agents))
 }
 
-/// Everything that the clients of one case share.
+/// The shared values of all clients of one case.
 #[derive(Debug)]
 pub struct Clients {
     case: Case,
@@ -98,11 +97,11 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Makes them ready. None has asked yet.
+    /// Creates the clients without sending a request.
     ///
     /// # Errors
     ///
-    /// For an address that is none.
+    /// Returns an error if the URL is invalid.
     pub fn new(case: Case, url: &str) -> Result<Self, Failure> {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Echo));
@@ -110,7 +109,7 @@ impl Clients {
         Ok(Self { case, bare: Bare::new(case, url)?, provider, tools })
     }
 
-    /// Lets one more ask, from beginning to end.
+    /// Starts another client, which runs its whole conversation.
     pub fn start(&self, running: &mut JoinSet<Result<(), Failure>>) {
         let (provider, streamed) = (self.provider.clone(), self.case.streamed);
         match self.case.client {
@@ -120,11 +119,11 @@ impl Clients {
         };
     }
 
-    /// Asks once, for the server's sake.
+    /// Sends one request, which the server needs to begin its responses.
     ///
     /// # Errors
     ///
-    /// When there is no answer.
+    /// Returns an error if there is no response.
     pub async fn ask_once(&self) -> Result<(), Failure> {
         self.bare.ask(&self.bare.bodies.0).await
     }
@@ -184,7 +183,7 @@ impl Bare {
     }
 }
 
-/// A loop for this one conversation.
+/// Runs a loop that is written for this conversation.
 async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     let mut request = question();
     loop {

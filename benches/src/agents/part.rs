@@ -1,4 +1,4 @@
-//! What the processes of a measurement do: one serves, the other lets everybody ask at once.
+//! The two processes of a measurement. One is the server, and the other runs all clients at the same time.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::pin::pin;
@@ -16,14 +16,14 @@ use super::run::Measured;
 use super::usage;
 use crate::ALLOCATOR;
 
-/// How many may ask before the server has heard of it: more would not fit into what the kernel keeps
-/// of connections that nobody has accepted, and wait for seconds.
+/// Maximum number of clients whose requests the server has not received yet. More connections would not fit into the
+/// kernel's accept queue and would wait for seconds.
 const AHEAD: usize = 1_000;
 
-/// The server tells after so many requests.
+/// The server reports its number of requests in steps of this size.
 const STEP: usize = 250;
 
-/// Plays the part that the program's arguments name.
+/// Runs the process that the program's arguments name.
 #[must_use]
 pub fn play() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,14 +43,14 @@ pub fn play() -> ExitCode {
     }
 }
 
-/// Serves so many agents until the input ends, and tells where, and how many have asked.
+/// Serves this many agents until the input ends. Writes its URL and the number of received requests.
 async fn serve(agents: usize) -> Result<(), Failure> {
     std::thread::spawn(|| {
-        // Whoever started us has ended, or wants us to end.
+        // The parent process has ended, or has closed the input to end this process.
         io::stdin().read_to_end(&mut Vec::new()).ok();
         std::process::exit(0);
     });
-    // One more asks, once all of them wait.
+    // One additional request comes once all agents wait.
     let server = AnthropicServer::builder().gather(agents + 1).start(script(agents, 1)).await?;
     tell(&server.url())?;
     for count in (1..=agents).filter(|count| count % STEP == 0 || *count == agents) {
@@ -66,7 +66,7 @@ fn tell(line: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Lets so many ask at once, and tells what that took.
+/// Runs this many clients at the same time, and writes the measurement.
 async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     let mut lines = BufReader::new(io::stdin()).lines();
     let url = lines.next().ok_or("there is no server")??;
@@ -103,7 +103,7 @@ async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     Ok(tell(&measured.write())?)
 }
 
-/// Waits until the server has heard of so many requests. Nobody ends before.
+/// Waits until the server has received this many requests. Returns an error if a client ends before.
 async fn wait_for(
     arrived: &mut watch::Receiver<usize>,
     count: usize,
@@ -124,7 +124,7 @@ async fn wait_for(
     }
 }
 
-/// What this process has used so far.
+/// The resources that this process has used so far.
 struct Used {
     at: Instant,
     cpu: Duration,
@@ -139,7 +139,7 @@ impl Used {
     }
 }
 
-/// The bytes on the heap.
+/// Returns the number of bytes on the heap.
 fn live(heap: &Stats) -> f64 {
     heap.bytes_allocated as f64 - heap.bytes_deallocated as f64
 }

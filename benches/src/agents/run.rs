@@ -1,4 +1,4 @@
-//! Starting the processes of a measurement, and their end.
+//! Starts and ends the processes of a measurement.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -7,37 +7,36 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use super::clients::Case;
 use super::usage;
 
-/// What one measurement found, each number for one run of an agent.
+/// The result of a measurement. Each number except the first is per run of an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// Runs a second, from the first start to the last end.
+    /// Runs per second, from the first start to the last end.
     pub runs_a_second: f64,
-    /// Processor time, user's and system's, in milliseconds.
+    /// User and system processor time in milliseconds.
     pub cpu_ms: f64,
-    /// The most memory that the process had, in bytes, less what it had before.
+    /// Peak memory of the process in bytes, without its peak before the measurement.
     pub peak_bytes: f64,
-    /// Bytes on the heap while all wait for their first answer.
+    /// Bytes on the heap while all clients wait for their first response.
     pub heap_bytes: f64,
-    /// Allocations; growing in place is not counted.
+    /// Number of allocations. In-place growth is not counted.
     pub allocations: f64,
 }
 
-/// A measurement under way. Dropping it ends its processes, and waits until they have ended.
+/// A running measurement. Dropping it ends its processes and waits for their end.
 #[derive(Debug)]
 pub struct Run {
-    // Ends first: it would complain of a server that has ended.
+    // Dropped first, because it would report an error if the server ended before it.
     client: Part,
     server: Part,
     output: Option<std::process::ChildStdout>,
 }
 
 impl Run {
-    /// Starts the server and its client: `program` is the one whose `main` is
-    /// [`play`](super::play).
+    /// Starts the server and its client. The `main` of `program` must call [`play`](super::play).
     ///
     /// # Errors
     ///
-    /// Those of starting a process.
+    /// Returns an error if a process cannot be started.
     pub fn start(program: &Path, case: Case, agents: usize) -> io::Result<Self> {
         let agents = agents.to_string();
         let mut server = Part::start(program, &["serve", &agents], None)?;
@@ -48,24 +47,24 @@ impl Run {
         Ok(Self { client, server, output })
     }
 
-    /// The processes.
+    /// Returns the ids of the processes.
     #[must_use]
     pub fn ids(&self) -> [u32; 2] {
         [self.server.child.id(), self.client.child.id()]
     }
 
-    /// Waits for what the measurement finds.
+    /// Waits for the result of the measurement.
     ///
     /// # Errors
     ///
-    /// When a part failed; it has said why on standard error.
+    /// Returns an error if a process failed. The process has printed the reason to standard error.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future ends the processes.
     pub async fn finish(mut self) -> io::Result<Measured> {
         let mut output = self.output.take().ok_or_else(|| io::Error::other("no pipe"))?;
-        // Ends with the client's process, so at the latest when `self` is dropped.
+        // Ends with the client's process, which is at the latest when `self` is dropped.
         let read = tokio::task::spawn_blocking(move || {
             let mut text = String::new();
             output.read_to_string(&mut text).map(|_| text)
@@ -79,7 +78,7 @@ impl Run {
 }
 
 impl Measured {
-    /// One line.
+    /// Formats the result as one line.
     pub(super) fn write(&self) -> String {
         let Self { runs_a_second, cpu_ms, peak_bytes, heap_bytes, allocations } = self;
         format!("{runs_a_second} {cpu_ms} {peak_bytes} {heap_bytes} {allocations}")
@@ -98,20 +97,20 @@ impl Measured {
     }
 }
 
-/// A process of ours, which does not outlive this. Should we be killed, the end of its input tells it.
+/// A child process that ends when this value is dropped. If our process is killed, the child sees the end of its input.
 #[derive(Debug)]
 struct Part {
     child: Child,
-    /// Held open: its end tells the server to end.
+    /// Kept open, because the server ends when its input ends.
     _input: Option<ChildStdin>,
 }
 
 impl Part {
-    /// Starts a part that may have as many files open as it asks for, if there is a shell to say so.
+    /// Starts a process with the maximum number of open files, if there is a shell to set it.
     fn start(program: &Path, part: &[&str], input: Option<Stdio>) -> io::Result<Self> {
         let mut command = if cfg!(unix) {
             let mut command = Command::new("sh");
-            // Raises what is in force to what is allowed; `exec` keeps the process.
+            // Raises the soft limit to the hard limit. `exec` keeps the process id.
             command.args(["-c", "ulimit -S -n \"$(ulimit -H -n)\"; exec \"$0\" \"$@\""]);
             command.arg(program);
             command
@@ -127,19 +126,19 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Fails when it has ended.
+        // Fails if the process has ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Checks that so many agents can have a connection each.
+/// Checks that this many agents can have a connection each.
 ///
 /// # Errors
 ///
-/// When they cannot; the text says what to raise.
+/// Returns an error if they cannot. The text names the limit to raise.
 pub fn check_open_files(agents: usize) -> io::Result<()> {
-    // A few belong to the process itself.
+    // The process itself needs a few files.
     let needed = agents + 100;
     let most = usage::most_open_files()?;
     if most >= needed {

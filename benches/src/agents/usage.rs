@@ -1,17 +1,17 @@
-//! What this process has used: from Linux's `/proc`, without unsafe code of ours or anybody's.
+//! The resources that this process has used, from Linux's `/proc`. Neither our code nor a dependency needs unsafe code
+//! for it.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// How often a second the kernel counts a process's time, as `/proc` shows it: 100 on every
-/// architecture that Rust knows.
+/// Unit of the times in `/proc`, in ticks per second. It is 100 on every architecture that Rust supports.
 const TICKS: u64 = 100;
 
-/// Returns the processor time of this process, user's and system's, in steps of 10 ms.
+/// Returns the user and system processor time of this process, in steps of 10 ms.
 pub(super) fn cpu_time() -> io::Result<Duration> {
     let stat = read("stat")?;
-    // The second field, the program's name, may hold anything, brackets included.
+    // The second field is the name of the program. It may contain any characters, including brackets.
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace());
     let mut times = fields.into_iter().flatten().skip(11).map(str::parse::<u64>);
     match (times.next(), times.next()) {
@@ -22,7 +22,7 @@ pub(super) fn cpu_time() -> io::Result<Duration> {
     }
 }
 
-/// Returns the most memory that this process ever had, in bytes.
+/// Returns the peak memory of this process in bytes.
 pub(super) fn peak_memory() -> io::Result<usize> {
     let status = read("status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -30,7 +30,7 @@ pub(super) fn peak_memory() -> io::Result<usize> {
     kilobytes.map(|number: usize| number * 1024).ok_or_else(|| unexpected("status"))
 }
 
-/// Returns how many files a process may have open, at the most that it can ask for.
+/// Returns the hard limit of open files of this process.
 pub(super) fn most_open_files() -> io::Result<usize> {
     let limits = read("limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

@@ -1,4 +1,4 @@
-//! A process of the benchmark `many_agents`: the server, or all that ask it.
+//! A process of the benchmark `many_agents`, which is the server or runs all clients.
 
 use std::process::ExitCode;
 

@@ -1,11 +1,11 @@
-//! The floor of a journal: the bytes of a record at the end of a file, and `fdatasync`.
+//! The floor of a journal, which appends the bytes of a record to a file and calls `fdatasync`.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A file to which records are appended. It knows no runs, no steps and no checks.
+/// A file to which records are appended. It has no runs, no steps and no checks.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
@@ -16,16 +16,16 @@ impl Floor {
     ///
     /// # Errors
     ///
-    /// The file system's.
+    /// Returns the error of the file system.
     pub fn new(folder: &Path) -> io::Result<Self> {
         File::create(folder.join("floor")).map(|file| Self { file })
     }
 
-    /// Appends a record and waits until the disk has it; returns how long that took.
+    /// Appends a record and waits until it is on the disk. Returns the duration.
     ///
     /// # Errors
     ///
-    /// The file system's.
+    /// Returns the error of the file system.
     pub fn append(&mut self, record: &[u8]) -> io::Result<Duration> {
         let start = Instant::now();
         self.file.write_all(record)?;

@@ -1,10 +1,10 @@
-//! The floor: plain structs of the wire's shape that borrow the texts, in `serde_json::to_vec`. They
-//! know texts and nothing else.
+//! The floor of a request. It passes plain structs in the wire format to `serde_json::to_vec`. They borrow the texts
+//! and support no other content.
 
 use neuron_types::{CompletionRequest, ContentBlock, Message, Role};
 use serde::Serialize;
 
-/// Writes a request to the Messages API.
+/// Encodes a request for the Messages API.
 pub fn anthropic(request: &CompletionRequest) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -26,7 +26,7 @@ pub fn anthropic(request: &CompletionRequest) -> Vec<u8> {
     })
 }
 
-/// Writes a request to Chat Completions.
+/// Encodes a request for Chat Completions.
 pub fn chat(request: &CompletionRequest) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -49,7 +49,7 @@ pub fn chat(request: &CompletionRequest) -> Vec<u8> {
     })
 }
 
-/// Writes a request to the Responses API.
+/// Encodes a request for the Responses API.
 pub fn responses(request: &CompletionRequest) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -70,7 +70,7 @@ pub fn responses(request: &CompletionRequest) -> Vec<u8> {
     })
 }
 
-/// Writes a request to Ollama.
+/// Encodes a request for Ollama.
 pub fn ollama(request: &CompletionRequest) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {

@@ -1,4 +1,4 @@
-//! PostgreSQL: the storage, and bare inserts.
+//! The PostgreSQL storage, and its floor.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -12,11 +12,11 @@ use neuron_types::StorageError;
 
 use super::{message, texts, turn};
 
-/// The storage on a server, with tables of its own for a length.
+/// Connects the storage to a server. Each length has its own tables.
 ///
 /// # Errors
 ///
-/// The storage's.
+/// Returns the error of the storage.
 pub async fn storage(
     server: &PostgresServer,
     length: usize,
@@ -34,11 +34,11 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Connects, and creates the table with so many messages.
+    /// Connects, and creates the table with this many messages.
     ///
     /// # Errors
     ///
-    /// The server's, and those of writing JSON.
+    /// Returns the error of the server or of the JSON encoder.
     pub async fn new(server: &PostgresServer, length: usize) -> Result<Self, Box<dyn Error>> {
         let (client, connection) = connect(&server.url("postgres"), NoTls).await?;
         tokio::spawn(connection);
@@ -52,11 +52,11 @@ impl Floor {
         Ok(Self { client, insert, bodies: texts(turn())? })
     }
 
-    /// Inserts the bytes of a turn by one statement, and returns how long that took.
+    /// Inserts the bytes of a turn with one statement and returns the duration.
     ///
     /// # Errors
     ///
-    /// The server's.
+    /// Returns the error of the server.
     pub async fn insert(&mut self) -> Result<Duration, Box<dyn Error>> {
         let start = Instant::now();
         self.client.execute(&self.insert, &[&self.bodies]).await?;

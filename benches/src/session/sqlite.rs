@@ -1,4 +1,4 @@
-//! SQLite: the storage, and bare inserts.
+//! The SQLite storage, and its floor.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,16 +9,16 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::{message, texts, turn};
 
-/// The SQLite storage in a folder.
+/// Opens the SQLite storage in a folder.
 ///
 /// # Errors
 ///
-/// The storage's.
+/// Returns the error of the storage.
 pub async fn storage(folder: &Path) -> Result<SqliteSessionStorage, StorageError> {
     SqliteSessionStorage::open(folder.join("sessions.db")).await
 }
 
-/// A SQLite database with one table of texts, set up as the storage sets up its own.
+/// A SQLite database with one table of texts, and with the same settings as the storage.
 #[derive(Debug)]
 pub struct Floor {
     connection: Connection,
@@ -26,11 +26,11 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Creates one in a folder, with so many messages.
+    /// Creates a database in a folder, with this many messages.
     ///
     /// # Errors
     ///
-    /// SQLite's, and those of writing JSON.
+    /// Returns the error of SQLite or of the JSON encoder.
     pub fn new(folder: &Path, length: usize) -> Result<Self, Box<dyn std::error::Error>> {
         let mut connection = Connection::open(folder.join("floor.db"))?;
         connection.execute_batch(
@@ -47,11 +47,11 @@ impl Floor {
         Ok(Self { connection, bodies })
     }
 
-    /// Inserts the bytes of a turn in a transaction of their own, and returns how long that took.
+    /// Inserts the bytes of a turn in one transaction and returns the duration.
     ///
     /// # Errors
     ///
-    /// SQLite's.
+    /// Returns the error of SQLite.
     pub fn insert(&mut self) -> rusqlite::Result<Duration> {
         let start = Instant::now();
         let immediate = TransactionBehavior::Immediate;

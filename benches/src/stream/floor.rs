@@ -1,6 +1,7 @@
-//! The floor: the least that a decoder can do and still hand out every piece and the finished text.
-//! A scan for line ends, the fields that matter read from the borrow, one `String` a piece. No other
-//! kinds of content, no errors of the vendor, no usage, no event without a `data: ` before it.
+//! The floor of a stream, which is a minimal decoder that returns every piece and the final text.
+//!
+//! It scans for line ends, borrows the necessary fields, and creates one `String` per piece. It has no other kinds of
+//! content, no vendor errors, no usage, and no events without `data: ` in front.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Chunks, Heard};
 
-/// Reads the Messages API.
+/// Decodes the Messages API.
 pub fn anthropic(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Event<'a> {
@@ -33,7 +34,7 @@ pub fn anthropic(chunks: Chunks) -> Heard {
     })
 }
 
-/// Reads Chat Completions.
+/// Decodes Chat Completions.
 pub fn chat(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Chunk<'a> {
@@ -63,7 +64,7 @@ pub fn chat(chunks: Chunks) -> Heard {
     })
 }
 
-/// Reads the Responses API.
+/// Decodes the Responses API.
 pub fn responses(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Event<'a> {
@@ -82,7 +83,7 @@ pub fn responses(chunks: Chunks) -> Heard {
     })
 }
 
-/// Reads Ollama's chat.
+/// Decodes Ollama's chat.
 pub fn ollama(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Line<'a> {
@@ -102,7 +103,7 @@ pub fn ollama(chunks: Chunks) -> Heard {
     })
 }
 
-/// Hands each piece out, and keeps the text of all.
+/// Passes on each piece and collects the text.
 fn collect(read: impl FnOnce(&mut dyn FnMut(Cow<'_, str>))) -> Heard {
     let mut heard = Heard { pieces: 0, text: String::new() };
     read(&mut |piece| {
@@ -116,7 +117,7 @@ fn collect(read: impl FnOnce(&mut dyn FnMut(Cow<'_, str>))) -> Heard {
     heard
 }
 
-/// Bytes that are text as a whole are parsed faster than those whose strings are looked at one by one.
+/// Parses JSON. If the whole input is validated as text first, parsing is faster than with a check of each string.
 fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> T {
     let text = std::str::from_utf8(bytes).expect("text");
     serde_json::from_str(text).expect("JSON as expected")
