@@ -1,10 +1,10 @@
-//! Commands that show nothing, and how messages name a command.
+//! Runs commands without output, and formats commands for messages.
 
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a command and returns its standard output. Nothing is shown.
+/// Runs a command and returns its standard output. Its output is not shown.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn cannot_start(command: &Command, error: &io::Error) -> String {
     format!("cannot start `{}`: {error}", display(command))
 }
 
-/// Returns the command as one would type it into a shell, with the variables that it sets.
+/// Returns the command as typed into a shell, with the variables that it sets.
 #[must_use]
 pub fn display(command: &Command) -> String {
     let mut words = Vec::new();

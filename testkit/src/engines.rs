@@ -5,14 +5,14 @@
 //!
 //! # fn main() {
 //! let Some(server) = RestateServer::shared() else {
-//!     return; // This machine has no Restate; a line on standard error said so.
+//!     return; // This machine has no Restate. A line on standard error reports that.
 //! };
 //! println!("{}", server.ingress_url());
 //! # }
 //! ```
 //!
-//! The environment variables `NEURON_RESTATE_SERVER` and `NEURON_TEMPORAL_SERVER` name programs of your own, or
-//! `none`. Otherwise the programs are [fetched](crate::fetch).
+//! The environment variables `NEURON_RESTATE_SERVER` and `NEURON_TEMPORAL_SERVER` contain the paths of your own
+//! programs, or `none`. Otherwise the programs are [fetched](crate::fetch).
 
 mod restate;
 mod temporal;

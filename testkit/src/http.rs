@@ -15,20 +15,20 @@ const SHORT: Duration = Duration::from_secs(2);
 /// The status and the body of a response.
 pub(crate) type Response = (u16, String);
 
-/// Sends JSON to a port. A thread of its own waits for the response, so a runtime is not blocked.
+/// Sends JSON to a port. A separate thread waits for the response, so a runtime is not blocked.
 pub(crate) async fn post(port: u16, path: &str, json: String) -> io::Result<Response> {
     let method_and_path = format!("POST {path}");
     let (sender, response) = oneshot::channel();
     let exchange = move || {
-        // If nobody waits any more, the response is dropped.
+        // If the receiver was dropped, the response is not needed.
         let _ = sender.send(request(port, &method_and_path, &json, LONG));
     };
     std::thread::Builder::new().spawn(exchange)?;
     response.await.map_err(io::Error::other)?
 }
 
-/// Returns `true` if a GET is answered in time with status 200. A process that does not answer in time may be
-/// another one, on a port that is taken.
+/// Returns `true` if a GET request gets a response with status 200 in time. A process that does not respond in time may
+/// be another process, on a port that is taken.
 pub(crate) fn is_healthy(port: u16, path: &str) -> bool {
     request(port, &format!("GET {path}"), "", SHORT).is_ok_and(|(status, _)| status == 200)
 }
@@ -38,11 +38,11 @@ pub(crate) fn listens(port: u16) -> bool {
     connect(port, SHORT).is_ok()
 }
 
-/// Sends a request to a port. The limit holds for connecting, and for each read.
+/// Sends a request to a port. The limit is for connecting and for each read.
 fn request(port: u16, method_and_path: &str, body: &str, limit: Duration) -> io::Result<Response> {
     let mut stream = connect(port, limit)?;
     stream.set_read_timeout(Some(limit))?;
-    // Version 1.0: the body ends with the connection, and is not in chunks.
+    // In version 1.0 the body ends with the connection and is not sent in chunks.
     write!(
         stream,
         "{method_and_path} HTTP/1.0\r\nhost: 127.0.0.1\r\naccept: application/json\r\n\

@@ -1,9 +1,9 @@
-//! Fetches and starts the programs of others that the workspace is tested with.
+//! Fetches and starts the third-party programs that the tests of the workspace need.
 //!
-//! They are PostgreSQL, Restate, Temporal, and MCP's programs for Node.js and Python. Unix only.
+//! They are PostgreSQL, Restate, Temporal, and MCP's programs for Node.js and Python. This crate supports only Unix.
 //!
-//! [`fetch`] finds a program on this machine, or fetches it into the target folder. [`server`] starts a program
-//! that serves, and ends it with the test process. The other modules are about one product each.
+//! [`fetch`] finds a program on this machine, or fetches it into the target folder. [`server`] starts a server and ends
+//! it with the test process. The other modules are for one product each.
 
 #![cfg(unix)]
 

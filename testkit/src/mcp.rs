@@ -5,7 +5,7 @@
 //!
 //! # fn main() {
 //! let (Some(suite), Some(server)) = (Suite::or_skip(), EverythingServer::or_skip()) else {
-//!     return; // This machine has no Node.js for them; a line on standard error said so.
+//!     return; // This machine has no Node.js for them. A line on standard error reports that.
 //! };
 //! let mut list = suite.conformance().command();
 //! list.args(["list", "--requirements", "2026-07-28"]);
@@ -13,12 +13,12 @@
 //! # }
 //! ```
 //!
-//! The environment variable `NEURON_MCP_NODE` names a Node.js of your own, with the packages in `node_modules`
-//! beside it, and `NEURON_MCP_PYTHON` a Python of your own. The value `none` says that there is none. Otherwise the
-//! programs are [fetched](crate::fetch).
+//! The environment variable `NEURON_MCP_NODE` contains the path of your own Node.js, with the packages in
+//! `node_modules` in the same folder. `NEURON_MCP_PYTHON` contains the path of your own Python. The value `none` means
+//! that the program is not available. Otherwise the programs are [fetched](crate::fetch).
 //!
-//! The suite and the servers would listen on all interfaces. Started from here they listen on the loopback
-//! interface alone.
+//! By default the suite and the servers listen on all interfaces. This module makes them listen only on the loopback
+//! interface.
 
 mod everything;
 mod suite;
@@ -30,12 +30,12 @@ pub use suite::{NodeProgram, Suite};
 
 use crate::fetch::MCP_PYTHON;
 
-/// Returns the path of a Python that can `import mcp`. Returns `None` if it cannot be had, and reports that once on
+/// Returns the path of a Python that can `import mcp`. Returns `None` if it is not available, and reports that once on
 /// standard error.
 ///
 /// # Panics
 ///
-/// Panics with the environment variable `CI=true` if it cannot be had.
+/// Panics with the environment variable `CI=true` if it is not available.
 #[must_use]
 pub fn python_or_skip() -> Option<PathBuf> {
     MCP_PYTHON.or_skip(|python| Ok(Path::to_owned(python)))

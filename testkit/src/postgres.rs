@@ -5,18 +5,18 @@
 //!
 //! # fn main() {
 //! let Some(server) = PostgresServer::shared() else {
-//!     return; // This machine has no PostgreSQL; a line on standard error said so.
+//!     return; // This machine has no PostgreSQL. A line on standard error reports that.
 //! };
 //! println!("{}", server.url("postgres"));
 //! # }
 //! ```
 //!
-//! The environment variable `NEURON_POSTGRES_BIN` names the folder of `initdb` and `postgres`, or `none`. Otherwise
-//! the programs of this machine are used. If it has none, they are [fetched](crate::fetch).
+//! The environment variable `NEURON_POSTGRES_BIN` contains the path of the folder with `initdb` and `postgres`, or
+//! `none`. Otherwise the programs of this machine are used. If it has none, they are [fetched](crate::fetch).
 //!
-//! A server asks for a password, and writes every commit to the disk, as a server in production does. Root may not
-//! run PostgreSQL, so for root it runs as the user `nobody`. `initdb` runs once per target folder, and each server
-//! begins with a copy of the result.
+//! A server requires a password, and writes every commit to the disk, like a server in production. Root may not run
+//! PostgreSQL, so for root it runs as the user `nobody`. `initdb` runs once per target folder, and each server starts
+//! with a copy of the result.
 
 mod data;
 mod installed;
@@ -40,7 +40,7 @@ pub struct Postgres {
     password: String,
 }
 
-/// The user who may do everything.
+/// The user with all permissions.
 const USER: &str = "neuron";
 
 /// Settings of a server.
@@ -48,18 +48,18 @@ const SETTINGS: &str = "listen_addresses=127.0.0.1 unix_socket_directories= time
                         full_page_writes=on synchronous_commit=on max_connections=200 logging_collector=off";
 
 impl Server<Postgres> {
-    /// Returns the server that all tests of this process share, and starts it with the first call. Otherwise as
+    /// Returns the server that all tests of this process share. The first call starts it. See
     /// [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
-    /// As [`or_skip`](Self::or_skip).
+    /// Panics like [`or_skip`](Self::or_skip).
     pub fn shared() -> Option<&'static Self> {
         static SHARED: LazyLock<Option<PostgresServer>> = LazyLock::new(PostgresServer::or_skip);
         SHARED.as_ref()
     }
 
-    /// Returns the address of a database, with user and password. The database `postgres` exists, others are to be
+    /// Returns the URL of a database, with user and password. The database `postgres` exists. Other databases must be
     /// created.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
@@ -67,13 +67,13 @@ impl Server<Postgres> {
         format!("postgres://{USER}:{password}@127.0.0.1:{port}/{database}")
     }
 
-    /// Returns the port, at 127.0.0.1.
+    /// Returns the port at 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.service.port
     }
 
-    /// Returns the password of the user `neuron`, who may do everything.
+    /// Returns the password of the user `neuron`, who has all permissions.
     #[must_use]
     pub fn password(&self) -> String {
         self.service.password.clone()
@@ -82,9 +82,9 @@ impl Server<Postgres> {
 
 impl Service for Postgres {
     const PROGRAM: &'static Program = &POSTGRES;
-    /// Ends connections at once, and writes everything.
+    /// Closes connections at once, and writes all data.
     const STOP: &'static str = "INT";
-    /// Ends at once, but not without releasing its memory, as a kill would.
+    /// Ends at once. Unlike a kill, it releases the shared memory.
     const END: &'static str = "QUIT";
 
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {

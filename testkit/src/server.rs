@@ -1,9 +1,9 @@
-//! A server that belongs to this process and ends with it.
+//! A server that this process owns and that ends with it.
 //!
-//! A server has fresh data in a temporary folder. It listens on free ports of the loopback interface alone, and
-//! does not see a developer's settings. A shell waits for the end of the test process, so the server ends with the
-//! test process even if that is killed, and leaves nothing behind. The log is shown if a server does not start, and
-//! if a test panics that owns the server.
+//! A server has fresh data in a temporary folder. It listens only on free ports of the loopback interface, and does not
+//! see a developer's settings. A guard shell waits for the end of the test process. The server therefore ends and its
+//! folder is removed even if the test process is killed. The log is shown if a server does not start, and if a test
+//! that owns the server panics.
 
 mod process;
 
@@ -20,27 +20,27 @@ use process::{Launch, Process};
 
 use crate::fetch::Program;
 
-/// Maximum number of starts of a server that finds a port taken.
+/// Maximum number of starts if a port is taken.
 const ATTEMPTS: usize = 10;
 
-/// A kind of server.
+/// A type of server.
 pub trait Service: Debug + Send + Sync + Sized + 'static {
-    /// The program that serves.
+    /// The server program.
     const PROGRAM: &'static Program;
     /// The signal of a clean stop.
     const STOP: &'static str = "TERM";
-    /// The signal of a stop at once, when the server is not needed any more.
+    /// The signal that ends a server at once if it is not needed any more.
     const END: &'static str = "KILL";
 
-    /// Chooses ports and makes the data of a server. The folder is removed with the server, the data are in it
-    /// unless they outlive the server.
+    /// Chooses ports and creates the data of a server. The folder is removed with the server. The data are in this
+    /// folder, unless they must be kept after the end of the server.
     ///
     /// # Errors
     ///
-    /// Returns the error of the system or of a program that makes the data.
+    /// Returns the error of the system, or of a program that creates the data.
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)>;
 
-    /// Returns `true` if the server takes requests. `log` is the log since the start.
+    /// Returns `true` if the server accepts requests. `log` is the log since the start.
     fn is_ready(&self, log: &str) -> bool;
 }
 
@@ -51,13 +51,13 @@ pub struct Recipe {
     pub program: PathBuf,
     /// The arguments.
     pub args: Vec<String>,
-    /// Environment variables, beside a few of every server.
+    /// Environment variables, in addition to the variables of every server.
     pub variables: Vec<(&'static str, String)>,
-    /// The number of another user and group.
+    /// The id of another user and group.
     pub user: Option<u32>,
 }
 
-/// A server of this process's own.
+/// A server that this process owns.
 ///
 /// Dropping it ends the server and removes its folder.
 #[derive(Debug)]
@@ -68,23 +68,23 @@ pub struct Server<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// Starts a server. Returns `None` if its program cannot be had, and reports that once on standard error.
+    /// Starts a server. Returns `None` if its program is not available, and reports that once on standard error.
     ///
     /// # Panics
     ///
-    /// Panics if the server cannot be started, and with the environment variable `CI=true` also if its program
-    /// cannot be had.
+    /// Panics if the server cannot be started. With the environment variable `CI=true` it also panics if its program is
+    /// not available.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
         S::PROGRAM.or_skip(|program| Self::launch(program, None))
     }
 
-    /// Starts a server with fresh data. It blocks until the server takes requests.
+    /// Starts a server with fresh data. Blocks until the server accepts requests.
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::NotFound`] if the program cannot be had, else the error of the system or the log of
-    /// the server.
+    /// Returns [`io::ErrorKind::NotFound`] if the program is not available. Otherwise returns the error of the system
+    /// or the log of the server.
     pub fn start() -> io::Result<Self> {
         Self::launch(&S::PROGRAM.find()?, None)
     }
@@ -103,8 +103,8 @@ impl<S: Service> Server<S> {
         Err(io::Error::other("no port is free"))
     }
 
-    /// Starts the server again with the same data and ports, after [`kill`](Self::kill) or [`stop`](Self::stop). It
-    /// blocks until the server takes requests. A running server is killed first.
+    /// Starts the server again with the same data and ports, after [`kill`](Self::kill) or [`stop`](Self::stop). Blocks
+    /// until the server accepts requests. A running server is killed first.
     ///
     /// # Errors
     ///
@@ -120,8 +120,7 @@ impl<S: Service> Server<S> {
         Err(io::Error::other("another process listens on a port that the server had"))
     }
 
-    /// Kills all processes of the server at once (SIGKILL), as a failing machine would. It blocks until they have
-    /// ended.
+    /// Kills all processes of the server at once (SIGKILL), as in a machine failure. Blocks until they have ended.
     ///
     /// # Errors
     ///
@@ -130,8 +129,7 @@ impl<S: Service> Server<S> {
         self.process().kill()
     }
 
-    /// Stops the server cleanly, and kills it if that takes more than two minutes. It blocks until the server has
-    /// ended.
+    /// Stops the server cleanly, and kills it if that takes more than two minutes. Blocks until the server has ended.
     ///
     /// # Errors
     ///
@@ -140,7 +138,7 @@ impl<S: Service> Server<S> {
         self.process().stop(S::STOP)
     }
 
-    /// Returns the number of the server's process, or `None` after [`kill`](Self::kill) and [`stop`](Self::stop).
+    /// Returns the id of the server's process, or `None` after [`kill`](Self::kill) and [`stop`](Self::stop).
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process().id()
@@ -157,17 +155,17 @@ impl<S: Service> Server<S> {
     }
 }
 
-/// Hides a developer's settings from a command, and makes the folder its home.
+/// Hides a developer's settings from a command, and sets its home folder to `folder`.
 pub(crate) fn isolate(command: &mut Command, folder: &Path) {
     let path = std::env::var_os("PATH").map(|path| ("PATH", path));
     command.env_clear().envs(path).env("LC_ALL", "C").env("TZ", "UTC");
     command.env("HOME", folder).env("TMPDIR", folder).current_dir(folder);
 }
 
-/// Returns ports of the loopback interface that are free at this moment.
+/// Returns ports of the loopback interface that are currently free.
 pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
-    // Held together, so that they differ.
+    // All listeners are kept open, so that the ports differ.
     let mut listeners = Vec::with_capacity(N);
     for port in &mut ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

@@ -1,4 +1,4 @@
-//! The PostgreSQL server for tests: it keeps committed data, and it goes when its process does.
+//! Tests of the PostgreSQL server, which keeps committed data and ends with its process.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use neuron_testkit::postgres::PostgresServer;
 
-/// Tells a child of a test that it is one.
+/// Marks a process as the child of a test.
 const CHILD: &str = "NEURON_POSTGRES_TEST_CHILD";
 
 #[test]
@@ -31,7 +31,7 @@ fn a_server_goes_on_after_it_was_killed_or_stopped() {
     };
     server.kill().unwrap();
     assert!(!listens(server.port()));
-    // Twice is once.
+    // A second call has no effect.
     server.kill().unwrap();
     server.restart().unwrap();
     assert!(listens(server.port()));
@@ -51,7 +51,7 @@ fn a_server_ends_with_a_process_that_is_killed() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("neuron-postgres-test-{}", std::process::id()));
-    // The server may run as another user than this test.
+    // The server may run as a user other than this test's.
     std::fs::DirBuilder::new().mode(0o777).create(&folder).unwrap();
     let _mode = Command::new("chmod").arg("777").arg(&folder).status().unwrap();
 
@@ -71,7 +71,7 @@ fn a_server_ends_with_a_process_that_is_killed() {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    // Nobody tells us: the shell that cleans up belonged to the child.
+    // This can only be polled, because the shell that cleans up belonged to the child.
     let deadline = Instant::now() + Duration::from_secs(60);
     while listens(port) || !entries(&folder).is_empty() {
         assert!(Instant::now() < deadline, "left behind: {:?}", entries(&folder));

@@ -21,43 +21,43 @@ pub struct Restate {
 }
 
 impl Server<Restate> {
-    /// Returns the server that all tests of this process share, and starts it with the first call. Otherwise as
+    /// Returns the server that all tests of this process share. The first call starts it. See
     /// [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
-    /// As [`or_skip`](Self::or_skip).
+    /// Panics like [`or_skip`](Self::or_skip).
     pub fn shared() -> Option<&'static Self> {
         static SHARED: LazyLock<Option<RestateServer>> = LazyLock::new(RestateServer::or_skip);
         SHARED.as_ref()
     }
 
-    /// Starts a server with its data in a folder that outlives it. The folder is made if it does not exist.
+    /// Starts a server with its data in a folder that is not removed with the server. The folder is created if it does
+    /// not exist.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Returns the errors of [`start`](Self::start).
     pub fn start_in(data: &Path) -> io::Result<Self> {
         Self::launch(&RESTATE.find()?, Some(&std::path::absolute(data)?))
     }
 
-    /// Returns the address at which handlers are called, such as `http://127.0.0.1:8080`, without a slash at the
-    /// end.
+    /// Returns the URL at which handlers are called, such as `http://127.0.0.1:8080`, without a trailing slash.
     #[must_use]
     pub fn ingress_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.service.ingress)
     }
 
-    /// Returns the address of the administration, such as `http://127.0.0.1:9070`, without a slash at the end.
+    /// Returns the URL of the admin API, such as `http://127.0.0.1:9070`, without a trailing slash.
     #[must_use]
     pub fn admin_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.service.admin)
     }
 
-    /// Registers a deployment by the address at which its services listen, such as `http://127.0.0.1:9080`.
+    /// Registers a deployment by the URL at which its services listen, such as `http://127.0.0.1:9080`.
     ///
-    /// The server asks the deployment for its services, so the deployment must be served meanwhile. An earlier
-    /// deployment at this address is replaced.
+    /// The server requests the list of services from the deployment, so the deployment must be running. An earlier
+    /// deployment at this URL is replaced.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl Server<Restate> {
     ///
     /// # Cancel safety
     ///
-    /// The server may register the deployment or not.
+    /// The server may or may not register the deployment.
     pub async fn register(&self, deployment_url: &str) -> io::Result<()> {
         let body = json!({"uri": deployment_url, "force": true});
         self.administer("/deployments", &body).await.map(drop)
@@ -76,7 +76,7 @@ impl Server<Restate> {
     ///
     /// # Errors
     ///
-    /// Returns the server's reason if it refuses the query, or the error of the system.
+    /// Returns the server's reason if it rejects the query, or the error of the system.
     ///
     /// # Cancel safety
     ///
@@ -105,7 +105,7 @@ impl Service for Restate {
         let [ingress, admin, node] = free_ports()?;
         let local = |port: u16| format!("127.0.0.1:{port}");
         let variables = vec![
-            // Otherwise it listens on sockets in its folder too.
+            // In the default mode the server also listens on sockets in its folder.
             ("RESTATE_LISTEN_MODE", "tcp".to_owned()),
             ("RESTATE_BASE_DIR", data.display().to_string()),
             ("RESTATE_INGRESS__BIND_ADDRESS", local(ingress)),
@@ -116,7 +116,7 @@ impl Service for Restate {
             ("RESTATE_LOG_FORMAT", "compact".to_owned()),
             ("RESTATE_LOG_DISABLE_ANSI_CODES", "true".to_owned()),
             ("RESTATE_DISABLE_TELEMETRY", "true".to_owned()),
-            // A small machine is enough.
+            // A small machine is sufficient.
             ("RESTATE_DEFAULT_NUM_PARTITIONS", "1".to_owned()),
             ("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "64MB".to_owned()),
         ];

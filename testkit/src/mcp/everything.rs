@@ -17,7 +17,7 @@ pub struct Everything {
 }
 
 impl Server<Everything> {
-    /// Returns the address at which the server takes requests, such as `http://127.0.0.1:3001/mcp`.
+    /// Returns the URL for requests, such as `http://127.0.0.1:3001/mcp`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}/mcp", self.service.port)
@@ -36,7 +36,7 @@ impl Service for Everything {
         Ok((Self { port }, recipe))
     }
 
-    /// The server logs that it listens even if the port is taken, but then it logs an error too.
+    /// The server logs that it listens even if the port is taken. In this case it also logs an error.
     fn is_ready(&self, log: &str) -> bool {
         log.contains("listening on port") && !log.contains("Failed to start")
     }

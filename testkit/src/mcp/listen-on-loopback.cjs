@@ -1,8 +1,8 @@
-// Keeps every TCP server of this process on the loopback interface: who names no address gets 127.0.0.1, not all
-// interfaces. Loaded by `node --require`.
+// Keeps every TCP server of this process on the loopback interface. A server without an address listens on 127.0.0.1
+// and not on all interfaces. Loaded by `node --require`.
 //
-// It must not be done by naming a host to `listen`: a name is looked up first, and `server.address()`, which some
-// read at once, would have no answer yet. `_listen2` is what `listen` calls in the end.
+// Passing a host to `listen` would not work. The host is looked up first, and `server.address()`, which some programs
+// read at once, would not be known yet. `listen` finally calls `_listen2`.
 const { Server } = require('node:net');
 
 const listen = Server.prototype._listen2;

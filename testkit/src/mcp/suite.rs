@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::fetch::MCP_NODE;
 
-/// A script that runs first in each program.
+/// A script that Node.js runs before each program.
 const LOOPBACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mcp/listen-on-loopback.cjs");
 
 /// The conformance suite and the reference servers of MCP, with the Node.js that runs them.
@@ -15,11 +15,11 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Returns the suite. Returns `None` if it cannot be had, and reports that once on standard error.
+    /// Returns the suite. Returns `None` if it is not available, and reports that once on standard error.
     ///
     /// # Panics
     ///
-    /// Panics with the environment variable `CI=true` if it cannot be had.
+    /// Panics with the environment variable `CI=true` if it is not available.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
         MCP_NODE.or_skip(|node| Ok(Self::new(node)))
@@ -35,22 +35,22 @@ impl Suite {
         self.program("conformance")
     }
 
-    /// Returns the server with every feature, `@modelcontextprotocol/server-everything`. Its argument is `stdio`;
-    /// for HTTP see [`EverythingServer`](super::EverythingServer).
+    /// Returns the server with every feature, `@modelcontextprotocol/server-everything`. Its argument is `stdio`. For
+    /// HTTP see [`EverythingServer`](super::EverythingServer).
     #[must_use]
     pub fn server_everything(&self) -> NodeProgram {
         self.program("server-everything")
     }
 
-    /// Returns the server of files, `@modelcontextprotocol/server-filesystem`, which speaks over stdio. Its
-    /// arguments are the folders that it may use.
+    /// Returns the server for files, `@modelcontextprotocol/server-filesystem`, which uses stdio. Its arguments are the
+    /// folders that it may use.
     #[must_use]
     pub fn server_filesystem(&self) -> NodeProgram {
         self.program("server-filesystem")
     }
 
     fn program(&self, package: &str) -> NodeProgram {
-        // Beside Node.js, or above it if Node.js is in a package too.
+        // The packages are beside Node.js, or above it if Node.js is in a package too.
         let script = format!("node_modules/@modelcontextprotocol/{package}/dist/index.js");
         let mut scripts = self.node.ancestors().skip(1).map(|folder| folder.join(&script));
         let script = scripts.find(|script| script.is_file()).unwrap_or_else(|| script.into());

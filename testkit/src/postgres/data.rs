@@ -1,5 +1,4 @@
-//! Makes the fresh data of a server. `initdb` makes a template in the target folder once, and each server gets a
-//! copy.
+//! Creates the data of a server. `initdb` creates a template in the target folder once, and each server gets a copy.
 
 use std::fs;
 use std::io;
@@ -16,11 +15,11 @@ use crate::server::{isolate, secret};
 /// Arguments of `initdb`. The data of a test need not survive a crash of the machine.
 const INITDB: [&str; 4] = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"];
 
-/// The number of the user `nobody`, who has no rights, and of their group.
+/// The id of the user `nobody`, who has no permissions, and of the group.
 const NOBODY: u32 = if cfg!(target_os = "macos") { u32::MAX - 1 } else { 65534 };
 
-/// Returns the user as whom PostgreSQL runs, if it may not run as the owner of the folder, and gives the folder to
-/// that user.
+/// Returns the user for PostgreSQL if it may not run as the owner of the folder, and makes that user the owner of the
+/// folder.
 pub(super) fn user(folder: &Path) -> io::Result<Option<u32>> {
     if fs::metadata(folder)?.uid() != 0 {
         return Ok(None);
@@ -29,9 +28,9 @@ pub(super) fn user(folder: &Path) -> io::Result<Option<u32>> {
     Ok(Some(NOBODY))
 }
 
-/// Makes `data` in the folder of a server, and returns the password of the user.
+/// Creates `data` in the folder of a server, and returns the password of the user.
 pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Result<String> {
-    // Another version has another template, and so has another build at the same place.
+    // Each version has its own template. So has a new build at the same path.
     let program = fs::metadata(postgres)?;
     let version = (postgres, program.len(), program.mtime(), INITDB, USER, user);
     let template = target().join("testkit").join(format!("postgres-data-{}", fingerprint(version)));
@@ -42,7 +41,7 @@ pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Res
         &template,
         |template| password(template).map(drop),
         |template| {
-            // In the server's folder: PostgreSQL's user may not be able to enter the target folder.
+            // In the server's folder, because PostgreSQL's user may have no access to the target folder.
             initialise(postgres, folder, user)?;
             copy(&folder.join("data"), template)
         },
@@ -64,12 +63,12 @@ fn initialise(postgres: &Path, folder: &Path, user: Option<u32>) -> Result<(), S
         initdb.uid(user).gid(user);
     }
     quietly(initdb)?;
-    // The folder of the data, like the server's, is closed to other users. The target folder is not.
+    // Like the server's folder, the data folder is closed to other users. The target folder is not.
     fs::rename(&password, folder.join("data/password"))
         .map_err(|error| format!("cannot rename {}: {error}", password.display()))
 }
 
-/// Copies a folder into another, with owners and rights, which PostgreSQL checks.
+/// Copies a folder into another, with owners and permissions, which PostgreSQL checks.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let mut copy = Command::new("cp");
     copy.arg("-Rp").arg(from).arg(to);

@@ -3,10 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders of Debian and Red Hat that hold one folder per version, with the programs in its `bin`.
+/// Folders of Debian and Red Hat with one folder per version. The programs are in its `bin`.
 const VERSIONED: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
 
-/// Folders that hold the programs of one version.
+/// Folders with the programs of one version.
 const PLAIN: [&str; 4] = [
     "/usr/local/pgsql/bin",
     "/opt/homebrew/opt/postgresql/bin",
@@ -14,7 +14,7 @@ const PLAIN: [&str; 4] = [
     "/usr/libexec/postgresql",
 ];
 
-/// Returns the path of the installed server, if `initdb` is beside it.
+/// Returns the path of the installed server, if `initdb` is in the same folder.
 pub(crate) fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(folders());
@@ -22,11 +22,11 @@ pub(crate) fn installed() -> Option<PathBuf> {
 }
 
 fn has_programs(folder: &Path) -> bool {
-    // A relative folder in PATH would be another one for the shell that starts the server.
+    // For the shell that starts the server, a relative folder in PATH would be another folder.
     folder.is_absolute() && ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file())
 }
 
-/// The usual folders, the newest version first.
+/// Returns the usual folders. The newest version comes first.
 fn folders() -> Vec<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = VERSIONED
         .iter()
@@ -39,7 +39,7 @@ fn folders() -> Vec<PathBuf> {
     versions.into_iter().map(|(_, folder)| folder).chain(PLAIN.map(PathBuf::from)).collect()
 }
 
-/// `15` of `15`, `16` of `pgsql-16`.
+/// Parses a version, which is `15` for `15` and `16` for `pgsql-16`.
 fn version(name: &OsStr) -> Option<u32> {
     let name = name.to_str()?;
     name.strip_prefix("pgsql-").unwrap_or(name).parse().ok()

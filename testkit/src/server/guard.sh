@@ -1,8 +1,7 @@
-# Ends a server and removes its folder when the process at the other end of standard input has ended, however it
-# ended.
+# Ends a server and removes its folder when the process at the other end of standard input has ended for any reason.
 #
 # Arguments: the folder, which does not exist yet, and the signal that ends the server.
-# Standard input: the number of the server's process after each start, and an empty line after its end.
+# Standard input: the id of the server's process after each start, and an empty line after its end.
 # Standard output: `ready`.
 
 # Ctrl-C ends the tests, and thereby standard input.

@@ -14,17 +14,18 @@ use super::{Recipe, isolate};
 /// Script of the shell that guards a server.
 const GUARD: &str = include_str!("guard.sh");
 
-/// Script of the shell that becomes the server when the guard knows its number.
+/// Script of the shell that becomes the server once the guard knows its process id.
 const LAUNCH: &str = r#"read -r _ && exec "$@" </dev/null"#;
 
-/// Parts of the servers' logs, in lower case, if a port is taken, or PostgreSQL's memory is not released yet.
+/// Parts of the servers' logs in lower case. They mean that a port is taken, or that PostgreSQL's memory is not
+/// released yet.
 const PORT_TAKEN: [&str; 4] =
     ["address in use", "address already in use", "is already in use", "shared memory block"];
 
 /// Maximum time for a start or an end.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Pause between two looks at a process.
+/// Pause between two checks of a process.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Number of lines of a log that are shown with an error.
@@ -37,7 +38,7 @@ pub(super) enum Launch {
     PortTaken,
 }
 
-/// A folder, and the server that runs in it, if it runs.
+/// A folder, and the server that runs in it, if there is one.
 #[derive(Debug)]
 pub(super) struct Process {
     folder: PathBuf,
@@ -50,12 +51,12 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Makes the folder, and the shell that will remove it.
+    /// Creates the folder, and the shell that will remove it.
     pub(super) fn new(end: &'static str) -> io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("neuron-server-{}", secret()));
         let mut command = Command::new("/bin/sh");
         command.args(["-c", GUARD, "server-guard"]).arg(&folder).arg(end);
-        // A group of its own: Ctrl-C ends the tests, and thereby the shell.
+        // A separate process group, so that Ctrl-C does not reach the shell. The shell ends when the tests have ended.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = command.spawn()?;
         let (guard_input, output) = (guard.stdin.take(), guard.stdout.take());
@@ -85,7 +86,7 @@ impl Process {
         self.spawn(recipe)?;
         let deadline = Instant::now() + LIMIT;
         loop {
-            // In this order: if the server has ended, another server may be the one that is ready.
+            // The order matters. If this server has ended, another server may be the one that is ready.
             let ready = is_ready(&self.log(earlier));
             let ended = self.has_ended()?;
             if ready && !ended {
@@ -119,7 +120,7 @@ impl Process {
         let launch = server.stdin.take();
         let id = server.id();
         self.server = Some(server);
-        // The guard first: from then on it ends the server. Without the second line there is no server.
+        // The guard gets the id first, so that it can end the server. The server starts only after the second line.
         self.report(&id.to_string())?;
         launch.map_or(Ok(()), |mut launch| writeln!(launch))
     }
@@ -130,10 +131,11 @@ impl Process {
             return Ok(());
         };
         let mut children = String::new();
-        // The number of a process that was waited for may be another process's.
+        // After a wait, the id may belong to another process.
         if server.try_wait()?.is_none() {
             let id = server.id().to_string();
-            // Linux lists them. Elsewhere the processes of PostgreSQL end by themselves a moment later.
+            // Linux lists the child processes. On other systems the processes of PostgreSQL end by themselves a moment
+            // later.
             let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
             children = list.unwrap_or_default();
             signal("KILL", std::iter::once(&*id).chain(children.split_whitespace()))?;
@@ -144,7 +146,7 @@ impl Process {
         while children.split_whitespace().any(is_running) && Instant::now() < deadline {
             std::thread::sleep(PAUSE);
         }
-        // The guard must not end a later process with the same number.
+        // The guard must not end a later process with the same id.
         self.report("")
     }
 
@@ -153,7 +155,7 @@ impl Process {
         if !self.has_ended()?
             && let Some(id) = self.id()
         {
-            // The process is not waited for yet, so the number is still its own.
+            // The process has not been waited for, so the id is still its own.
             signal(with, [&*id.to_string()])?;
         }
         let deadline = Instant::now() + LIMIT;
@@ -181,7 +183,7 @@ impl Process {
         self.server.as_ref().map(Child::id)
     }
 
-    /// The log from a byte on.
+    /// Returns the log from a byte position to the end.
     pub(super) fn log(&self, from: u64) -> String {
         let log = fs::read(self.log_file()).unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -196,16 +198,16 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Not by `eprintln!`, which may panic. If the log cannot be read, it is not missed.
+            // `eprintln!` may panic. An error is ignored, because a log that cannot be written has no reader.
             let _ = writeln!(io::stderr(), "the server's log:\n{}", last_lines(&self.log(0)));
         }
-        // If the server cannot be ended here, the guard does it.
+        // If the server cannot be ended here, the guard ends it.
         let _ = match self.end {
             "KILL" => self.kill(),
             end => self.stop(end),
         };
         self.guard_input = None;
-        // If the shell cannot be waited for, it has ended.
+        // An error means that the shell has ended.
         let _ = self.guard.wait();
     }
 }

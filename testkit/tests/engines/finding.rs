@@ -1,4 +1,4 @@
-//! Programs that cannot be had.
+//! Tests with programs that are not available.
 
 use std::process::{Command, Output};
 
@@ -68,13 +68,13 @@ fn a_program_that_is_no_server_is_an_error_with_its_last_words() {
     let shell = [("NEURON_RESTATE_SERVER", "/bin/sh"), ("NEURON_TEMPORAL_SERVER", "/bin/sh")];
     let output = run(TEST, &shell);
     assert!(output.status.success(), "{output:?}");
-    // A shell without commands has nothing to say; of `server` it says that it cannot find it.
+    // A shell without commands prints nothing. For `server` it prints that the program is not found.
     let said = said(&output);
     assert!(said.starts_with("it ended; its log:\n\nit ended; its log:\n"), "{said}");
     assert!(said.contains("server"), "{said}");
 }
 
-/// In a target folder of its own, without npm and Python.
+/// The child process has its own target folder, and no npm and no Python.
 #[test]
 fn a_failed_download_is_tried_once_per_process() {
     const TEST: &str = "finding::a_failed_download_is_tried_once_per_process";
@@ -88,8 +88,8 @@ fn a_failed_download_is_tried_once_per_process() {
     let target = tempfile::tempdir().unwrap();
     std::fs::write(target.path().join("CACHEDIR.TAG"), "").unwrap();
     let program = target.path().join("test");
-    // In another process: one that another test starts meanwhile would inherit the open file, which keeps the
-    // program from being started.
+    // Copied by another process. Otherwise a process that another test starts would inherit the open file, and the
+    // program could not be started.
     let mut copy = Command::new("cp");
     let copied = copy.arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -111,7 +111,7 @@ fn a_failed_download_is_tried_once_per_process() {
     ];
     assert_eq!(lines.len(), expected.len(), "{said}");
     assert!(lines.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{said}");
-    // No folder has a final name.
+    // No folder has its final name.
     for entry in std::fs::read_dir(target.path().join("testkit")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(name.ends_with(".lock") || name.ends_with(".partial"), "{name}");

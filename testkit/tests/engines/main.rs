@@ -1,5 +1,5 @@
-//! The servers of engines and of MCP for tests: they keep their data, meddle with nobody, and go when their process
-//! does.
+//! Tests of the servers of engines and of MCP. They keep their data, do not affect other processes, and end with their
+//! process.
 #![cfg(unix)]
 
 mod finding;
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Tells a child of a test that it is one.
+/// Marks a process as the child of a test.
 const CHILD: &str = "NEURON_ENGINE_TEST_CHILD";
 
-/// The port at the end of an address.
+/// Returns the port at the end of an address.
 fn port(address: &str) -> u16 {
     address.rsplit(':').next().unwrap().parse().unwrap()
 }
@@ -24,7 +24,7 @@ fn listens(address: &str) -> bool {
     TcpStream::connect(("127.0.0.1", port(address))).is_ok()
 }
 
-/// Starts this test again as a process that holds a server, with a temporary folder of its own.
+/// Returns a command that starts this test again. The child process owns a server and has its own temporary folder.
 fn child(test: &str, folder: &Path) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture"]).env(CHILD, "1").env("TMPDIR", folder);
@@ -36,7 +36,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Waits for what nobody tells us.
+/// Waits for a condition that can only be polled.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -45,7 +45,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The addresses at which a process listens, as Linux shows them: hexadecimal, with the port.
+/// Returns the addresses at which a process listens, in Linux's format. It is hexadecimal and includes the port.
 #[cfg(target_os = "linux")]
 fn listening(process: u32) -> Vec<String> {
     let links = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
@@ -62,7 +62,7 @@ fn listening(process: u32) -> Vec<String> {
             std::fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
         for line in table.lines().skip(1) {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            // 0A: listening. The tenth field is the socket.
+            // 0A means listening. The tenth field is the socket.
             if fields[3] == "0A" && sockets.iter().any(|socket| socket == fields[9]) {
                 found.push(fields[1].to_owned());
             }
@@ -71,7 +71,7 @@ fn listening(process: u32) -> Vec<String> {
     found
 }
 
-/// Asserts that a process listens at 127.0.0.1 and nowhere else.
+/// Asserts that a process listens only at 127.0.0.1.
 #[cfg(target_os = "linux")]
 fn assert_only_loopback(process: u32) {
     let addresses = listening(process);

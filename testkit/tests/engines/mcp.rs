@@ -1,4 +1,4 @@
-//! MCP's conformance suite, its reference servers and its SDK for Python, as tests find them.
+//! Tests of MCP's conformance suite, its reference servers and its SDK for Python.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use neuron_testkit::mcp::{self, EverythingServer, Suite};
 
 use super::listens;
 
-/// Where a URL's server listens.
+/// Returns the address of the server at a URL.
 fn address(url: &str) -> String {
     url.trim_end_matches("/mcp").to_owned()
 }
@@ -46,7 +46,7 @@ fn a_server_listens_on_the_loopback_interface_alone() {
     super::assert_only_loopback(server.process_id().unwrap());
 }
 
-/// Whatever way a program of Node.js asks for all interfaces, and its address is known at once.
+/// Checks each way in which a program of Node.js can listen on all interfaces, and that its address is known at once.
 #[cfg(target_os = "linux")]
 #[test]
 fn every_program_of_node_listens_on_the_loopback_interface_alone() {
@@ -63,7 +63,7 @@ fn every_program_of_node_listens_on_the_loopback_interface_alone() {
     };
     let program = suite.conformance();
     let mut command = Command::new(&program.program);
-    // All but the script.
+    // All arguments except the script.
     command.args(program.args.split_last().unwrap().1).args(["-e", SCRIPT]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -71,7 +71,7 @@ fn every_program_of_node_listens_on_the_loopback_interface_alone() {
     let addresses = super::listening(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    // Who names no address has one at once.
+    // A server without an address has its address at once.
     assert_eq!(said, ["127.0.0.1"; 3]);
     assert_eq!(addresses.len(), 5, "{addresses:?}");
     assert!(addresses.iter().all(|address| address.starts_with("0100007F:")), "{addresses:?}");

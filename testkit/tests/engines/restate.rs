@@ -1,4 +1,4 @@
-//! The Restate server for tests.
+//! Tests of the Restate server.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ async fn a_server_goes_on_after_it_was_killed_or_stopped() {
     server.kill().unwrap();
     assert!(!listens(&admin) && !listens(&ingress));
     assert_eq!(server.process_id(), None);
-    // Twice is once.
+    // A second call has no effect.
     server.kill().unwrap();
     server.restart().unwrap();
     assert!(listens(&admin) && listens(&ingress));
@@ -49,7 +49,7 @@ async fn a_server_goes_on_after_it_was_killed_or_stopped() {
     server.stop().unwrap();
     assert!(!listens(&admin) && !listens(&ingress));
     server.restart().unwrap();
-    // One that runs is killed first.
+    // A running server is killed first.
     let process = server.process_id();
     server.restart().unwrap();
     assert_ne!(server.process_id(), process);
@@ -67,7 +67,7 @@ fn a_port_that_another_has_taken_is_an_error() {
         let other = TcpListener::bind(("127.0.0.1", super::port(&url))).unwrap();
         let error = server.restart().unwrap_err().to_string();
         assert_eq!(error, "another process listens on a port that the server had");
-        // Not even the server that failed is left.
+        // The failed server is not left running either.
         assert_eq!(server.process_id(), None);
         drop(other);
         server.restart().unwrap();
@@ -92,7 +92,7 @@ async fn what_the_server_refuses_is_an_error_in_its_words() {
     };
     let error = server.query("select nothing from nowhere").await.unwrap_err().to_string();
     assert!(error.contains("nowhere"), "{error}");
-    // Nobody listens there.
+    // No process listens on this port.
     let [port] = [super::port(&RestateServer::start().unwrap().admin_url())];
     let error = server.register(&format!("http://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.starts_with("status "), "{error}");
@@ -120,7 +120,7 @@ fn data_in_a_folder_of_ours_outlive_the_server() {
     drop(server);
     let before = entries(&data);
     assert!(!before.is_empty());
-    // On other ports.
+    // The new server has other ports.
     let server = RestateServer::start_in(&data).unwrap();
     server.stop().unwrap();
     drop(server);
@@ -173,21 +173,21 @@ fn a_server_that_starts_ends_with_a_process_that_is_killed() {
     }
     for milliseconds in (0..120).step_by(10) {
         let folder = tempfile::tempdir().unwrap();
-        // Its shell may find that even the temporary folder is gone.
+        // Its shell may find that the temporary folder does not exist any more.
         let mut child = child(TEST, folder.path()).stderr(Stdio::null()).spawn().unwrap();
-        // At which moment this is does not matter: each must be good.
+        // The test must pass for any moment of the kill.
         std::thread::sleep(Duration::from_millis(milliseconds));
         child.kill().unwrap();
         child.wait().unwrap();
         wait_until("the folder is gone", || entries(folder.path()).is_empty());
         let path = folder.path().to_owned();
         drop(folder);
-        // The shell that would have become the server finds the folder gone and ends, in its own time.
+        // The shell that would become the server finds no folder and ends after a while.
         wait_until(&format!("ended, killed after {milliseconds} ms"), || !is_used(&path));
     }
 }
 
-/// Whether a process works in the folder, as far as the system shows it.
+/// Returns `true` if `/proc` has a process whose working folder is in the folder.
 fn is_used(folder: &std::path::Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

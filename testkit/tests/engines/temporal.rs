@@ -1,4 +1,4 @@
-//! The Temporal server for tests.
+//! Tests of the Temporal server.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
