@@ -23,7 +23,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        let folder = tempfile::tempdir()?;
+        // On the disk, because the folder for temporary files may be in memory.
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let storage = runtime.block_on(sqlite::storage(folder.path()))?;
         let session = runtime.block_on(Growing::new(storage, length, rounds))?;
         let floor = RefCell::new(sqlite::Floor::new(folder.path(), length)?);
