@@ -34,8 +34,7 @@ class Report:
     def end(self, summary):
         """Prints the summary and the result, and ends the script."""
         print(summary)
-        word = "FAILED" if self.failed else "ok"
-        print(f"test result: {word}. {self.passed} passed; {self.failed} failed; 0 ignored")
+        print(f"{self.passed} cases passed, {self.failed} failed")
         sys.exit(1 if self.failed else 0)
 
 
