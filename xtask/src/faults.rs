@@ -152,8 +152,16 @@ struct Copy {
 impl Copy {
     /// Copies the files that differ from the last copy, so that cargo rebuilds nothing else.
     fn make(folder: PathBuf) -> Result<Self, String> {
-        for file in changes::files()? {
-            let (from, to) = (process::root().join(&file), folder.join(&file));
+        let (files, listing) = (changes::files()?, folder.join("files.txt"));
+        let last = fs::read_to_string(&listing).unwrap_or_default();
+        for gone in last.lines().filter(|file| !files.iter().any(|other| other == file)) {
+            let path = folder.join(gone);
+            if path.exists() {
+                fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?;
+            }
+        }
+        for file in &files {
+            let (from, to) = (process::root().join(file), folder.join(file));
             let bytes = fs::read(&from).map_err(|error| cannot("read", &from, &error))?;
             if fs::read(&to).is_ok_and(|present| present == bytes) {
                 continue;
@@ -162,6 +170,7 @@ impl Copy {
             fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
             fs::write(&to, bytes).map_err(|error| cannot("write", &to, &error))?;
         }
+        write(&listing, &files.join("\n"))?;
         Ok(Self { folder })
     }
 
