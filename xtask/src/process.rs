@@ -1,8 +1,10 @@
 //! Starts other programs in the workspace's root.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use neuron_testkit::command::{cannot_start, display, quietly};
@@ -41,7 +43,22 @@ pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> 
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
+    if BUILDS_ONCE.load(Ordering::Relaxed) {
+        command.env("CARGO_INCREMENTAL", "0");
+    }
     command
+}
+
+/// Whether cargo keeps nothing for incremental builds.
+static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
+
+/// Lets cargo keep nothing for incremental builds if it has kept nothing of the libraries so far, as in a fresh clone.
+/// What it keeps would be half of the target folder.
+pub(crate) fn build_once_in(target: &Path) {
+    let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
+    let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");
+    let builds_once = !kept.map(|folder| folder.file_name()).any(is_library);
+    BUILDS_ONCE.store(builds_once, Ordering::Relaxed);
 }
 
 /// Returns a command of the compiler that cargo calls.

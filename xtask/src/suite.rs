@@ -42,6 +42,9 @@ const NIGHTLY: &[Step] = &[
 
 /// Runs the steps that a change has to pass.
 pub(crate) fn test() -> ExitCode {
+    if let Ok(workspace) = workspace::members() {
+        process::build_once_in(&workspace.target_directory);
+    }
     run("test", TEST)
 }
 
