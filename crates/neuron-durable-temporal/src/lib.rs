@@ -101,6 +101,7 @@ mod heartbeat;
 mod local_calls;
 mod mailbox;
 mod outcome;
+mod own_wakes;
 mod panic;
 mod retry;
 mod signal_input;

@@ -25,6 +25,7 @@ use crate::context::keep_answers;
 use crate::json::Json;
 use crate::mailbox::Queues;
 use crate::outcome::{RunFailure, RunOutcome};
+use crate::own_wakes::with_own_wakes;
 use crate::panic::message;
 use crate::signal_input::SignalInput;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
@@ -117,7 +118,7 @@ impl AgentWorkflow {
         let durability = Durability::new(TemporalDurableContext::new(ctx, options.clone()));
         // A task that panics the SDK would try again for ever, and pay its answers each time.
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });
-        let ended_by = run.catch_unwind().await;
+        let ended_by = with_own_wakes(run.catch_unwind()).await;
         // A cancelled run keeps nothing.
         let _ = keep_answers(ctx).await;
         let error = match ended_by {

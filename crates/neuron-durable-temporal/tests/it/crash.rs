@@ -59,7 +59,7 @@ impl DurableEngine for Engine {
     }
 }
 
-fn failure(error: TemporalError) -> RunFailure {
+pub(crate) fn failure(error: TemporalError) -> RunFailure {
     let text = error.to_string();
     let mut failure = RunFailure::new(text);
     if let TemporalError::Failed(details) = error {

@@ -8,3 +8,4 @@ mod changed;
 mod crash;
 mod long;
 mod signals;
+mod suite;

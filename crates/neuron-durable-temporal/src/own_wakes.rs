@@ -1,0 +1,149 @@
+//! Polls the run of an agent so that the wakes among its own futures do not reach the SDK.
+//!
+//! The SDK fails a workflow task if anything but the SDK wakes the workflow, because the order of such wakes may differ
+//! on replay. The futures of a run also wake each other while they are polled, in an order that follows from the code
+//! alone. For example, the reader of a stream wakes the loop when it takes an event.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, ThreadId};
+
+/// Runs a future. It is polled again at once if it was woken by its own thread while it was polled.
+pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let wakes = Arc::new(OwnWakes::default());
+    let waker = Waker::from(wakes.clone());
+    poll_fn(|cx| {
+        loop {
+            wakes.begin(cx.waker());
+            let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+            let is_woken = wakes.end();
+            if poll.is_ready() || !is_woken {
+                return poll;
+            }
+        }
+    })
+    .await
+}
+
+#[derive(Default)]
+struct OwnWakes(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    /// The thread that polls the future now.
+    polled_by: Option<ThreadId>,
+    /// Whether that thread woke the future meanwhile.
+    is_woken: bool,
+    /// The SDK's waker.
+    outer: Option<Waker>,
+}
+
+impl OwnWakes {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, outer: &Waker) {
+        let polled_by = Some(thread::current().id());
+        *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };
+    }
+
+    /// Returns `true` if the future was woken by its own thread.
+    fn end(&self) -> bool {
+        let mut state = self.lock();
+        state.polled_by = None;
+        state.is_woken
+    }
+}
+
+impl Wake for OwnWakes {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.polled_by == Some(thread::current().id()) {
+            state.is_woken = true;
+            return;
+        }
+        let outer = state.outer.clone();
+        drop(state);
+        if let Some(outer) = outer {
+            outer.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::FutureExt;
+    use tokio::sync::{mpsc, oneshot};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn futures_that_wake_each_other_end_in_one_poll() {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let (sender, mut receiver) = mpsc::channel(1);
+        let send = async move {
+            for number in 0..100 {
+                sender.send(number).await.unwrap();
+            }
+        };
+        let receive = async move {
+            let mut sum = 0;
+            while let Some(number) = receiver.recv().await {
+                sum += number;
+            }
+            sum
+        };
+        let mut both = pin!(with_own_wakes(futures::future::join(receive, send)));
+        let polled = both.as_mut().poll(&mut Context::from_waker(&waker));
+        assert_eq!(polled.map(|(sum, ())| sum), Poll::Ready(4950));
+        assert_eq!(count.0.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_wake_from_outside_of_the_poll_or_from_another_thread_is_passed_on() {
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let mut cx = Context::from_waker(&waker);
+
+        let (sender, receiver) = oneshot::channel();
+        let mut waits = pin!(with_own_wakes(receiver));
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        sender.send(7).unwrap();
+        assert_eq!(count.0.load(Ordering::SeqCst), 1);
+        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(7)));
+
+        let (sender, receiver) = oneshot::channel();
+        let mut receiver = receiver.fuse();
+        let mut sender = Some(sender);
+        let mut waits = pin!(with_own_wakes(poll_fn(|cx| {
+            let poll = receiver.poll_unpin(cx);
+            if let Some(sender) = sender.take() {
+                thread::spawn(move || sender.send(8).unwrap()).join().unwrap();
+            }
+            poll
+        })));
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        assert_eq!(count.0.load(Ordering::SeqCst), 2);
+        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(8)));
+    }
+}
