@@ -16,5 +16,5 @@ pub use check::{check_request, check_version};
 pub use error::ApiError;
 pub use response::json_body;
 pub use server::{AnthropicApi, AnthropicServer, AnthropicServerBuilder};
-pub use stop_reason::{stop_reason_from_wire, stop_reason_to_wire};
+pub use stop_reason::stop_reason_to_wire;
 pub use stream::sse_bytes;

@@ -20,8 +20,7 @@ impl Wire {
     }
 
     /// Like [`data`](Self::data), for data that is not JSON, such as OpenAI's `[DONE]`.
-    #[must_use]
-    pub fn data_text(&self, text: &str) -> Vec<u8> {
+    pub(crate) fn data_text(&self, text: &str) -> Vec<u8> {
         let (end, space, comment) = (self.line_end(), self.space(), self.comment());
         format!("{comment}data:{space}{text}{end}{end}").into_bytes()
     }

@@ -37,8 +37,7 @@ impl ApiError {
     }
 
     /// Returns the value of the `retry-after` header, in seconds.
-    #[must_use]
-    pub fn retry_after_header(&self) -> Option<String> {
+    pub(super) fn retry_after_header(&self) -> Option<String> {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 }

@@ -14,7 +14,6 @@ mod server;
 pub use chat::{chat_body, chat_bytes};
 pub use check::{check_chat_request, check_embed_request};
 pub use dialect::Dialect;
-pub use done_reason::{done_reason_from_wire, done_reason_to_wire};
 pub use embeddings::embeddings_body;
 pub use error::ApiError;
 pub use server::{OllamaApi, OllamaCall, OllamaServer, OllamaServerBuilder};

@@ -23,7 +23,6 @@ pub use check::{check_chat_request, check_embeddings_request, check_responses_re
 pub use dialect::Dialect;
 pub use embeddings::embeddings_body;
 pub use error::ApiError;
-pub use finish::{finish_reason_from_wire, finish_reason_to_wire};
 pub use responses::{responses_body, responses_bytes};
 pub use server::{OpenAiApi, OpenAiCall, OpenAiServer, OpenAiServerBuilder};
 
