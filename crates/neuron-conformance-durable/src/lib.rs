@@ -161,6 +161,36 @@ impl fmt::Display for Report {
     }
 }
 
+/// Calls a macro of yours with the names of all parts.
+///
+/// With this macro a new part of the suite is a new test of yours.
+///
+/// # Example
+///
+/// ```
+/// use neuron_conformance_durable::LocalEngine;
+///
+/// macro_rules! tests {
+///     ($($part:ident)*) => {$(
+///         #[tokio::test]
+///         async fn $part() {
+///             println!("{:?}", neuron_conformance_durable::$part(&LocalEngine::default()).await);
+///         }
+///     )*};
+/// }
+///
+/// neuron_conformance_durable::durable_parts!(tests);
+/// ```
+#[macro_export]
+macro_rules! durable_parts {
+    ($tests:ident) => {
+        $tests! {
+            replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
+            streams signals clock changed_code record_limit growth continuing cancelling
+        }
+    };
+}
+
 /// Runs every part, one after the other.
 ///
 /// # Panics
@@ -172,8 +202,5 @@ pub async fn check_durable_engine(engine: &impl DurableEngine) -> Report {
             Report { verdicts: vec![$((stringify!($part), $part(engine).await)),*] }
         };
     }
-    check! {
-        replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits
-        streams signals clock changed_code record_limit growth continuing cancelling
-    }
+    durable_parts!(check)
 }

@@ -16,9 +16,11 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[doc(hidden)]
 pub mod case;
 pub mod child_process;
 pub mod provider;
+#[doc(hidden)]
 pub mod random;
 pub mod session;
 

@@ -58,7 +58,8 @@
 //!     }
 //! }
 //!
-//! // In your tests: one `#[tokio::test(flavor = "multi_thread")]` per part.
+//! // In your tests: one `#[tokio::test(flavor = "multi_thread")]` per part, by `session_parts!` for a storage with
+//! // revisions.
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() {
 //! let storage = InMemory::default();
@@ -88,8 +89,36 @@ pub use plain::{listing, missing, rewriting, round_trips, sizes};
 pub use versioned::{appending, creating, revisions, updating};
 pub use writers::writers;
 
+/// Calls a macro of yours with the names of all parts except [`load`](crate::session::load()), which has an argument.
+///
+/// Further arguments come before the names. With this macro a new part of the suite is a new test of yours.
+///
+/// # Example
+///
+/// ```
+/// macro_rules! tests {
+///     ($($part:ident)*) => {$(
+///         #[tokio::test]
+///         async fn $part() {
+///             neuron_conformance::session::$part(&MyStorage::default()).await;
+///         }
+///     )*};
+/// }
+///
+/// neuron_conformance::session_parts!(tests);
+/// ```
+#[macro_export]
+macro_rules! session_parts {
+    ($tests:ident $($argument:tt)*) => {
+        $tests! {
+            $($argument)* round_trips sizes missing rewriting ids listing dropping writers
+            creating updating appending revisions versioned_ids versioned_dropping
+        }
+    };
+}
+
 macro_rules! check {
-    ($storage:ident: $($part:ident)*) => {{$($part($storage).await;)*}};
+    ($storage:ident $($part:ident)*) => {{$($part($storage).await;)*}};
 }
 
 /// Runs every part for a storage with revisions, one after the other.
@@ -101,8 +130,7 @@ pub async fn check_session_storage<S>(storage: &S)
 where
     S: VersionedSessionStorage + Clone + 'static,
 {
-    check_plain_session_storage(storage).await;
-    check!(storage: creating updating appending revisions versioned_ids versioned_dropping);
+    session_parts!(check storage);
     load(storage, Load::default()).await;
 }
 
@@ -115,5 +143,5 @@ pub async fn check_plain_session_storage<S>(storage: &S)
 where
     S: SessionStorage + Clone + 'static,
 {
-    check!(storage: round_trips sizes missing rewriting ids listing dropping writers);
+    check!(storage round_trips sizes missing rewriting ids listing dropping writers);
 }

@@ -74,7 +74,4 @@ macro_rules! parts {
     )*};
 }
 
-parts! {
-    replaying tool_errors model_errors retries parallel_tools tool_scopes approvals limits streams
-    signals clock changed_code record_limit growth continuing cancelling
-}
+neuron_conformance_durable::durable_parts!(parts);

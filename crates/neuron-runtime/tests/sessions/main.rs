@@ -12,10 +12,8 @@ mod temporary;
 /// One test a part of the conformance suite, for a storage that is made anew each time.
 macro_rules! conforms {
     ($new:expr) => {
-        $crate::conforms! { $new;
-            round_trips, sizes, missing, rewriting, ids, listing, dropping, writers, creating,
-            updating, appending, revisions, versioned_ids, versioned_dropping
-        }
+        use $crate::conforms;
+        neuron_conformance::session_parts!(conforms $new;);
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn load() {
@@ -26,7 +24,7 @@ macro_rules! conforms {
             assert!(tally.writes > 0);
         }
     };
-    ($new:expr; $($part:ident),*) => {$(
+    ($new:expr; $($part:ident)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $part() {
             let (storage, _guard) = $new;

@@ -19,10 +19,7 @@ macro_rules! parts {
     )*};
 }
 
-parts! {
-    round_trips sizes missing rewriting ids listing dropping writers
-    creating updating appending revisions versioned_ids versioned_dropping
-}
+neuron_conformance::session_parts!(parts);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn load() {
