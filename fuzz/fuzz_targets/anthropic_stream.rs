@@ -1,5 +1,0 @@
-//! `stream::anthropic`, driven by libFuzzer.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| neuron_fuzz_properties::stream::anthropic(input));

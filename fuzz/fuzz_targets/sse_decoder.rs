@@ -1,5 +1,0 @@
-//! `framing::sse_decoder`, driven by libFuzzer.
-
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|input: &[u8]| neuron_fuzz_properties::framing::sse_decoder(input));
