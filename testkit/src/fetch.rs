@@ -9,17 +9,21 @@ mod npm;
 mod programs;
 mod python;
 
-use std::collections::BTreeMap;
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 pub use folder::{fill_once, target};
 pub use programs::{MCP_NODE, MCP_PYTHON, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
 
 use crate::command::quietly;
+
+/// Time after a failed attempt in which tests do not try again to fetch a program.
+const FAILURE_COUNTS: Duration = Duration::from_secs(600);
 
 /// A third-party program that tests run.
 #[derive(Debug)]
@@ -62,11 +66,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::NotFound`] if the program is not available. A process that failed to fetch a program
-    /// does not try again.
+    /// Returns [`io::ErrorKind::NotFound`] if the program is not available.
     pub fn find(&self) -> io::Result<PathBuf> {
-        /// An attempt without a network takes long, and each test would make one.
-        static FAILED: Mutex<BTreeMap<&str, String>> = Mutex::new(BTreeMap::new());
         if let Some(path) = self.local()? {
             return Ok(path);
         }
@@ -74,26 +75,22 @@ impl Program {
         if path.is_file() {
             return Ok(path);
         }
-        let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(reason) = failed.get(self.id) {
-            return Err(missing(reason.clone()));
-        }
-        self.fetch().map_err(|reason| {
-            failed.insert(self.id, reason.clone());
-            missing(reason)
-        })
+        self.fetch().map_err(missing)
     }
 
-    /// Returns the path of the program, and fetches the program if it is missing or does not work.
+    /// Returns the path of the program, and fetches the program if it is missing or does not work, also if an earlier
+    /// attempt failed.
     ///
     /// # Errors
     ///
     /// Returns the reason if the program is not available.
     pub fn provide(&self) -> Result<PathBuf, String> {
-        match self.local().map_err(|error| error.to_string())? {
-            Some(path) => Ok(path),
-            None => self.fetch(),
+        if let Some(path) = self.local().map_err(|error| error.to_string())? {
+            return Ok(path);
         }
+        // An error is ignored, because mostly there is no such file.
+        let _ = fs::remove_file(self.failure());
+        self.fetch()
     }
 
     /// Calls `start` with the path of the program. Returns `None` if the program is not available, and reports that
@@ -101,13 +98,14 @@ impl Program {
     ///
     /// # Panics
     ///
-    /// Panics if `start` fails. With the environment variable `CI=true` it also panics if the program is not available.
+    /// Panics if `start` fails, other than with [`io::ErrorKind::NotFound`]. With the environment variable `CI=true` it also panics if the program is not available.
     #[expect(clippy::panic, reason = "tests end where what they need fails")]
     pub fn or_skip<T>(&self, start: impl FnOnce(&Path) -> io::Result<T>) -> Option<T> {
         static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
         let error = match self.find() {
             Ok(path) => match start(&path) {
                 Ok(started) => return Some(started),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => error,
                 Err(error) => panic!("{} does not start: {error}", self.name),
             },
             Err(error) => error,
@@ -152,7 +150,7 @@ impl Program {
             trial.args(self.trial);
             quietly(trial).map(drop)
         };
-        fill_once(&folder, works, |folder| {
+        let fill = |folder: &Path| {
             report(&format!("fetching {} ({}, once per target folder)", self.name, self.size));
             match self.packages {
                 Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
@@ -163,6 +161,13 @@ impl Program {
                 true => Ok(()),
                 false => Err(format!("the packages have no {file}")),
             }
+        };
+        fill_once(&folder, works, |folder| match self.recent_failure() {
+            Some(reason) => Err(reason),
+            None => fill(folder).inspect_err(|reason| {
+                // An error is ignored, because the next process can try again.
+                let _ = fs::write(self.failure(), reason);
+            }),
         })?;
         Ok(folder.join(file))
     }
@@ -170,6 +175,17 @@ impl Program {
     /// Returns the folder of the packages. Other pins have another folder.
     fn folder(&self) -> PathBuf {
         target().join("testkit").join(format!("{}-{}", self.id, fingerprint(&self.packages)))
+    }
+
+    /// Returns the file with the reason why the last attempt to fetch the program failed.
+    fn failure(&self) -> PathBuf {
+        PathBuf::from(format!("{}.failed", self.folder().display()))
+    }
+
+    /// Returns the reason of a recent failure. An attempt without a network takes long, and each test would make one.
+    fn recent_failure(&self) -> Option<String> {
+        let age = fs::metadata(self.failure()).ok()?.modified().ok()?.elapsed().ok()?;
+        if age < FAILURE_COUNTS { fs::read_to_string(self.failure()).ok() } else { None }
     }
 
     fn path_in_folder(&self) -> String {
@@ -192,4 +208,34 @@ fn report(line: &str) {
 
 fn missing(reason: String) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_recent_failure_is_not_repeated_and_an_old_one_is() {
+        let program = Program {
+            id: "never",
+            name: "a program that does not exist",
+            variable: None,
+            installed: || None,
+            packages: Packages::Python("never"),
+            size: "nothing",
+            file: "never",
+            trial: &[],
+        };
+        fs::create_dir_all(target().join("testkit")).unwrap();
+        fs::write(program.failure(), "no network").unwrap();
+        let error = program.find().unwrap_err();
+        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::NotFound, "no network"));
+        let old = SystemTime::now() - FAILURE_COUNTS;
+        File::options().append(true).open(program.failure()).unwrap().set_modified(old).unwrap();
+        assert_eq!(program.recent_failure(), None);
+        fs::remove_file(program.failure()).unwrap();
+    }
 }

@@ -88,7 +88,7 @@ impl Service for Postgres {
     const END: &'static str = "QUIT";
 
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {
-        let user = data::user(folder)?;
+        let user = data::user(program, folder)?;
         let password = data::make(program, folder, user)?;
         let [port] = free_ports()?;
         let mut args =

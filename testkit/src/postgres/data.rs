@@ -20,10 +20,17 @@ const NOBODY: u32 = if cfg!(target_os = "macos") { u32::MAX - 1 } else { 65534 }
 
 /// Returns the user for PostgreSQL if it may not run as the owner of the folder, and makes that user the owner of the
 /// folder.
-pub(super) fn user(folder: &Path) -> io::Result<Option<u32>> {
+pub(super) fn user(postgres: &Path, folder: &Path) -> io::Result<Option<u32>> {
     if fs::metadata(folder)?.uid() != 0 {
         return Ok(None);
     }
+    // A folder of root may be closed to other users.
+    let mut trial = Command::new(postgres);
+    trial.arg("--version").current_dir("/").uid(NOBODY).gid(NOBODY);
+    quietly(trial).map_err(|reason| {
+        let text = format!("the user {NOBODY} cannot run PostgreSQL, and root may not: {reason}");
+        io::Error::new(io::ErrorKind::NotFound, text)
+    })?;
     chown(folder, Some(NOBODY), Some(NOBODY))?;
     Ok(Some(NOBODY))
 }
