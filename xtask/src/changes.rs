@@ -5,27 +5,65 @@ use std::path::PathBuf;
 
 use crate::nextest::Filter;
 use crate::process;
-use crate::workspace::Metadata;
+use crate::workspace::{self, Metadata};
 
-/// Returns the default base for a comparison. This is the commit where the branch left its upstream, or `HEAD` if it
-/// has no upstream.
-pub(crate) fn base() -> Result<String, String> {
-    let merge_base = git(&["merge-base", "HEAD", "@{upstream}"]);
-    Ok(merge_base.or_else(|_| git(&["rev-parse", "HEAD"]))?.trim().to_owned())
+/// The files that differ from a commit, including untracked files, relative to the workspace's root.
+pub(crate) struct Changes {
+    pub(crate) base: String,
+    pub(crate) files: BTreeSet<String>,
 }
 
-/// Returns the files that differ from a commit, including untracked files, relative to the workspace's root.
-pub(crate) fn since(base: &str) -> Result<BTreeSet<String>, String> {
-    let tracked = git(&["diff", "--name-only", "-z", base])?;
-    let untracked = git(&["ls-files", "-z", "--others", "--exclude-standard"])?;
-    Ok(split(&tracked).chain(split(&untracked)).collect())
+/// Returns the changes since a commit. The default is the commit where the branch left its upstream or, if nothing
+/// changed since then, the commit before the last.
+pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
+    if let Some(base) = base {
+        return Changes::since(commit(base)?);
+    }
+    let merge_base = |upstream: &&str| git(&["merge-base", "HEAD", upstream]).ok();
+    let left = ["@{upstream}", "origin/HEAD"].iter().find_map(merge_base);
+    let changes = Changes::since(left.map_or_else(|| commit("HEAD"), Ok)?)?;
+    match commit("HEAD~1") {
+        Ok(last_but_one) if changes.files.is_empty() => Changes::since(last_but_one),
+        _ => Ok(changes),
+    }
+}
+
+impl Changes {
+    fn since(base: String) -> Result<Self, String> {
+        // Both names of a renamed file changed.
+        let diff = ["diff", "--no-renames", "--relative", "--name-only", "-z", &base, "--"];
+        let mut files: BTreeSet<String> = list(&diff)?.into_iter().collect();
+        files.extend(list(&["ls-files", "-z", "--others", "--exclude-standard"])?);
+        Ok(Self { base, files })
+    }
+
+    /// Returns the text that a file had at the base, or an empty text if there was no such file.
+    pub(crate) fn text_before(&self, file: &str) -> String {
+        git(&["show", &format!("{}:./{file}", self.base)]).unwrap_or_default()
+    }
+}
+
+/// Returns the hash of a commit, such as `HEAD`.
+pub(crate) fn commit(name: &str) -> Result<String, String> {
+    let commit = format!("{name}^{{commit}}");
+    git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
+        .map_err(|_| format!("git knows no commit `{name}`"))
 }
 
 /// Returns the tracked files and the files that could be tracked, relative to the workspace's root.
 pub(crate) fn files() -> Result<Vec<String>, String> {
-    let listed = git(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
+    let mut files = list(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
     // Git still lists a tracked file that was removed without git.
-    Ok(split(&listed).filter(|file| process::root().join(file).is_file()).collect())
+    files.retain(|file| process::root().join(file).is_file());
+    Ok(files)
+}
+
+/// Returns the files that git lists, except for files in the target folder, which may have any name.
+fn list(args: &[&str]) -> Result<Vec<String>, String> {
+    let target = workspace::members()?.target_directory;
+    let output = git(args)?;
+    let files = output.split('\0').filter(|file| !file.is_empty()).map(str::to_owned);
+    Ok(files.filter(|file| !process::root().join(file).starts_with(&target)).collect())
 }
 
 /// Returns the packages that contain these files, or all packages if every package depends on a file. Files that no
@@ -63,14 +101,9 @@ fn git(args: &[&str]) -> Result<String, String> {
     process::quietly(command)
 }
 
-fn split(list: &str) -> impl Iterator<Item = String> {
-    list.split('\0').filter(|file| !file.is_empty()).map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
 
     #[track_caller]
     fn check(files: &[&str], expected: Filter) {
@@ -100,6 +133,14 @@ mod tests {
             check(&[file], Filter::All);
         }
         check(&["README.md", "ARCHITECTURE.md"], named(&[]));
+    }
+
+    #[test]
+    fn what_is_no_commit_is_an_error() {
+        for base in ["no-such-branch", "crates/neuron-loop", "--all", ""] {
+            let error = since(Some(base)).err().unwrap();
+            assert_eq!(error, format!("git knows no commit `{base}`"));
+        }
     }
 
     #[test]

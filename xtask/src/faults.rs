@@ -4,7 +4,7 @@
 //! every function and cannot use given mutants. The faults here are mistakes that a person would make, so they measure
 //! the model and not the coverage of lines.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -22,11 +22,12 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// Sample size and sample step. A sample has up to this number of faults in changed files, and one fault of this number
-/// in other files.
+/// Maximum number of the faults that a change affects in a sample. Of the other faults the sample has one of so many.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
+
+const MODEL: &str = "crates/neuron-loop/tests/model/";
 
 const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
 
@@ -36,7 +37,7 @@ pub(crate) enum Selection<'a> {
     All,
     /// The faults with this text in their names.
     Named(&'a str),
-    /// The faults of the files that changed since the base, and a few others.
+    /// The faults that the changes affect, up to a number, and a part of the others.
     Sample,
 }
 
@@ -45,6 +46,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
     let copy = Copy::make(workspace::members()?.target_directory.join("faults"))?;
+    copy.build()?;
     let start = Instant::now();
     if let Verdict::Found(line) = copy.try_model(LIMIT)? {
         return Err(format!("the model fails without a fault: {line}"));
@@ -78,6 +80,8 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
 /// A fault of the list.
 #[derive(Debug)]
 struct Fault<'a> {
+    /// The text of the fault in the list.
+    block: &'a str,
     name: &'a str,
     file: &'a str,
     find: String,
@@ -95,7 +99,7 @@ fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
             let lines = block.lines().skip(2).filter_map(|line| line.strip_prefix(sign));
             lines.collect::<Vec<_>>().join("\n")
         };
-        let fault = Fault { name, file, find: part('-'), replace: part('+') };
+        let fault = Fault { block, name, file, find: part('-'), replace: part('+') };
         match fault.find.is_empty() || !file.ends_with(".rs") {
             true => Err(format!("{LIST}: the fault `{name}` lacks a file or a text to find")),
             false => Ok(fault),
@@ -112,17 +116,32 @@ fn select<'a>(
         Selection::All => {}
         Selection::Named(text) => faults.retain(|fault| fault.name.contains(text)),
         Selection::Sample => {
-            let changed = changes::since(&changes::base()?)?;
-            let (mut index, mut left) = (0, SAMPLE);
-            faults.retain(|fault| {
-                let is_changed = changed.contains(&format!("{LOOP}{}", fault.file)) && left > 0;
-                left -= usize::from(is_changed);
-                index += 1;
-                is_changed || index % SAMPLE == 1
-            });
+            let changes = changes::since(None)?;
+            let is_model = |file: &String| file.starts_with(MODEL) && file != LIST;
+            let is_model_changed = changes.files.iter().any(is_model);
+            let known = changes.text_before(LIST);
+            let is_affected = |fault: &Fault<'_>| {
+                is_model_changed
+                    || changes.files.contains(&format!("{LOOP}{}", fault.file))
+                    || !known.contains(fault.block.trim_end())
+            };
+            let (affected, others): (Vec<_>, Vec<_>) = faults.into_iter().partition(is_affected);
+            let count = affected.len();
+            let mut sample = every(affected, count.div_ceil(SAMPLE), 0);
+            println!("the change affects {count} faults, of which {} are tried", sample.len());
+            // The first digit of the commit's hash chooses, so that each commit tries other faults.
+            let digit =
+                changes::commit("HEAD")?.chars().next().and_then(|first| first.to_digit(16));
+            sample.extend(every(others, SAMPLE, digit.map_or(0, |digit| digit as usize)));
+            faults = sample;
         }
     }
     Ok(faults)
+}
+
+/// Returns one of so many faults, beginning at a position.
+fn every(faults: Vec<Fault<'_>>, step: usize, first: usize) -> Vec<Fault<'_>> {
+    faults.into_iter().skip(first).step_by(step.max(1)).collect()
 }
 
 impl Fault<'_> {
@@ -147,21 +166,27 @@ enum Verdict {
 /// A copy of the workspace with a target folder of its own.
 struct Copy {
     folder: PathBuf,
+    /// Locked, because two processes would put their faults into the same files.
+    _lock: File,
 }
 
 impl Copy {
     /// Copies the files that differ from the last copy, so that cargo rebuilds nothing else.
     fn make(folder: PathBuf) -> Result<Self, String> {
-        let (files, listing) = (changes::files()?, folder.join("files.txt"));
+        fs::create_dir_all(&folder).map_err(|error| cannot("create", &folder, &error))?;
+        let lock = folder.join("lock");
+        let lock = File::create(&lock)
+            .and_then(|file| file.lock().map(|()| file))
+            .map_err(|error| cannot("lock", &lock, &error))?;
+        let copy = Self { folder, _lock: lock };
+        let (files, listing) = (changes::files()?, copy.folder.join("files.txt"));
         let last = fs::read_to_string(&listing).unwrap_or_default();
-        for gone in last.lines().filter(|file| !files.iter().any(|other| other == file)) {
-            let path = folder.join(gone);
-            if path.exists() {
-                fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?;
-            }
+        let is_gone = |file: &&str| !file.is_empty() && files.iter().all(|other| other != file);
+        for gone in last.split('\0').filter(is_gone) {
+            copy.remove(gone)?;
         }
         for file in &files {
-            let (from, to) = (process::root().join(file), folder.join(file));
+            let (from, to) = (process::root().join(file), copy.folder.join(file));
             let bytes = fs::read(&from).map_err(|error| cannot("read", &from, &error))?;
             if fs::read(&to).is_ok_and(|present| present == bytes) {
                 continue;
@@ -170,8 +195,20 @@ impl Copy {
             fs::create_dir_all(parent).map_err(|error| cannot("create", parent, &error))?;
             fs::write(&to, bytes).map_err(|error| cannot("write", &to, &error))?;
         }
-        write(&listing, &files.join("\n"))?;
-        Ok(Self { folder })
+        write(&listing, &files.join("\0"))?;
+        Ok(copy)
+    }
+
+    /// Removes a file that left the workspace, and the folders that are empty then.
+    fn remove(&self, file: &str) -> Result<(), String> {
+        let path = self.folder.join(file);
+        if path.is_file() {
+            fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?;
+        }
+        let folders = path.ancestors().skip(1).take_while(|folder| *folder != self.folder);
+        // A folder that is not empty is not removed.
+        folders.for_each(|folder| drop(fs::remove_dir(folder)));
+        Ok(())
     }
 
     /// Builds and runs the model.
@@ -252,6 +289,6 @@ mod tests {
     fn a_sample_is_a_part_of_the_list() {
         let list = read(&process::root().join(LIST)).unwrap();
         let sample = select(parse(&list).unwrap(), Selection::Sample).unwrap();
-        assert!((8..=8 + SAMPLE).contains(&sample.len()), "{}", sample.len());
+        assert!((7..=8 + SAMPLE).contains(&sample.len()), "{}", sample.len());
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use neuron_testkit::fetch::PROGRAMS;
 
-use crate::means;
+use crate::{means, process};
 
 /// Prints the paths of all programs, or of one. Fetches each program that is missing or does not work.
 pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
@@ -34,6 +34,12 @@ pub(crate) fn for_tests() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Runs a command with tests on our terminal.
+pub(crate) fn run(mut command: Command) -> Result<(), String> {
+    hide_missing(&mut command);
+    process::run(command)
 }
 
 /// Marks programs as missing for the tests of a command, so that the tests do not try to fetch them again.

@@ -28,16 +28,16 @@ usage: cargo xtask <command>
 
 tiers:
   quick [BASE]  formatting, lints, and the tests of the packages that changed since the commit BASE
-                and of those that depend on them; BASE is where the branch left its upstream
-  test          everything that a change has to pass, as CI runs it
+                and of their dependents. The default is the commit where the branch left its
+                upstream or, if nothing changed since then, the commit before the last.
+  test [STEP]   everything that a change has to pass, as on CI, or one step of it
   nightly       the long runs: all deliberate faults, a million cases of the loop's model, fuzzing,
                 hundreds of kills, each feature alone
 
 commands:
   api           rewrites crates/*/api.txt, the listings of the public surface
-  e2e           the vendors' official clients check our servers and requests
   faults [TEXT] deliberate faults in the loop, or those with TEXT in their names
-  fetch [NAME]  fetches the programs of others that tests need, or one, and prints where they are
+  fetch [NAME]  fetches the third-party programs that tests need, or one, and prints their paths
   help          prints this text";
 
 fn main() -> ExitCode {
@@ -46,10 +46,10 @@ fn main() -> ExitCode {
     match args.as_slice() {
         ["quick"] => exit_code(suite::quick(None)),
         ["quick", base] => exit_code(suite::quick(Some(base))),
-        ["test"] => suite::test(),
+        ["test"] => suite::test(None),
+        ["test", step] => suite::test(Some(step)),
         ["nightly"] => suite::nightly(),
         ["api"] => exit_code(api::rewrite()),
-        ["e2e"] => exit_code(sdks::check()),
         ["faults"] => exit_code(faults::check(Selection::All)),
         ["faults", text] => exit_code(faults::check(Selection::Named(text))),
         ["fetch"] => exit_code(fetch::print(None)),
@@ -59,10 +59,10 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("test" | "nightly" | "api" | "e2e" | "help"), ..] => {
+        [command @ ("nightly" | "api" | "help"), ..] => {
             usage_error(&format!("`{command}` takes no arguments"))
         }
-        [command @ ("quick" | "faults" | "fetch"), ..] => {
+        [command @ ("quick" | "test" | "faults" | "fetch"), ..] => {
             usage_error(&format!("`{command}` takes one argument at most"))
         }
         [command, ..] => usage_error(&format!("unknown command `{command}`")),

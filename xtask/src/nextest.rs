@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::tools::NEXTEST;
-use crate::{compiler, fetch, process};
+use crate::{compiler, fetch};
 
 /// The packages whose tests run.
 #[derive(Debug, PartialEq)]
@@ -27,10 +27,11 @@ pub(crate) fn run(
     // Many tests wait for servers and time limits, so that two share a core.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     command.args(["--test-threads", &(2 * cores).to_string()]);
-    fetch::hide_missing(&mut command);
     if let Filter::DependentsOf(packages) = filter {
-        let set: Vec<String> = packages.iter().map(|name| format!("rdeps(={name})")).collect();
-        command.args(["--filterset", &set.join(" + "), "--no-tests", "pass"]);
+        // The rules over the whole workspace are tests of xtask.
+        let mut set = "package(=xtask)".to_owned();
+        packages.iter().for_each(|name| set += &format!(" + rdeps(={name})"));
+        command.args(["--filterset", &set]);
     }
-    process::run(command)
+    fetch::run(command)
 }

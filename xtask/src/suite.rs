@@ -40,12 +40,22 @@ const NIGHTLY: &[Step] = &[
     ("crashes", crashes),
 ];
 
-/// Runs the steps that a change has to pass.
-pub(crate) fn test() -> ExitCode {
-    if let Ok(workspace) = workspace::members() {
-        process::build_once_in(&workspace.target_directory);
+/// Runs the steps that a change has to pass, or one of them.
+pub(crate) fn test(only: Option<&str>) -> ExitCode {
+    let Some(name) = only else {
+        if let Ok(workspace) = workspace::members() {
+            process::build_once_in(&workspace.target_directory);
+        }
+        return run("test", TEST);
+    };
+    match TEST.iter().find(|(step, _)| *step == name) {
+        Some(step) => run("test", &[*step]),
+        None => {
+            let names: Vec<&str> = TEST.iter().map(|(name, _)| *name).collect();
+            eprintln!("error: `test` has no step `{name}`: {} are known", names.join(", "));
+            ExitCode::from(2)
+        }
     }
-    run("test", TEST)
 }
 
 /// Runs the steps that take long.
@@ -59,23 +69,19 @@ pub(crate) fn nightly() -> ExitCode {
 /// excludes tests that take long or that need other programs.
 pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let start = Instant::now();
-    let base = base.map_or_else(changes::base, |base| Ok(base.to_owned()))?;
-    let files = changes::since(&base)?;
-    let filter = changes::packages(&files, &workspace::members()?);
-    let short = base.get(..12).unwrap_or(&base);
-    fmt()?;
+    let changes = changes::since(base)?;
+    let filter = changes::packages(&changes.files, &workspace::members()?);
     let what = match &filter {
-        Filter::DependentsOf(packages) if packages.is_empty() => {
-            println!("quick: passed, no package changed since {short}");
-            return Ok(());
-        }
+        Filter::All => "all packages".to_owned(),
+        Filter::DependentsOf(packages) if packages.is_empty() => "no package".to_owned(),
         Filter::DependentsOf(packages) => {
             let names: Vec<&str> = packages.iter().map(String::as_str).collect();
-            format!("{} and their dependents", names.join(", "))
+            format!("{} and dependents", names.join(", "))
         }
-        Filter::All => "all packages".to_owned(),
     };
-    println!("quick: {what}, changed since {short}");
+    let what = format!("{what}, changed since {}", changes.base.get(..12).unwrap_or_default());
+    println!("quick: {what}");
+    fmt()?;
     clippy()?;
     nextest::run("quick", &filter, &[])?;
     println!("quick: passed in {} s: {what}", start.elapsed().as_secs());
@@ -115,21 +121,19 @@ fn docs() -> Result<(), String> {
     process::run(command)
 }
 
-/// Checks the dependencies against the rules of `deny.toml`.
+/// Checks the dependencies by the rules of `deny.toml`.
 fn deny() -> Result<(), String> {
-    let mut command =
-        process::cargo(["deny", "--all-features", "check", "bans", "licenses", "sources"]);
-    tools::DENY.add_to(&mut command)?;
-    process::run(command)
+    let args = ["deny", "--all-features", "check", "bans", "licenses", "sources"];
+    tools::DENY.run(process::cargo(args), "the rules of deny.toml")
 }
 
 fn doctests() -> Result<(), String> {
-    process::run(compiler::cargo(["test", "--doc", "--all-features", "--no-fail-fast"])?)
+    fetch::run(compiler::cargo(["test", "--doc", "--all-features", "--no-fail-fast"])?)
 }
 
 /// Runs each benchmark once, as a test.
 fn benches() -> Result<(), String> {
-    process::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
+    fetch::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
 }
 
 /// Checks libraries as whoever depends on one of them alone builds it, with each of its features alone. In a build of
@@ -137,8 +141,7 @@ fn benches() -> Result<(), String> {
 fn features(libraries: &[String]) -> Result<(), String> {
     let mut command = process::cargo(["hack", "check", "--each-feature", "--lib"]);
     command.args(libraries.iter().flat_map(|name| ["--package", name]));
-    tools::HACK.add_to(&mut command)?;
-    process::run(command)
+    tools::HACK.run(command, "each feature alone")
 }
 
 /// The published libraries that this machine's compiler can build.
@@ -156,7 +159,7 @@ fn libraries() -> Result<Vec<String>, String> {
 
 /// The libraries that changed since the base, and every eighth of the others.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
-    let changed = changes::packages(&changes::since(&changes::base()?)?, &workspace::members()?);
+    let changed = changes::packages(&changes::since(None)?.files, &workspace::members()?);
     let is_chosen = |(place, name): &(usize, String)| match &changed {
         Filter::All => true,
         Filter::DependentsOf(packages) => packages.contains(name) || place % 8 == 0,
@@ -175,6 +178,10 @@ fn model() -> Result<(), String> {
 
 /// Tries the properties of the parsers on other inputs each day.
 fn fuzz() -> Result<(), String> {
+    // The target of cargo-fuzz is a workspace of its own, which nothing else compiles.
+    let mut target = process::cargo(["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"]);
+    target.env("CARGO_TARGET_DIR", workspace::members()?.target_directory);
+    process::run(target)?;
     let mut command = process::cargo(["test", "--release", "--package", "neuron-fuzz-properties"]);
     command.env("FUZZ_INPUTS", "100000").env("FUZZ_SEQUENCE", days_since_1970().to_string());
     process::run(command)

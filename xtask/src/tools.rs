@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::{compiler, process, workspace};
+use crate::{compiler, means, process, workspace};
 
 /// A subcommand of cargo.
 pub(crate) struct Tool {
@@ -22,6 +22,14 @@ pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", p
 pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
 
 impl Tool {
+    /// Runs a command of the tool. If the tool cannot be installed, reports what was not checked.
+    pub(crate) fn run(&self, mut command: Command, what: &str) -> Result<(), String> {
+        match self.add_to(&mut command) {
+            Ok(()) => process::run(command),
+            Err(reason) => means::not_checked(what, &reason),
+        }
+    }
+
     /// Adds the tool to the search path of a command. Installs the tool if this machine has no sufficiently new
     /// version.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
