@@ -44,16 +44,16 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
     if BUILDS_ONCE.load(Ordering::Relaxed) {
-        command.env("CARGO_INCREMENTAL", "0");
+        command.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "false");
     }
     command
 }
 
-/// Whether cargo keeps nothing for incremental builds.
+/// Whether cargo keeps nothing for incremental builds and debuggers.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Lets cargo keep nothing for incremental builds if it has kept nothing of the libraries so far, as in a fresh clone.
-/// What it keeps would be half of the target folder.
+/// Lets cargo keep nothing for incremental builds and debuggers if it has kept nothing of the libraries so far, as in a
+/// fresh clone. What it keeps would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");

@@ -80,6 +80,14 @@ fn fetch(folder: &Path) -> Result<(), String> {
             fs::remove_file(&archive).map_err(in_folder)?;
         }
     }
+    // The standard library's sources are enough, and less than a quarter of all.
+    for sources in root.join("usr/src").read_dir().map_err(in_folder)?.flatten() {
+        for unused in ["compiler", "src"].map(|name| sources.path().join(name)) {
+            if unused.is_dir() {
+                fs::remove_dir_all(unused).map_err(in_folder)?;
+            }
+        }
+    }
     // Apt may not have created both.
     for leftover in [lists, cache].iter().filter(|leftover| leftover.exists()) {
         fs::remove_dir_all(leftover).map_err(in_folder)?;
