@@ -7,7 +7,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 
 /// Runs a future. It is polled again at once if it was woken by its own thread while it was polled.
@@ -81,6 +81,7 @@ impl Wake for OwnWakes {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Poll;
 
     use futures::FutureExt;
     use tokio::sync::{mpsc, oneshot};
