@@ -225,7 +225,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         snapshot.requests = self.run.requests;
         snapshot.tool_calls = self.run.tool_calls;
         snapshot.pauses = self.run.pauses;
-        snapshot.is_paused = self.run.is_paused;
+        // The model goes on with an answer that the user began, as with a turn of its own that was paused.
+        snapshot.is_paused = self.run.is_paused || !is_open(&snapshot.messages, false);
         snapshot.failing_turns = self.run.failing.turns().clone();
         snapshot.loop_state = loop_state;
         serde_json::to_value(snapshot).map_err(failed)

@@ -47,7 +47,8 @@ pub struct RunSnapshot {
     /// How often in a row the provider paused its turn.
     #[serde(default)]
     pub pauses: usize,
-    /// Whether the conversation ends with a turn that the provider paused.
+    /// Whether the conversation ends with an answer that the model goes on with: a turn that the provider paused, or
+    /// the beginning of an answer that the user gave.
     #[serde(default)]
     pub is_paused: bool,
     /// In how many turns in a row the calls of a tool failed, by its name; under the empty name those

@@ -74,6 +74,14 @@ async fn a_run_that_continues_at_every_turn_is_the_same_run() {
 }
 
 #[tokio::test]
+async fn a_run_that_begins_with_an_answer_continues_before_the_first_turn() {
+    let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
+    let start = RunStart::from(Message::assistant("I think that"));
+    let (result, executions) = to_the_end(agent, context.continuing_at([0]), start).await;
+    assert_eq!((result.unwrap().response.as_str(), executions), ("done", 2));
+}
+
+#[tokio::test]
 async fn limits_go_on_counting() {
     let limits = |limits: UsageLimits| {
         move |context: &Journaled| {
