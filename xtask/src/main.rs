@@ -31,8 +31,9 @@ tiers:
                 and of their dependents. The default is the commit where the branch left its
                 upstream or, if nothing changed since then, the commit before the last.
   test [STEP]   everything that a change has to pass, as on CI, or one step of it
-  nightly       the long runs: all deliberate faults, a million cases of the loop's model, fuzzing,
-                hundreds of kills, each feature alone
+  nightly [STEP]
+                the long runs, or one of them: all deliberate faults, a million cases of the loop's
+                model, fuzzing, hundreds of kills, each feature alone
 
 commands:
   api           rewrites crates/*/api.txt, the listings of the public surface
@@ -48,7 +49,8 @@ fn main() -> ExitCode {
         ["quick", base] => exit_code(suite::quick(Some(base))),
         ["test"] => suite::test(None),
         ["test", step] => suite::test(Some(step)),
-        ["nightly"] => suite::nightly(),
+        ["nightly"] => suite::nightly(None),
+        ["nightly", step] => suite::nightly(Some(step)),
         ["api"] => exit_code(api::rewrite()),
         ["faults"] => exit_code(faults::check(Selection::All)),
         ["faults", text] => exit_code(faults::check(Selection::Named(text))),
@@ -59,10 +61,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("nightly" | "api" | "help"), ..] => {
-            usage_error(&format!("`{command}` takes no arguments"))
-        }
-        [command @ ("quick" | "test" | "faults" | "fetch"), ..] => {
+        [command @ ("api" | "help"), ..] => usage_error(&format!("`{command}` takes no arguments")),
+        [command @ ("quick" | "test" | "nightly" | "faults" | "fetch"), ..] => {
             usage_error(&format!("`{command}` takes one argument at most"))
         }
         [command, ..] => usage_error(&format!("unknown command `{command}`")),

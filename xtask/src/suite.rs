@@ -42,25 +42,17 @@ const NIGHTLY: &[Step] = &[
 
 /// Runs the steps that a change has to pass, or one of them.
 pub(crate) fn test(only: Option<&str>) -> ExitCode {
-    let Some(name) = only else {
-        if let Ok(workspace) = workspace::members() {
-            process::build_once_in(&workspace.target_directory);
-        }
-        return run("test", TEST);
-    };
-    match TEST.iter().find(|(step, _)| *step == name) {
-        Some(step) => run("test", &[*step]),
-        None => {
-            let names: Vec<&str> = TEST.iter().map(|(name, _)| *name).collect();
-            eprintln!("error: `test` has no step `{name}`: {} are known", names.join(", "));
-            ExitCode::from(2)
-        }
+    if only.is_none()
+        && let Ok(workspace) = workspace::members()
+    {
+        process::build_once_in(&workspace.target_directory);
     }
+    run("test", TEST, only)
 }
 
-/// Runs the steps that take long.
-pub(crate) fn nightly() -> ExitCode {
-    run("nightly", NIGHTLY)
+/// Runs the steps that take long, or one of them.
+pub(crate) fn nightly(only: Option<&str>) -> ExitCode {
+    run("nightly", NIGHTLY, only)
 }
 
 /// Checks the changes since a commit.
@@ -89,9 +81,15 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
 }
 
 /// Runs the steps up to the first that fails.
-fn run(tier: &str, steps: &[Step]) -> ExitCode {
+fn run(tier: &str, steps: &[Step], only: Option<&str>) -> ExitCode {
+    let is_meant = |name: &str| only.is_none_or(|only| only == name);
+    if !steps.iter().any(|(name, _)| is_meant(name)) {
+        let names: Vec<&str> = steps.iter().map(|(name, _)| *name).collect();
+        eprintln!("error: no such step: `{tier}` has {}", names.join(", "));
+        return ExitCode::from(2);
+    }
     let total = Instant::now();
-    for (name, step) in steps {
+    for (name, step) in steps.iter().filter(|(name, _)| is_meant(name)) {
         println!("== {name}");
         let start = Instant::now();
         let result = step();
