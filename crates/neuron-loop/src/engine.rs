@@ -53,6 +53,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &ToolContext,
     ) -> Result<(), LoopError> {
         self.accept(decisions)?;
+        // Of a part that was dropped, the hooks hear no end later on.
+        self.run.announced = false;
         self.run.take_from(ctx, self.budget.as_ref());
         self.enclose(ctx);
         self.refresh_request();

@@ -1,15 +1,17 @@
 //! Approvals: what the policy lets run, what waits for a person, and how the run goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{AgentLoop, AgentStream, LoopConfig, LoopError, StepIterator, TurnResult};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
-    ApprovalDecisions, ApprovalError, HookAction, Message, PendingApproval, PermissionDecision,
-    PermissionPolicy, ResumedApproval, StreamEvent, Tool, ToolCall, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolOutput, UsageLimits, WasmBoxedFuture,
+    ApprovalDecisions, ApprovalError, HookAction, HookError, HookEvent, Message, ObservabilityHook,
+    PendingApproval, PermissionDecision, PermissionPolicy, ResumedApproval, StreamEvent, Tool,
+    ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageLimits,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -566,6 +568,43 @@ async fn a_resumed_call_that_is_dropped_does_not_run_again() {
     let error = agent.resume(decisions, &ctx).await.unwrap_err();
     assert!(matches!(error, LoopError::Approval(ApprovalError::NothingPending)));
     assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "done");
+}
+
+/// Waits for ever at the start of the run when it resumes for the first time, and refuses the session from then on.
+#[derive(Clone, Default)]
+struct WaitsThenRefuses(Arc<AtomicUsize>);
+
+impl ObservabilityHook for WaitsThenRefuses {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        let session = match event {
+            HookEvent::SessionStart { .. } => self.0.fetch_add(1, Ordering::Relaxed),
+            _ => self.0.load(Ordering::Relaxed) - 1,
+        };
+        match (session, event) {
+            (1, HookEvent::RunStart { .. }) => std::future::pending().await,
+            (2, HookEvent::SessionStart { .. }) => {
+                Ok(HookAction::Terminate { reason: "no".into() })
+            }
+            _ => Ok(HookAction::Continue),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_hear_no_end_of_a_resumed_run_that_was_dropped() {
+    let setup = setup([calls([json!({"ask": "?"})]), Reply::text("never asked for")]);
+    let builder = setup.builder.permission_policy(ByArguments).pause_for_approval(true);
+    let mut agent = builder.hook(WaitsThenRefuses::default()).build();
+    let ctx = ToolContext::default();
+    start(Way::Run, &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::new().approve("c0");
+    let wait = std::time::Duration::from_secs(5);
+    tokio::time::timeout(wait, agent.resume(decisions.clone(), &ctx)).await.unwrap_err();
+    let hook = Recorder::default();
+    agent.add_hook(hook.clone());
+    let error = agent.resume(decisions, &ctx).await.unwrap_err();
+    assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
+    assert_eq!(hook.log.lines(), ["SessionStart ", "SessionEnd "]);
 }
 
 #[tokio::test]

@@ -386,13 +386,13 @@ impl Run<'_> {
         self.ask("SessionStart s".into())?;
         self.announced = true;
         self.ask("RunStart true".into())?;
-        if let Some(decisions) = self.decisions.take()
-            && let Some(stop) = self.run_decided(&decisions)?
-        {
-            return Ok((stop, self.response()));
-        }
+        let mut decisions = self.decisions.take();
         loop {
-            let stop = match self.one_turn() {
+            let turn = match decisions.take() {
+                Some(decisions) => self.run_decided(&decisions),
+                None => self.one_turn(),
+            };
+            let stop = match turn {
                 Err(failure) if self.lands_on(&failure) => Some(self.last_call(failure)?),
                 turn => turn?,
             };
@@ -1011,7 +1011,12 @@ impl Run<'_> {
         decisions: &ApprovalDecisions,
     ) -> Result<Option<StopReason>, Failure> {
         let batch = self.memory.waiting.as_ref().map_or(0, |waiting| waiting.pending.len());
-        self.limits_before_tools(batch)?;
+        if let Err(failure) = self.limits_before_tools(batch) {
+            if self.lands_on(&failure) {
+                self.give_up_waiting(&failure);
+            }
+            return Err(failure);
+        }
         let waiting = self.memory.waiting.take().expect("a run waits");
         let results = self.memory.history.pop().expect("the results of the calls");
         let mut calls = waiting.calls.clone();
@@ -1051,6 +1056,22 @@ impl Run<'_> {
         }
         let ran = self.run_tools(&calls, &mut fates);
         self.close(waiting.calls, calls, fates, &notes, ran, StopReason::ToolUse)
+    }
+
+    /// The calls that wait never run, because one last call of the model follows.
+    fn give_up_waiting(&mut self, limit: &Failure) {
+        self.note("last call: instead of calls that wait".into());
+        let waiting = self.memory.waiting.take().expect("a run waits");
+        let results = self.memory.history.last_mut().expect("the results of the calls");
+        for block in &mut results.content {
+            let ContentBlock::ToolResult { tool_use_id, content, .. } = block else {
+                unreachable!("they are results")
+            };
+            if waiting.pending.iter().any(|pending| pending.call.id == *tool_use_id) {
+                let text = format!("[not executed: {}]", limit.reason());
+                *content = vec![ContentItem::Text(text)];
+            }
+        }
     }
 
     /// The policy has the last word.
