@@ -18,8 +18,8 @@ fn main() {
             }
             let comparison = Comparison::of(
                 options.rounds(),
-                || (api.library)(&request).expect("the request can be written"),
-                || (api.floor)(&request),
+                || (api.library)(request.view()).expect("the request can be written"),
+                || (api.floor)(request.view()),
             );
             println!(
                 "| {name} | {:.2} ms | {:.2} ms | {:.2} |",

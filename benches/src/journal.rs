@@ -11,7 +11,7 @@ use neuron_durable_sqlite::{SqliteDurableContext, SqliteRuns};
 use neuron_runtime::StepRecord;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DurableContext as _, DurableError,
-    Message, Provider, ProviderError, StopReason, StreamHandle, TokenUsage,
+    Message, Provider, ProviderError, RequestRef, StopReason, StreamHandle, TokenUsage,
 };
 
 /// Lengths of the responses in bytes of text.
@@ -50,10 +50,7 @@ impl Provider for Parrot {
         Ok(self.0.clone())
     }
 
-    async fn complete_ref(
-        &self,
-        _: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
+    async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         Ok(self.0.clone())
     }
 
@@ -89,7 +86,7 @@ impl Steps {
     /// Returns the error of the journal.
     pub async fn step(&self) -> Result<Duration, DurableError> {
         let start = Instant::now();
-        self.context.execute_llm_call_ref(&self.request, ActivityOptions::default()).await?;
+        self.context.execute_llm_call_ref(self.request.view(), ActivityOptions::default()).await?;
         Ok(start.elapsed())
     }
 }

@@ -8,9 +8,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
-    StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError,
-    ToolOutput, WasmBoxedFuture,
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
+    RequestRef, Role, StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
@@ -97,9 +97,9 @@ impl Provider for ToolsCaller<'_> {
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        Ok(self.answer(&request.messages))
+        Ok(self.answer(request.messages))
     }
 }
 

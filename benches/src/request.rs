@@ -5,7 +5,7 @@ pub mod floor;
 use neuron_provider_anthropic as anthropic;
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
-use neuron_types::{CompletionRequest, Message, ProviderError};
+use neuron_types::{CompletionRequest, Message, ProviderError, RequestRef};
 
 /// Length of a message's text in bytes.
 const MESSAGE_BYTES: usize = 1024;
@@ -16,9 +16,9 @@ pub struct Api {
     /// The API's name.
     pub name: &'static str,
     /// Encodes a body with the provider.
-    pub library: fn(&CompletionRequest) -> Result<Vec<u8>, ProviderError>,
+    pub library: fn(RequestRef<'_>) -> Result<Vec<u8>, ProviderError>,
     /// Encodes the same body with hand-written code.
-    pub floor: fn(&CompletionRequest) -> Vec<u8>,
+    pub floor: fn(RequestRef<'_>) -> Vec<u8>,
 }
 
 /// All APIs.

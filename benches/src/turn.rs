@@ -7,8 +7,9 @@ use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy,
-    Message, ObservabilityHook, Provider, ProviderError, Role, StopReason, StreamHandle,
-    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    Message, ObservabilityHook, Provider, ProviderError, RequestRef, Role, StopReason,
+    StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use stats_alloc::Stats;
@@ -103,12 +104,12 @@ impl Provider for ToolCaller<'_> {
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         if self.waits {
             tokio::task::yield_now().await;
         }
-        Ok(self.answer(&request.messages))
+        Ok(self.answer(request.messages))
     }
 }
 

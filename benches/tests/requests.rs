@@ -15,7 +15,7 @@ fn a_request_is_written_from_the_borrow() {
         let most = 40 + messages.ilog2() as usize;
         for api in APIS {
             let region = Region::new(ALLOCATOR);
-            let body = (api.library)(&request).unwrap();
+            let body = (api.library)(request.view()).unwrap();
             let used = region.change();
             let allocations = used.allocations + used.reallocations;
             println!("{}, {messages} messages: {allocations} allocations", api.name);
@@ -24,7 +24,8 @@ fn a_request_is_written_from_the_borrow() {
             drop(body);
 
             // The floor must write the same body to be comparable.
-            let (body, by_hand) = ((api.library)(&request).unwrap(), (api.floor)(&request));
+            let (body, by_hand) =
+                ((api.library)(request.view()).unwrap(), (api.floor)(request.view()));
             let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
             assert_eq!(json(&body), json(&by_hand), "{}", api.name);
         }

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use neuron_testing::RecordedRequest;
 use neuron_types::{
-    BoxError, BoxedEmbeddingProvider, CompletionRequest, EmbeddingError, EmbeddingProvider,
-    EmbeddingRequest, Provider, ProviderError,
+    BoxError, BoxedEmbeddingProvider, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
+    Provider, ProviderError, RequestRef,
 };
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     for form in vendor.forms {
         for (name, request) in &requests {
             for stream in [false, true] {
-                let outcome = runtime.block_on(send(vendor, form, request, stream))?;
+                let outcome = runtime.block_on(send(vendor, form, request.view(), stream))?;
                 write(form.name, name, stream, outcome, form.refused.contains(&name.as_str()))?;
             }
         }
@@ -67,7 +67,7 @@ struct Outcome {
 async fn send(
     vendor: &Vendor,
     form: &Form,
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     stream: bool,
 ) -> io::Result<Outcome> {
     let server = (vendor.start)(vec!["ok".into()]).await?;

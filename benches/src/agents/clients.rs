@@ -146,11 +146,11 @@ impl Bare {
         headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         let mut request = question();
-        let first = wire::write_request(&request, case.streamed)?;
+        let first = wire::write_request(request.view(), case.streamed)?;
         let (id, name, input) = ("call_1".to_owned(), Echo.name().to_owned(), json!({}));
         let content = vec![ContentBlock::ToolUse { id, name, input }];
         answer_calls(&mut request, Message { role: Role::Assistant, content });
-        let second = wire::write_request(&request, case.streamed)?;
+        let second = wire::write_request(request.view(), case.streamed)?;
         Ok(Self {
             http: HttpClient::builder(TokioExecutor::new()).build(connector),
             url: format!("{url}/v1/messages").parse()?,
@@ -188,8 +188,8 @@ async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     let mut request = question();
     loop {
         let response = match streamed {
-            true => provider.complete_stream_ref(&request).await?.into_response().await?,
-            false => provider.complete_ref(&request).await?,
+            true => provider.complete_stream_ref(request.view()).await?.into_response().await?,
+            false => provider.complete_ref(request.view()).await?,
         };
         if response.message.tool_uses().next().is_none() {
             return check(&response.message.text());

@@ -1,11 +1,11 @@
 //! The floor of a request. It passes plain structs in the wire format to `serde_json::to_vec`. They borrow the texts
 //! and support no other content.
 
-use neuron_types::{CompletionRequest, ContentBlock, Message, Role};
+use neuron_types::{ContentBlock, Message, RequestRef, Role};
 use serde::Serialize;
 
 /// Encodes a request for the Messages API.
-pub fn anthropic(request: &CompletionRequest) -> Vec<u8> {
+pub fn anthropic(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -19,7 +19,7 @@ pub fn anthropic(request: &CompletionRequest) -> Vec<u8> {
         text: &'a str,
     }
     write(&Body {
-        model: &request.model,
+        model: request.model,
         max_tokens: request.max_tokens,
         stream: true,
         messages: messages(request, |text| [Text { r#type: "text", text }]),
@@ -27,7 +27,7 @@ pub fn anthropic(request: &CompletionRequest) -> Vec<u8> {
 }
 
 /// Encodes a request for Chat Completions.
-pub fn chat(request: &CompletionRequest) -> Vec<u8> {
+pub fn chat(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -41,7 +41,7 @@ pub fn chat(request: &CompletionRequest) -> Vec<u8> {
         include_usage: bool,
     }
     write(&Body {
-        model: &request.model,
+        model: request.model,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
         max_completion_tokens: request.max_tokens,
@@ -50,7 +50,7 @@ pub fn chat(request: &CompletionRequest) -> Vec<u8> {
 }
 
 /// Encodes a request for the Responses API.
-pub fn responses(request: &CompletionRequest) -> Vec<u8> {
+pub fn responses(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -61,7 +61,7 @@ pub fn responses(request: &CompletionRequest) -> Vec<u8> {
         input: Vec<WireMessage<&'a str>>,
     }
     write(&Body {
-        model: &request.model,
+        model: request.model,
         stream: true,
         store: false,
         include: ["reasoning.encrypted_content"],
@@ -71,7 +71,7 @@ pub fn responses(request: &CompletionRequest) -> Vec<u8> {
 }
 
 /// Encodes a request for Ollama.
-pub fn ollama(request: &CompletionRequest) -> Vec<u8> {
+pub fn ollama(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
         model: &'a str,
@@ -84,7 +84,7 @@ pub fn ollama(request: &CompletionRequest) -> Vec<u8> {
         num_predict: Option<usize>,
     }
     write(&Body {
-        model: &request.model,
+        model: request.model,
         stream: true,
         options: Options { num_predict: request.max_tokens },
         messages: messages(request, |text| text),
@@ -97,10 +97,7 @@ struct WireMessage<C> {
     content: C,
 }
 
-fn messages<'a, C>(
-    request: &'a CompletionRequest,
-    content: impl Fn(&'a str) -> C,
-) -> Vec<WireMessage<C>> {
+fn messages<'a, C>(request: RequestRef<'a>, content: impl Fn(&'a str) -> C) -> Vec<WireMessage<C>> {
     let text = |message: &'a Message| match message.content.first() {
         Some(ContentBlock::Text(text)) => text.as_str(),
         _ => "",

@@ -3,7 +3,7 @@
 use futures_util::stream;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
-    ProviderInfo, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
     message_events,
 };
 
@@ -23,11 +23,11 @@ pub struct ScenarioProvider {
 }
 
 impl ScenarioProvider {
-    fn respond(&self, request: &CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+    fn respond(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let blocks = request.messages.iter().flat_map(|message| &message.content);
         let newest = blocks.filter_map(|block| newest_response(block.as_text()?)).max();
         let next = newest.map_or(0, |newest| newest + 1);
-        let is_summary = request.system == Some(SUMMARY_INSTRUCTIONS.into());
+        let is_summary = request.system == Some(&SUMMARY_INSTRUCTIONS.into());
         let step = match is_summary {
             true => format!("summary before {next}"),
             false => format!("answer {next}"),
@@ -76,14 +76,14 @@ impl Provider for ScenarioProvider {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.respond(&request)
+        self.respond(request.view())
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        let response = self.respond(&request)?;
+        let response = self.respond(request.view())?;
         let mut events: Vec<_> = message_events(&response.message).collect();
         events.push(StreamEvent::Usage(response.usage.clone()));
         events.push(StreamEvent::MessageComplete(response.message.clone()));

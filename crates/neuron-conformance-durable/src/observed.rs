@@ -9,8 +9,8 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DeltaSink, Durability, DurableContext, DurableError, LoopError, PendingApproval, RunStart,
-    ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
+    DeltaSink, Durability, DurableContext, DurableError, LoopError, PendingApproval, RequestRef,
+    RunStart, ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -144,7 +144,7 @@ impl DurableContext for Observed<'_> {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         let call = self.inner.execute_llm_call_ref(request, options);
@@ -153,7 +153,7 @@ impl DurableContext for Observed<'_> {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

@@ -1,10 +1,11 @@
 //! Several strategies, one after another.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use neuron_types::{
     BoxedStrategy, CompletionRequest, ContextError, ContextStrategy, DurableError, Message,
-    ProviderError, TokenUsage,
+    ProviderError, RequestRef, TokenUsage,
 };
 
 use crate::TokenCounter;
@@ -92,10 +93,10 @@ impl ContextStrategy for CompositeStrategy {
         messages: Vec<Message>,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let request = CompletionRequest { messages, ..CompletionRequest::default() };
-        self.compact_request(&request, self.estimate_request(&request)).await
+        self.compact_request(request.view(), self.estimate_request(request.view())).await
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.counter.estimate_request(request)
     }
 
@@ -105,13 +106,13 @@ impl ContextStrategy for CompositeStrategy {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         // A mark above the budget would leave a conversation that is due for ever.
         let target = self.low_water_mark.map_or(self.max_tokens, |mark| mark.min(self.max_tokens));
         let size = Corrected::new(&self.counter, request, token_count);
-        let (mut request, mut tokens) = (request.clone(), token_count);
+        let (mut messages, mut tokens) = (Cow::Borrowed(request.messages), token_count);
         let mut usage = TokenUsage::default();
         let (mut failure, mut had_effect) = (None, false);
         let mut turns: VecDeque<&BoxedStrategy> = self.strategies.iter().collect();
@@ -121,10 +122,11 @@ impl ContextStrategy for CompositeStrategy {
             let Some(strategy) = turns.pop_front() else {
                 break;
             };
-            let messages = match strategy.compact_request(&request, tokens).await {
-                Ok((messages, used)) => {
+            let request = RequestRef { messages: &messages, ..request };
+            let compacted = match strategy.compact_request(request, tokens).await {
+                Ok((compacted, used)) => {
                     usage += &used;
-                    messages
+                    compacted
                 }
                 Err(error) if is_engine(&error) => return Err(error),
                 Err(error) => {
@@ -139,9 +141,9 @@ impl ContextStrategy for CompositeStrategy {
             };
             turns.push_back(strategy);
             idle += 1;
-            let left = size.tokens(&messages);
-            if left < tokens || (left == tokens && messages.len() < request.messages.len()) {
-                (request.messages, tokens, had_effect) = (messages, left, true);
+            let left = size.tokens(&compacted);
+            if left < tokens || (left == tokens && compacted.len() < messages.len()) {
+                (messages, tokens, had_effect) = (Cow::Owned(compacted), left, true);
                 // Another compaction by the same strategy would change nothing.
                 idle = 1;
             }
@@ -151,7 +153,7 @@ impl ContextStrategy for CompositeStrategy {
                 Err(ContextError::InvalidSummary { reason, usage })
             }
             Some(error) if !had_effect => Err(error),
-            _ => Ok((request.messages, usage)),
+            _ => Ok((messages.into_owned(), usage)),
         }
     }
 }

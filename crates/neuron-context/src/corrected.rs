@@ -1,6 +1,6 @@
 //! Estimates that are corrected by what is known of a request's true size.
 
-use neuron_types::{CompletionRequest, Message};
+use neuron_types::{Message, RequestRef};
 
 use crate::TokenCounter;
 use crate::token_counter::total;
@@ -23,11 +23,11 @@ impl<'a> Corrected<'a> {
     /// A request that takes `token_count` as it is.
     pub(crate) fn new(
         counter: &'a TokenCounter,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Self {
         let surroundings = counter.estimate_surroundings(request);
-        let messages = counter.estimate_messages(&request.messages);
+        let messages = counter.estimate_messages(request.messages);
         Self::known(counter, surroundings, messages, token_count)
     }
 
@@ -77,6 +77,7 @@ impl<'a> Corrected<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use neuron_types::CompletionRequest;
 
     #[test]
     fn an_estimate_is_scaled_to_what_is_known() {
@@ -87,12 +88,12 @@ mod tests {
             system: Some("x".repeat(700).into()),
             ..Default::default()
         };
-        assert_eq!(counter.estimate_request(&request), 175 + 100 + 25);
-        let corrected = Corrected::new(&counter, &request, 600);
+        assert_eq!(counter.estimate_request(request.view()), 175 + 100 + 25);
+        let corrected = Corrected::new(&counter, request.view(), 600);
         assert_eq!(corrected.tokens(&request.messages), 600);
         assert_eq!(corrected.tokens([&short]), 400);
         assert_eq!(Corrected::plain(&counter).tokens([&short]), 25);
         let empty = CompletionRequest::default();
-        assert_eq!(Corrected::new(&counter, &empty, 600).tokens([&short]), 25);
+        assert_eq!(Corrected::new(&counter, empty.view(), 600).tokens([&short]), 25);
     }
 }

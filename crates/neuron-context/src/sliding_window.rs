@@ -1,6 +1,6 @@
 //! The window: the last messages stay, the oldest go.
 
-use neuron_types::{CompletionRequest, ContextError, ContextStrategy, Message, Role, TokenUsage};
+use neuron_types::{ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage};
 
 use crate::TokenCounter;
 use crate::corrected::Corrected;
@@ -88,7 +88,7 @@ impl ContextStrategy for SlidingWindowStrategy {
         self.counter.estimate_messages(messages)
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.counter.estimate_request(request)
     }
 
@@ -98,11 +98,11 @@ impl ContextStrategy for SlidingWindowStrategy {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let size = Corrected::new(&self.counter, request, token_count);
-        Ok((self.compacted(request.messages.clone(), &size), TokenUsage::default()))
+        Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy, Message,
-    Provider, Role, StopReason, TokenUsage,
+    Provider, RequestRef, Role, StopReason, TokenUsage,
 };
 
 use crate::TokenCounter;
@@ -121,7 +121,7 @@ impl<P: Provider> SummarizationStrategy<P> {
             return Ok((messages, TokenUsage::default()));
         }
         let request = self.request(&render(old().map(|(message, _)| message)));
-        let response = self.provider.complete_ref(&request).await?;
+        let response = self.provider.complete_ref(request.view()).await?;
         let summary = summary_of(&response)?;
         let mut summary = Some(Message::user(format!("{SUMMARY_PREFIX}\n{summary}")));
         let mut compacted = Vec::with_capacity(messages.len());
@@ -168,7 +168,7 @@ impl<P: Provider> ContextStrategy for SummarizationStrategy<P> {
         self.compacted(messages, Corrected::plain(&self.counter)).await
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.counter.estimate_request(request)
     }
 
@@ -178,11 +178,11 @@ impl<P: Provider> ContextStrategy for SummarizationStrategy<P> {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let size = Corrected::new(&self.counter, request, token_count);
-        self.compacted(request.messages.clone(), size).await
+        self.compacted(request.messages.to_vec(), size).await
     }
 }
 

@@ -3,8 +3,8 @@
 use std::io;
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, ContextError, Message, ModelContent,
-    SystemPrompt, ToolDefinition,
+    ContentBlock, ContentItem, ContextError, Message, ModelContent, RequestRef, SystemPrompt,
+    ToolDefinition,
 };
 use serde_json::Value;
 
@@ -128,15 +128,15 @@ impl TokenCounter {
     /// Estimates the tokens of all that a request sends: system prompt, tool definitions and
     /// conversation.
     #[must_use]
-    pub fn estimate_request(&self, request: &CompletionRequest) -> usize {
-        let messages = self.estimate_messages(&request.messages);
+    pub fn estimate_request(&self, request: RequestRef<'_>) -> usize {
+        let messages = self.estimate_messages(request.messages);
         self.estimate_surroundings(request).saturating_add(messages)
     }
 
     /// Estimates what a request sends beside its conversation.
-    pub(crate) fn estimate_surroundings(&self, request: &CompletionRequest) -> usize {
-        let system = request.system.as_ref().map_or(0, |prompt| self.estimate_system(prompt));
-        system.saturating_add(self.estimate_tools(&request.tools))
+    pub(crate) fn estimate_surroundings(&self, request: RequestRef<'_>) -> usize {
+        let system = request.system.map_or(0, |prompt| self.estimate_system(prompt));
+        system.saturating_add(self.estimate_tools(request.tools))
     }
 
     pub(crate) fn estimate_block(&self, block: &ContentBlock) -> usize {

@@ -1,8 +1,7 @@
 //! Clearing: old results of tools lose their content.
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, ContextError, ContextStrategy, Message, Role,
-    TokenUsage,
+    ContentBlock, ContentItem, ContextError, ContextStrategy, Message, RequestRef, Role, TokenUsage,
 };
 
 use crate::TokenCounter;
@@ -127,13 +126,13 @@ impl ContextStrategy for ToolResultClearingStrategy {
         self.counter.estimate_messages(messages)
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.counter.estimate_request(request)
     }
 
-    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+    fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         let size = Corrected::new(&self.counter, request, token_count);
-        token_count > self.max_tokens && self.is_worth_it(&request.messages, &size)
+        token_count > self.max_tokens && self.is_worth_it(request.messages, &size)
     }
 
     fn counts_tokens(&self) -> bool {
@@ -142,11 +141,11 @@ impl ContextStrategy for ToolResultClearingStrategy {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let size = Corrected::new(&self.counter, request, token_count);
-        Ok((self.compacted(request.messages.clone(), &size), TokenUsage::default()))
+        Ok((self.compacted(request.messages.to_vec(), &size), TokenUsage::default()))
     }
 }
 

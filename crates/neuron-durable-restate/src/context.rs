@@ -11,8 +11,8 @@ use neuron_runtime::{LocalDurableContext, StepRecord, execute_as_batch, llm_dige
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, DeltaSink,
-    DurableContext, DurableError, PendingApproval, Provider, ProviderError, ToolCall, ToolContext,
-    ToolInvocation, ToolOutput, parse_signal,
+    DurableContext, DurableError, PendingApproval, Provider, ProviderError, RequestRef, ToolCall,
+    ToolContext, ToolInvocation, ToolOutput, parse_signal,
 };
 use restate_sdk::context::Context;
 use serde::de::DeserializeOwned;
@@ -84,7 +84,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
     /// Makes a call of the model a step.
     async fn llm(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         call: impl Future<Output = Result<CompletionResponse, DurableError>> + Send,
     ) -> Result<CompletionResponse, DurableError> {
         let key = format!("llm/{}", self.llm_calls.fetch_add(1, SeqCst));
@@ -122,7 +122,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.execute_llm_call_ref(&request, options).await
+        self.execute_llm_call_ref(request.view(), options).await
     }
 
     async fn execute_tool(
@@ -171,7 +171,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.llm(request, self.local.execute_llm_call_ref(request, options)).await
@@ -179,7 +179,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

@@ -11,7 +11,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
-    Provider, RunSnapshot, RunStart, ToolCall, ToolContext, ToolInvocation, ToolOutput,
+    Provider, RequestRef, RunSnapshot, RunStart, ToolCall, ToolContext, ToolInvocation, ToolOutput,
     parse_signal,
 };
 use serde::de::DeserializeOwned;
@@ -183,7 +183,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.call_model(&request, options, None).await
+        self.call_model(request.view(), options, None).await
     }
 
     /// Runs the call as a batch of one.
@@ -251,7 +251,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.call_model(request, options, None).await
@@ -260,7 +260,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     /// Sends the deltas as they come, and stores the whole answer. On replay there are no deltas.
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

@@ -2,8 +2,8 @@
 
 use neuron_runtime::{StepRecord, llm_digest};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
-    DurableError, Provider,
+    ActivityOptions, CompletionResponse, DeltaSink, DurableContext, DurableError, Provider,
+    RequestRef,
 };
 
 use crate::SqliteDurableContext;
@@ -15,7 +15,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Calls the model, unless the journal has its answer. Deltas go to the sink, if there is one.
     pub(crate) async fn call_model(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: Option<&dyn DeltaSink>,
     ) -> Result<CompletionResponse, DurableError> {
@@ -32,7 +32,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             return answer;
         }
         let mut step = StepRow::new(turn.position(), key, journal.stamp());
-        step.name = Some(request.model.clone()).filter(|model| !model.is_empty());
+        step.name = Some(request.model.to_owned()).filter(|model| !model.is_empty());
         step.digest = Some(digest);
         let called = match sink {
             Some(sink) => self.work().execute_llm_stream(request, options, sink).await,

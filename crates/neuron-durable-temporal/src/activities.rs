@@ -12,7 +12,7 @@ use neuron_runtime::{StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, BoxedProvider, CompletionRequest, CompletionResponse, DurableError, Provider,
-    ProviderError, ToolError, ToolOutput,
+    ProviderError, RequestRef, ToolError, ToolOutput,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::activities;
@@ -71,7 +71,7 @@ impl AgentActivities {
     /// One attempt at a call of the model.
     async fn attempt(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: &ActivityOptions,
         ctx: &ActivityContext,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
@@ -112,7 +112,7 @@ impl AgentActivities {
                         same `TemporalOptions`";
             return Err(broken(&DurableError::Other(text.into())));
         };
-        self.attempt(&call.request, &call.options, &ctx).await
+        self.attempt(call.request.view(), &call.options, &ctx).await
     }
 
     /// Calls the model.
@@ -124,7 +124,7 @@ impl AgentActivities {
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
         let ModelRequest { request, options } = request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
-        self.attempt(&request, &options, &ctx).await
+        self.attempt(request.view(), &options, &ctx).await
     }
 
     /// Runs a tool.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DurableContext, DurableError, LoopError, PendingApproval, ToolCall, ToolContext,
+    DurableContext, DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext,
     ToolInvocation, ToolOutput, parse_signal,
 };
 use send_wrapper::SendWrapper;
@@ -108,12 +108,12 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.call_model(&request, options).await
+        self.call_model(request.view(), options).await
     }
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.call_model(request, options).await

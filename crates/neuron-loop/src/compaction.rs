@@ -51,7 +51,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             let estimate = if later.is_empty() { 0 } else { self.context.token_estimate(later) };
             Some(size.tokens.saturating_add(estimate))
         });
-        known.unwrap_or_else(|| self.context.estimate_request(&self.request))
+        known.unwrap_or_else(|| self.context.estimate_request(self.request.view()))
     }
 
     /// Brings what is sent beside the conversation up to date. What the provider reported of the size
@@ -62,7 +62,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         if !tools_changed && !settings_changed {
             return;
         }
-        let old_estimate = self.size.map(|_| self.context.estimate_request(&self.request));
+        let old_estimate = self.size.map(|_| self.context.estimate_request(self.request.view()));
         if tools_changed {
             self.request.tools = self.tools.definitions();
             let output = self.run.output.as_ref().and_then(|output| output.tool.clone());
@@ -74,7 +74,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             self.config.request.clone().swap_with(&mut self.request);
         }
         if let (Some(size), Some(old_estimate)) = (&mut self.size, old_estimate) {
-            let new_estimate = self.context.estimate_request(&self.request);
+            let new_estimate = self.context.estimate_request(self.request.view());
             size.tokens = size.tokens.saturating_add(new_estimate).saturating_sub(old_estimate);
             if new_estimate != old_estimate {
                 self.context_budget.put_off_no_more();
@@ -95,7 +95,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.refresh_request();
         let old_tokens = self.current_tokens();
         if self.context_budget.puts_off(old_tokens)
-            || !self.context.should_compact_request(&self.request, old_tokens)
+            || !self.context.should_compact_request(self.request.view(), old_tokens)
         {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.refresh_request();
         let old_tokens = self.current_tokens();
         let mut told_tokens = old_tokens.max(1);
-        while !self.context.should_compact_request(&self.request, told_tokens) {
+        while !self.context.should_compact_request(self.request.view(), told_tokens) {
             let Some(double) = told_tokens.checked_mul(2) else {
                 told_tokens = old_tokens;
                 break;
@@ -141,7 +141,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.size = Some(KnownSize { tokens: new_tokens, messages: messages.len() });
         self.passed_messages = self.passed_of(&messages);
         self.request.messages = messages;
-        match self.context.should_compact_request(&self.request, new_tokens) {
+        match self.context.should_compact_request(self.request.view(), new_tokens) {
             true => self.context_budget.not_reached(new_tokens),
             false => self.context_budget.reached(),
         }
@@ -166,7 +166,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) -> Result<(Option<Vec<Message>>, usize), LoopError> {
         let mut scopes = self.hooks().open(OperationKind::Compaction { old_tokens });
         let work = async {
-            self.context.compact_request(&self.request, told_tokens).await.map_err(failure)
+            self.context.compact_request(self.request.view(), told_tokens).await.map_err(failure)
         };
         let compacted = scopes.run(or_cancelled(ctx, work)).await;
         let usage = match &compacted {
@@ -190,11 +190,11 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
             }
         };
         let old_estimate = match self.context.counts_tokens() {
-            true => self.context.estimate_request(&self.request),
+            true => self.context.estimate_request(self.request.view()),
             false => old_tokens,
         };
         let old_messages = std::mem::replace(&mut self.request.messages, messages);
-        let new_estimate = self.context.estimate_request(&self.request);
+        let new_estimate = self.context.estimate_request(self.request.view());
         let messages = std::mem::replace(&mut self.request.messages, old_messages);
         let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
         scopes.end(Outcome::Compacted { new_tokens });

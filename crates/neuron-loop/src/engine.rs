@@ -104,9 +104,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Opens the hooks' scopes around the run.
     pub(crate) fn open_run(&self, ctx: &ToolContext) -> Scopes {
         match cancel::check(ctx) {
-            Ok(()) => self
-                .hooks()
-                .open(OperationKind::Run { session_id: &ctx.session_id, request: &self.request }),
+            Ok(()) => self.hooks().open(OperationKind::Run {
+                session_id: &ctx.session_id,
+                request: &self.request.view(),
+            }),
             Err(_) => Scopes::default(),
         }
     }

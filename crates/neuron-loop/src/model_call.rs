@@ -108,7 +108,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
         broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
-        let kind = OperationKind::ModelCall { request: &self.request, streaming: S::DELTAS };
+        let request = self.request.view();
+        let kind = OperationKind::ModelCall { request: &request, streaming: S::DELTAS };
         let mut scopes = self.hooks().open(kind);
         let answered = scopes.run(self.ask(ctx, sink, broken)).await;
         scopes.end(match &answered {
@@ -129,13 +130,14 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         let response = match &self.durability {
             None if S::DELTAS => return self.ask_for_stream(ctx, sink, broken).await,
             None => {
-                or_cancelled(ctx, async { Ok(self.provider.complete_ref(request).await?) }).await?
+                or_cancelled(ctx, async { Ok(self.provider.complete_ref(request.view()).await?) })
+                    .await?
             }
             Some(durability) if S::DELTAS => {
                 return self.ask_engine_for_stream(durability, ctx, sink, broken).await;
             }
             Some(durability) => {
-                let call = durability.execute_llm_call_ref(request, options());
+                let call = durability.execute_llm_call_ref(request.view(), options());
                 or_cancelled(ctx, async { Ok(call.await?) }).await?
             }
         };
@@ -159,7 +161,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) -> Result<CompletionResponse, LoopError> {
         let deltas = Deltas::new(sink);
         let options = self.config.llm_activity.clone();
-        let mut call = pin!(durability.execute_llm_stream(&self.request, options, &deltas));
+        let mut call = pin!(durability.execute_llm_stream(self.request.view(), options, &deltas));
         let begun = or_cancelled(ctx, async {
             match select(call.as_mut(), pin!(deltas.first())).await {
                 Either::Left((answered, _)) => Ok(Some(answered?)),
@@ -193,7 +195,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         sink: &S,
         broken: &mut Broken,
     ) -> Result<CompletionResponse, LoopError> {
-        let open = async { Ok(self.provider.complete_stream_ref(&self.request).await) };
+        let open = async { Ok(self.provider.complete_stream_ref(self.request.view()).await) };
         let opened = or_cancelled(ctx, open).await?;
         let mut events = opened.map_err(|error| broken.by(error))?.receiver;
         let mut end = ResponseEnd::default();

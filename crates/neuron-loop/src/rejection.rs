@@ -19,7 +19,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     /// Asks the hooks whether the model may be called. Input that one of them rejects is gone before
     /// anything else happens.
     pub(crate) async fn ask_before_call(&mut self) -> Result<(), LoopError> {
-        let event = HookEvent::PreLlmCall { request: &self.request };
+        let request = self.request.view();
+        let event = HookEvent::PreLlmCall { request: &request };
         let wishes = self.hooks().before_call(self.passed_messages).wishes(event).await;
         if wishes.is_rejection() {
             let are_results_gone = wishes.rejects_tool_results;

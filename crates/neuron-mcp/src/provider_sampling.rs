@@ -169,7 +169,7 @@ impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> 
         self.count()?;
         let names = ToolNames::of(&request.tools);
         let completion = self.completion(request.clone(), &names);
-        let answer = self.provider.complete_ref(&completion).await.map_err(failed)?;
+        let answer = self.provider.complete_ref(completion.view()).await.map_err(failed)?;
         let response = SamplingResponse {
             message: names.of_server_in(answer.message),
             model: match answer.model {

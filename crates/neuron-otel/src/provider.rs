@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, HookScope, Operation, OperationKind, Outcome, Progress,
-    Provider, ProviderError, ProviderInfo, ResponseEnd, Scopes, StreamEvent, StreamHandle,
-    StreamReceiver,
+    Provider, ProviderError, ProviderInfo, RequestRef, ResponseEnd, Scopes, StreamEvent,
+    StreamHandle, StreamReceiver,
 };
 use std::future::{Future, poll_fn};
 
@@ -65,7 +65,7 @@ impl<P> fmt::Debug for OtelProvider<P> {
 }
 
 impl<P: Provider> OtelProvider<P> {
-    fn open(&self, request: &CompletionRequest, streaming: bool) -> Scopes {
+    fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
         let config = &self.hook.config;
         // Within a run that repeats what an earlier attempt did, what asks is not told, so neither is what it asks.
         let is_repeated = RunState::current(config).is_some_and(|run| run.begun().is_none());
@@ -75,7 +75,7 @@ impl<P: Provider> OtelProvider<P> {
         let info = self.provider.info();
         let scope = HookScope::new("", 0, info.name, info.default_model)
             .at_server(info.server_address, info.server_port);
-        let kind = OperationKind::ModelCall { request, streaming };
+        let kind = OperationKind::ModelCall { request: &request, streaming };
         Scopes::open(std::slice::from_ref(&self.hook), &Operation::new(scope, kind))
     }
 }
@@ -119,26 +119,26 @@ impl<P: Provider> Provider for OtelProvider<P> {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        whole(self.open(&request, false), self.provider.complete(request)).await
+        whole(self.open(request.view(), false), self.provider.complete(request)).await
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        stream(self.open(&request, true), self.provider.complete_stream(request)).await
+        stream(self.open(request.view(), true), self.provider.complete_stream(request)).await
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         whole(self.open(request, false), self.provider.complete_ref(request)).await
     }
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         stream(self.open(request, true), self.provider.complete_stream_ref(request)).await
     }

@@ -1,7 +1,7 @@
 //! Which beta features a request uses, for the `anthropic-beta` header.
 //! <https://platform.claude.com/docs/en/api/beta-headers>
 
-use neuron_types::{CompletionRequest, ContentBlock, ContextEdit};
+use neuron_types::{ContentBlock, ContextEdit, RequestRef};
 use serde_json::Value;
 
 use crate::request::{PROVIDER, SUMMARIZE};
@@ -27,7 +27,7 @@ const FIELDS: &[(&str, &str)] = &[
 ];
 
 /// Returns the names of the beta features that a request uses, `extra` included.
-pub(crate) fn of(request: &CompletionRequest) -> Vec<&'static str> {
+pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
     let mut needed = Vec::new();
     for edit in request.context_management.iter().flat_map(|management| &management.edits) {
         needed.extend(match edit {
@@ -73,7 +73,7 @@ fn is_compaction(block: &ContentBlock) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{ContextManagement, Message, Role};
+    use neuron_types::{CompletionRequest, ContextManagement, Message, Role};
     use serde_json::json;
 
     use super::*;
@@ -83,12 +83,12 @@ mod tests {
         let management = ContextManagement { edits: vec![edit] };
         let request =
             CompletionRequest { context_management: Some(management), ..Default::default() };
-        assert_eq!(of(&request), expected);
+        assert_eq!(of(request.view()), expected);
     }
 
     #[track_caller]
     fn check_extra(extra: Value, expected: &[&str]) {
-        assert_eq!(of(&CompletionRequest { extra: Some(extra), ..Default::default() }), expected);
+        assert_eq!(of(RequestRef { extra: Some(&extra), ..Default::default() }), expected);
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let check = |block: ContentBlock, expected: &[&str]| {
             let message = Message { role: Role::Assistant, content: vec![block] };
             let request = CompletionRequest { messages: vec![message], ..Default::default() };
-            assert_eq!(of(&request), expected);
+            assert_eq!(of(request.view()), expected);
         };
         check(ContentBlock::Compaction { content: "s".into() }, &["compact-2026-01-12"]);
         let raw = |provider: &str| ContentBlock::Raw {

@@ -6,7 +6,7 @@ use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderVa
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
 use neuron_types::{
     CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
-    StreamHandle,
+    RequestRef, StreamHandle,
 };
 
 use crate::betas;
@@ -173,11 +173,7 @@ impl Anthropic {
         self
     }
 
-    async fn post(
-        &self,
-        request: &CompletionRequest,
-        stream: bool,
-    ) -> Result<Reply, ProviderError> {
+    async fn post(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         let settings = Settings {
             model: &self.model,
             max_tokens: self.max_tokens,
@@ -188,22 +184,19 @@ impl Anthropic {
         self.endpoint.post("v1/messages", headers, body, error::from_rejection).await
     }
 
-    async fn whole(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
+    async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let body = self.post(request, false).await?.read().await?;
         response::read(&body, self.endpoint.secret())
     }
 
-    async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
+    async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let body = self.post(request, true).await?;
         let body = body.stream(&["text/event-stream"], error::find_in).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, MessageAnswer::default(), secret).into())
     }
 
-    fn headers(&self, request: &CompletionRequest) -> Result<HeaderMap, ProviderError> {
+    fn headers(&self, request: RequestRef<'_>) -> Result<HeaderMap, ProviderError> {
         let mut headers = HeaderMap::new();
         headers.insert(API_KEY, self.endpoint.secret().header("")?);
         headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
@@ -226,19 +219,19 @@ impl Provider for Anthropic {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(&request).await
+        self.complete_ref(request.view()).await
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(&request).await
+        self.complete_stream_ref(request.view()).await
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         let answer = self.whole(request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error))
@@ -246,7 +239,7 @@ impl Provider for Anthropic {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         let answer = self.streamed(request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error))
@@ -292,9 +285,9 @@ mod tests {
     fn the_key_shows_nowhere() {
         let provider = Anthropic::new("sk-ant-hunter2").beta("b");
         assert!(!format!("{provider:#?}").contains("hunter2"));
-        let headers = provider.headers(&CompletionRequest::default()).unwrap();
+        let headers = provider.headers(CompletionRequest::default().view()).unwrap();
         assert!(!format!("{headers:?}").contains("hunter2"));
-        let error = Anthropic::new("sk\nhunter2").headers(&CompletionRequest::default());
+        let error = Anthropic::new("sk\nhunter2").headers(CompletionRequest::default().view());
         assert!(!error.unwrap_err().to_string().contains("hunter2"));
     }
 
@@ -308,11 +301,11 @@ mod tests {
             }),
             ..Default::default()
         };
-        let beta = |provider: Anthropic| provider.headers(&request).unwrap()[BETA].clone();
+        let beta = |provider: Anthropic| provider.headers(request.view()).unwrap()[BETA].clone();
         assert_eq!(beta(Anthropic::new("k")), "compact-2026-01-12");
         assert_eq!(beta(Anthropic::new("k").beta("compact-2026-01-12")), "compact-2026-01-12");
         assert_eq!(beta(Anthropic::new("k").beta("other")), "other,compact-2026-01-12");
-        let plain = Anthropic::new("k").headers(&CompletionRequest::default()).unwrap();
+        let plain = Anthropic::new("k").headers(CompletionRequest::default().view()).unwrap();
         assert!(!plain.contains_key(BETA));
     }
 }

@@ -5,9 +5,9 @@
 
 use neuron_http::{Fields, ObjectInput, Shortest, write_json};
 use neuron_types::{
-    CacheControl, CacheTtl, CompletionRequest, ContentBlock, ContentItem, ContextEdit,
-    DocumentSource, ImageSource, Message, ModelContent, ProviderError, ReasoningEffort,
-    ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, DocumentSource, ImageSource,
+    Message, ModelContent, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role,
+    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
@@ -36,7 +36,7 @@ pub(crate) struct Settings<'a> {
 ///
 /// [`ProviderError::InvalidRequest`] for what the API cannot express.
 pub(crate) fn write(
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
@@ -51,16 +51,16 @@ pub(crate) fn write(
                 .into(),
         ));
     }
-    write_json(request.extra.as_ref(), |fields| write_fields(fields, request, settings, stream))
+    write_json(request.extra, |fields| write_fields(fields, request, settings, stream))
 }
 
 fn write_fields(
     fields: &mut Fields<'_>,
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     settings: Settings<'_>,
     stream: bool,
 ) -> serde_json::Result<()> {
-    let model = match request.model.as_str() {
+    let model = match request.model {
         "" => settings.model,
         model => model,
     };
@@ -69,7 +69,7 @@ fn write_fields(
     fields.some("stream", stream.then_some(true))?;
     fields.some("temperature", request.temperature.map(Shortest))?;
     fields.some("top_p", request.top_p.map(Shortest))?;
-    let stops = &request.stop_sequences;
+    let stops = request.stop_sequences;
     fields.some("stop_sequences", (!stops.is_empty()).then_some(stops))?;
     fields.some("thinking", thinking(request))?;
     fields.some("output_config", output_config(request))?;
@@ -82,17 +82,17 @@ fn write_fields(
         }
     }
     fields.some("cache_control", settings.cache.map(Cache::from))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
-    let (leading, messages) = split_leading_system(&request.messages);
-    let system = System { prompt: request.system.as_ref(), leading };
+    let (leading, messages) = split_leading_system(request.messages);
+    let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages(messages))
 }
 
 /// The API wants a limit, and one above the budget for thinking.
-fn max_tokens(request: &CompletionRequest, settings: Settings<'_>) -> usize {
+fn max_tokens(request: RequestRef<'_>, settings: Settings<'_>) -> usize {
     match (request.max_tokens, request.thinking) {
         (Some(max_tokens), _) => max_tokens,
         (None, Some(ThinkingConfig::Enabled { budget_tokens })) => {
@@ -110,7 +110,7 @@ enum Thinking {
     Adaptive,
 }
 
-fn thinking(request: &CompletionRequest) -> Option<Thinking> {
+fn thinking(request: RequestRef<'_>) -> Option<Thinking> {
     if request.thinking.is_none() && request.reasoning_effort == Some(ReasoningEffort::None) {
         return Some(Thinking::Disabled);
     }
@@ -136,7 +136,7 @@ enum Format<'a> {
     JsonSchema { schema: &'a Value },
 }
 
-fn output_config(request: &CompletionRequest) -> Option<OutputConfig<'_>> {
+fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
     let effort = match request.reasoning_effort {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),
@@ -151,8 +151,8 @@ fn output_config(request: &CompletionRequest) -> Option<OutputConfig<'_>> {
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
 }
 
-fn edits(request: &CompletionRequest) -> impl Iterator<Item = &ContextEdit> {
-    request.context_management.iter().flat_map(|management| &management.edits)
+fn edits(request: RequestRef<'_>) -> impl Iterator<Item = &ContextEdit> {
+    request.context_management.into_iter().flat_map(|management| &management.edits)
 }
 
 fn is_summarize(edit: &ContextEdit) -> bool {
@@ -189,11 +189,11 @@ enum Choice<'a> {
     Tool { name: &'a str },
 }
 
-fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
+fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     // Without tools the API takes no choice, and these two mean what leaving it out means.
-    let more = request.extra.as_ref().and_then(|extra| extra.get("tools"));
+    let more = request.extra.and_then(|extra| extra.get("tools"));
     let no_tools = request.tools.is_empty() && more.is_none();
-    Some(match request.tool_choice.as_ref()? {
+    Some(match request.tool_choice? {
         ToolChoice::Auto | ToolChoice::None if no_tools => return None,
         ToolChoice::Auto => Choice::Auto,
         ToolChoice::None => Choice::None,

@@ -7,9 +7,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use neuron_http::reqwest::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
-use neuron_types::{
-    CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmCompatSend,
-};
+use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle, WasmCompatSend};
 
 use crate::client::{DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
 use crate::request::{self, Settings};
@@ -29,11 +27,11 @@ use crate::{error, response};
 /// use neuron_types::{CompletionRequest, Message};
 ///
 /// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
-/// let body = String::from_utf8(wire::write_request(&request, false)?)?;
+/// let body = String::from_utf8(wire::write_request(request.view(), false)?)?;
 /// assert!(body.ends_with(r#""messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}"#));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8>, ProviderError> {
+pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
     let settings =
         Settings { model: DEFAULT_MODEL, max_tokens: DEFAULT_MAX_TOKENS, ..Settings::default() };
     request::write(request, settings, stream)

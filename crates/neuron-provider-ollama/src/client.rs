@@ -6,7 +6,7 @@ use neuron_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, Heade
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret};
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
-    EmbeddingResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
+    EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 use serde_json::{Number, Value};
 
@@ -182,23 +182,16 @@ impl Ollama {
         self.endpoint.post(path, self.headers()?, body, error::from_rejection).await
     }
 
-    async fn chat(
-        &self,
-        request: &CompletionRequest,
-        stream: bool,
-    ) -> Result<Reply, ProviderError> {
+    async fn chat(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
         self.post("api/chat", request::write(request, self.settings(), stream)?).await
     }
 
-    async fn whole(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
+    async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let body = self.chat(request, false).await?.read().await?;
         response::read(&body, self.endpoint.secret())
     }
 
-    async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
+    async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let body = self.chat(request, true).await?.stream(&CONTENT_TYPES, |_| None).await?;
         let secret = self.endpoint.secret().clone();
         Ok(AnswerStream::new(body, ChatAnswer::default(), secret).into())
@@ -245,26 +238,26 @@ impl Provider for Ollama {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(&request).await
+        self.complete_ref(request.view()).await
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(&request).await
+        self.complete_stream_ref(request.view()).await
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         self.whole(request).await.map_err(|error| self.shown(error))
     }
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         self.streamed(request).await.map_err(|error| self.shown(error))
     }

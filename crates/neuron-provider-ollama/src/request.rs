@@ -8,8 +8,8 @@ use std::borrow::Cow;
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError,
-    ReasoningEffort, ResponseFormat, ThinkingConfig, ToolChoice,
+    ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError, ReasoningEffort,
+    RequestRef, ResponseFormat, ThinkingConfig, ToolChoice,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -52,15 +52,15 @@ impl Settings<'_> {
 ///
 /// [`ProviderError::InvalidRequest`] for what the API cannot express.
 pub(crate) fn write(
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
     check(request)?;
     let options = options(request, settings)?;
-    let may_call = request.tool_choice != Some(ToolChoice::None);
-    let tools = (may_call && !request.tools.is_empty()).then_some(Tools(&request.tools));
-    let extra = request.extra.as_ref().map(|extra| match extra {
+    let may_call = request.tool_choice != Some(&ToolChoice::None);
+    let tools = (may_call && !request.tools.is_empty()).then_some(Tools(request.tools));
+    let extra = request.extra.map(|extra| match extra {
         // Leaving tools out is the only way to forbid them.
         Value::Object(fields) if !may_call && fields.contains_key("tools") => {
             let mut fields = fields.clone();
@@ -70,7 +70,7 @@ pub(crate) fn write(
         extra => Cow::Borrowed(extra),
     });
     write_json(extra.as_deref(), |fields| {
-        let model = match request.model.as_str() {
+        let model = match request.model {
             "" => settings.model,
             model => model,
         };
@@ -83,13 +83,13 @@ pub(crate) fn write(
         fields.some("options", (!options.is_empty()).then_some(&options))?;
         fields.some("tools", tools)?;
         fields.rest_but("messages")?;
-        let (system, messages) = (request.system.as_ref(), request.messages.as_slice());
+        let (system, messages) = (request.system, request.messages);
         fields.entry("messages", &Messages { system, messages })
     })
 }
 
 /// Refuses what the API cannot express, so that nothing of the user's is lost in silence.
-fn check(request: &CompletionRequest) -> Result<(), ProviderError> {
+fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
     match &request.tool_choice {
         Some(ToolChoice::Required) => {
             return Err(invalid(
@@ -103,7 +103,7 @@ fn check(request: &CompletionRequest) -> Result<(), ProviderError> {
         }
         _ => {}
     }
-    if request.context_management.as_ref().is_some_and(|management| !management.edits.is_empty()) {
+    if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(invalid(
             "Ollama does not edit conversations: use a ContextStrategy, which does it here",
         ));
@@ -144,7 +144,7 @@ fn invalid(why: &str) -> ProviderError {
 
 /// The options of every request, and over them those of this one.
 fn options(
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     settings: Settings<'_>,
 ) -> Result<Map<String, Value>, ProviderError> {
     let mut options = settings.options()?;
@@ -156,8 +156,8 @@ fn options(
     set("temperature", request.temperature.map(number).transpose()?);
     set("top_p", request.top_p.map(number).transpose()?);
     set("num_predict", request.max_tokens.map(Value::from));
-    let stops = &request.stop_sequences;
-    set("stop", (!stops.is_empty()).then(|| stops.clone().into()));
+    let stops = request.stop_sequences;
+    set("stop", (!stops.is_empty()).then(|| stops.into()));
     Ok(options)
 }
 
@@ -173,8 +173,8 @@ enum Format<'a> {
     Schema(&'a Value),
 }
 
-fn format(request: &CompletionRequest) -> Option<Format<'_>> {
-    match request.response_format.as_ref()? {
+fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
+    match request.response_format? {
         ResponseFormat::JsonObject => Some(Format::Json("json")),
         ResponseFormat::JsonSchema { schema, .. } => Some(Format::Schema(schema)),
         _ => None,
@@ -189,7 +189,7 @@ enum Think {
 }
 
 /// One field says whether to think and how hard.
-fn think(request: &CompletionRequest) -> Option<Think> {
+fn think(request: RequestRef<'_>) -> Option<Think> {
     let level = match request.reasoning_effort {
         Some(ReasoningEffort::Low) => Some("low"),
         Some(ReasoningEffort::Medium) => Some("medium"),

@@ -8,8 +8,8 @@ use futures_core::Stream;
 use neuron_http::reqwest::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse,
-    ProviderError, StreamHandle, WasmCompatSend,
+    CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderError,
+    RequestRef, StreamHandle, WasmCompatSend,
 };
 
 use crate::client::DEFAULT_MODEL;
@@ -30,14 +30,14 @@ use crate::{embed, error, response};
 /// use neuron_types::{CompletionRequest, Message};
 ///
 /// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
-/// let body = String::from_utf8(wire::write_request(&request, false)?)?;
+/// let body = String::from_utf8(wire::write_request(request.view(), false)?)?;
 /// assert_eq!(
 ///     body,
 ///     r#"{"model":"llama3.2","stream":false,"messages":[{"role":"user","content":"hi"}]}"#
 /// );
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8>, ProviderError> {
+pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
     request::write(request, Settings { model: DEFAULT_MODEL, ..Settings::default() }, stream)
 }
 

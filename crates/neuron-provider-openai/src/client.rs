@@ -8,7 +8,7 @@ use neuron_http::reqwest::header::{
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
-    EmbeddingResponse, Provider, ProviderError, ProviderInfo, StreamHandle,
+    EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 
 use crate::error::ApiError;
@@ -198,8 +198,8 @@ impl OpenAi {
         self.endpoint.post(path, self.headers()?, body, error::from_rejection).await
     }
 
-    async fn ask(&self, request: &CompletionRequest, stream: bool) -> Result<Reply, ProviderError> {
-        let model = match request.model.as_str() {
+    async fn ask(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
+        let model = match request.model {
             "" => &self.model,
             model => model,
         };
@@ -215,10 +215,7 @@ impl OpenAi {
         }
     }
 
-    async fn whole(
-        &self,
-        request: &CompletionRequest,
-    ) -> Result<CompletionResponse, ProviderError> {
+    async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let body = self.ask(request, false).await?.read().await?;
         match self.api {
             Api::ChatCompletions => response::read(&body, self.endpoint.secret()),
@@ -226,7 +223,7 @@ impl OpenAi {
         }
     }
 
-    async fn streamed(&self, request: &CompletionRequest) -> Result<StreamHandle, ProviderError> {
+    async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
         let reply = self.ask(request, true).await?;
         let explain = |body: &[u8]| ApiError::find_in(body).map(|error| error::from_answer(&error));
         let body = reply.stream(&["text/event-stream"], explain).await?;
@@ -267,19 +264,19 @@ impl Provider for OpenAi {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.complete_ref(&request).await
+        self.complete_ref(request.view()).await
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(&request).await
+        self.complete_stream_ref(request.view()).await
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         let answer = self.whole(request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error))
@@ -287,7 +284,7 @@ impl Provider for OpenAi {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         let answer = self.streamed(request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error))

@@ -6,7 +6,7 @@
 
 use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
-    CompletionRequest, Message, ProviderError, ReasoningEffort, ResponseFormat, Role, SystemPrompt,
+    Message, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
 };
 use serde::ser::{SerializeMap, SerializeSeq};
@@ -51,27 +51,25 @@ pub(crate) struct Settings {
 ///
 /// [`ProviderError::InvalidRequest`] for what the API cannot express.
 pub(crate) fn write(
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     model: &str,
     settings: Settings,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
-    let management = request.context_management.as_ref();
+    let management = request.context_management;
     if management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(
             "Chat Completions manages no context: use the Responses API, or a ContextStrategy"
                 .into(),
         ));
     }
-    message::check(&request.messages)?;
-    write_json(request.extra.as_ref(), |fields| {
-        write_fields(fields, request, model, settings, stream)
-    })
+    message::check(request.messages)?;
+    write_json(request.extra, |fields| write_fields(fields, request, model, settings, stream))
 }
 
 fn write_fields(
     fields: &mut Fields<'_>,
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     model: &str,
     settings: Settings,
     stream: bool,
@@ -84,11 +82,11 @@ fn write_fields(
     fields.some("max_completion_tokens", request.max_tokens)?;
     fields.some("temperature", request.temperature.map(Shortest))?;
     fields.some("top_p", request.top_p.map(Shortest))?;
-    let stops = &request.stop_sequences;
+    let stops = request.stop_sequences;
     fields.some("stop", (!stops.is_empty()).then_some(stops))?;
     fields.some("reasoning_effort", effort(request))?;
     fields.some("response_format", format(request))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = settings.one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
@@ -102,7 +100,7 @@ struct StreamOptions {
 }
 
 /// The effort that is asked for; no thinking means none.
-pub(crate) fn effort(request: &CompletionRequest) -> Option<&'static str> {
+pub(crate) fn effort(request: RequestRef<'_>) -> Option<&'static str> {
     match (request.reasoning_effort, request.thinking) {
         (Some(ReasoningEffort::None), _) | (None, Some(ThinkingConfig::Disabled)) => Some("none"),
         (Some(ReasoningEffort::Low), _) => Some("low"),
@@ -127,8 +125,8 @@ struct Schema<'a> {
     strict: bool,
 }
 
-fn format(request: &CompletionRequest) -> Option<Format<'_>> {
-    match request.response_format.as_ref()? {
+fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
+    match request.response_format? {
         ResponseFormat::JsonObject => Some(Format::JsonObject),
         ResponseFormat::JsonSchema { name, schema, strict } => {
             Some(Format::JsonSchema { json_schema: Schema { name, schema, strict: *strict } })
@@ -138,8 +136,8 @@ fn format(request: &CompletionRequest) -> Option<Format<'_>> {
 }
 
 /// Whether there are tools, the caller's own included.
-pub(crate) fn has_tools(request: &CompletionRequest) -> bool {
-    let more = request.extra.as_ref().and_then(|extra| extra.get("tools"));
+pub(crate) fn has_tools(request: RequestRef<'_>) -> bool {
+    let more = request.extra.and_then(|extra| extra.get("tools"));
     !request.tools.is_empty() || more.is_some()
 }
 
@@ -206,8 +204,8 @@ struct Name<'a> {
     name: &'a str,
 }
 
-fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
-    Some(match request.tool_choice.as_ref()? {
+fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
+    Some(match request.tool_choice? {
         // Without tools the API takes no choice, and these two mean what leaving it out means.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
@@ -220,7 +218,7 @@ fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
 }
 
 struct Messages<'a> {
-    request: &'a CompletionRequest,
+    request: RequestRef<'a>,
     settings: Settings,
 }
 
@@ -234,7 +232,7 @@ impl Serialize for Messages<'_> {
                 messages.serialize_element(&Plain { role, content })?;
             }
         }
-        for message in &self.request.messages {
+        for message in self.request.messages {
             match message.role {
                 Role::System => {
                     let content = message::texts(message).collect::<String>();
@@ -243,7 +241,7 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let (tools, echo) = (&self.request.tools, self.settings.echo_reasoning);
+                    let (tools, echo) = (self.request.tools, self.settings.echo_reasoning);
                     let message = AssistantMessage::new(message, tools, echo);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;

@@ -8,8 +8,8 @@ use futures_core::Stream;
 use neuron_http::reqwest::header::HeaderMap;
 use neuron_http::{AnswerStream, Rejection, Secret};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse,
-    ProviderError, StreamHandle, WasmCompatSend,
+    CompletionResponse, EmbeddingError, EmbeddingRequest, EmbeddingResponse, ProviderError,
+    RequestRef, StreamHandle, WasmCompatSend,
 };
 
 use crate::client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL};
@@ -31,11 +31,11 @@ use crate::{embed, error, response};
 /// use neuron_types::{CompletionRequest, Message};
 ///
 /// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
-/// let body = String::from_utf8(wire::write_request(&request, false)?)?;
+/// let body = String::from_utf8(wire::write_request(request.view(), false)?)?;
 /// assert!(body.ends_with(r#""messages":[{"role":"user","content":"hi"}]}"#));
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
-pub fn write_request(request: &CompletionRequest, stream: bool) -> Result<Vec<u8>, ProviderError> {
+pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
     request::write(request, model_of(request), Settings::default(), stream)
 }
 
@@ -84,8 +84,8 @@ pub fn read_embeddings(body: &[u8], count: usize) -> Result<EmbeddingResponse, E
     answer.map_err(|error| nothing.redact_error(error).into())
 }
 
-fn model_of(request: &CompletionRequest) -> &str {
-    if request.model.is_empty() { DEFAULT_MODEL } else { &request.model }
+fn model_of(request: RequestRef<'_>) -> &str {
+    if request.model.is_empty() { DEFAULT_MODEL } else { request.model }
 }
 
 /// The same for the Responses API.
@@ -93,11 +93,9 @@ pub mod responses {
     use bytes::Bytes;
     use futures_core::Stream;
     use neuron_http::{AnswerStream, Secret};
-    use neuron_types::{
-        CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmCompatSend,
-    };
+    use neuron_types::{CompletionResponse, ProviderError, StreamHandle, WasmCompatSend};
 
-    use super::model_of;
+    use super::{RequestRef, model_of};
     use crate::request::Settings;
     use crate::responses::stream::ResponseAnswer;
     use crate::responses::{request, response};
@@ -107,10 +105,7 @@ pub mod responses {
     /// # Errors
     ///
     /// [`ProviderError::InvalidRequest`] for what the API cannot express.
-    pub fn write_request(
-        request: &CompletionRequest,
-        stream: bool,
-    ) -> Result<Vec<u8>, ProviderError> {
+    pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, ProviderError> {
         request::write(request, model_of(request), Settings::default(), stream)
     }
 

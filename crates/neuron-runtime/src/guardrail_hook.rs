@@ -148,7 +148,7 @@ impl ObservabilityHook for GuardrailHook {
     ) -> Result<HookAction, HookError> {
         Ok(match event {
             HookEvent::PreLlmCall { request } if !self.input.is_empty() => {
-                let new = scope.new_messages(&request.messages);
+                let new = scope.new_messages(request.messages);
                 self.judge_input(&input_text(new, self.checks_tool_results)).await
             }
             HookEvent::PostLlmCall { response } if !self.output.is_empty() => {

@@ -12,8 +12,9 @@ use futures_util::future::join_all;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
-    DurableError, Progress, Provider, ProviderError, ResponseEnd, StreamEvent, ToolCall,
-    ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmCompatSend, parse_signal,
+    DurableError, Progress, Provider, ProviderError, RequestRef, ResponseEnd, StreamEvent,
+    ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmCompatSend,
+    parse_signal,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -95,7 +96,7 @@ impl<P: Provider> LocalDurableContext<P> {
     /// One attempt to stream an answer.
     async fn stream_once(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         limit: Duration,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, Broken> {
@@ -176,7 +177,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.execute_llm_call_ref(&request, options).await
+        self.execute_llm_call_ref(request.view(), options).await
     }
 
     async fn execute_tool(
@@ -224,7 +225,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         let mut attempts = Attempts::new(&options);
@@ -246,7 +247,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 use chrono::{DateTime, Utc};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DurableError, ErrorRecord,
-    ProviderError, ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput, UsageMeter, stored_json,
+    ActivityOptions, CompletionResponse, DurableError, ErrorRecord, ProviderError, RequestRef,
+    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolEffect, ToolError, ToolInvocation,
+    ToolOutput, UsageMeter, stored_json,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -226,8 +226,8 @@ fn not_json(what: &str, error: &DurableError) -> String {
 /// # Errors
 ///
 /// [`DurableError::Other`] when the request cannot be JSON.
-pub fn llm_digest(request: &CompletionRequest) -> Result<String, DurableError> {
-    digest(request)
+pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
+    digest(&request)
 }
 
 /// The digest of a tool call: of its name and arguments.

@@ -1,8 +1,7 @@
 //! The strategy of an agent that is given none.
 
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContextError, ContextStrategy, Message, SystemPrompt,
-    ToolDefinition,
+    ContentBlock, ContextError, ContextStrategy, Message, RequestRef, SystemPrompt, ToolDefinition,
 };
 
 /// Leaves nothing out: a sub-agent has one task, and ends with it.
@@ -35,7 +34,7 @@ impl ContextStrategy for KeepAll {
     }
 
     /// With the instructions and the definitions of the tools.
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         let instructions: usize = match &request.system {
             Some(SystemPrompt::Text(text)) => text.len(),
             Some(SystemPrompt::Blocks(blocks)) => blocks.iter().map(|block| block.text.len()).sum(),
@@ -45,7 +44,7 @@ impl ContextStrategy for KeepAll {
             tool.name.len() + tool.description.len() + tool.input_schema.to_string().len()
         };
         let tools: usize = request.tools.iter().map(tool).sum();
-        (instructions + tools).div_ceil(4) + self.token_estimate(&request.messages)
+        (instructions + tools).div_ceil(4) + self.token_estimate(request.messages)
     }
 }
 

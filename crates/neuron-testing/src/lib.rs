@@ -18,9 +18,9 @@
 //!     messages: vec![Message::user("What is 2 + 2?")],
 //!     ..Default::default()
 //! };
-//! let first = provider.complete_ref(&request).await?;
+//! let first = provider.complete_ref(request.view()).await?;
 //! assert_eq!(first.stop_reason, StopReason::ToolUse);
-//! let second = provider.complete_ref(&request).await?;
+//! let second = provider.complete_ref(request.view()).await?;
 //! assert_eq!(second.message.text(), "It is 4.");
 //! provider.assert_complete();
 //! # Ok(())

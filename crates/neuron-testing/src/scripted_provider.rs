@@ -37,7 +37,7 @@ use crate::script::{Asked, Cut, Pace, chars};
 ///     ..Default::default()
 /// };
 ///
-/// let mut stream = provider.complete_stream_ref(&request).await?.receiver;
+/// let mut stream = provider.complete_stream_ref(request.view()).await?.receiver;
 /// let mut deltas = Vec::new();
 /// while let Some(event) = stream.recv().await {
 ///     if let StreamEvent::TextDelta(delta) = event {

@@ -16,7 +16,7 @@ fn ask(text: &str) -> CompletionRequest {
 }
 
 async fn stream(provider: &ScriptedProvider) -> StreamHandle {
-    provider.complete_stream_ref(&ask("hi")).await.unwrap()
+    provider.complete_stream_ref(ask("hi").view()).await.unwrap()
 }
 
 /// Returns the events of one streamed reply as texts. The last three events are one word each.
@@ -48,7 +48,7 @@ async fn answers_in_order_and_derives_what_is_not_set() {
     let provider = ScriptedProvider::new(["one", "two"]);
     provider.push(Reply::tool_call("c1", "now", json!({})));
     let first = provider.complete(ask("hi")).await.unwrap();
-    let second = provider.complete_ref(&ask("hi")).await.unwrap();
+    let second = provider.complete_ref(ask("hi").view()).await.unwrap();
     let third = stream(&provider).await.into_response().await.unwrap();
     assert_eq!([&first.id, &second.id, &third.id], ["msg_1", "msg_2", "msg_3"]);
     assert_eq!(first.message, Message::assistant("one"));

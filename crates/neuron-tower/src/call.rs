@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::CompletionRequest;
+use neuron_types::{CompletionRequest, RequestRef};
 
 /// A call of a model: the request, and whether the answer is wanted as a stream.
 ///
@@ -17,12 +17,12 @@ use neuron_types::CompletionRequest;
 /// use neuron_types::CompletionRequest;
 ///
 /// fn ask_smaller_model(call: ModelCall<'_>) -> ModelCall<'_> {
-///     let request = CompletionRequest { model: "small".into(), ..call.request().clone() };
+///     let request = CompletionRequest { model: "small".into(), ..call.request().to_request() };
 ///     call.with_request(request)
 /// }
 ///
 /// let request = CompletionRequest { model: "large".into(), ..Default::default() };
-/// let call = ask_smaller_model(ModelCall::streamed(&request));
+/// let call = ask_smaller_model(ModelCall::streamed(request.view()));
 /// assert_eq!(call.request().model, "small");
 /// assert!(call.wants_stream());
 /// ```
@@ -34,20 +34,20 @@ pub struct ModelCall<'r> {
 
 #[derive(Debug, Clone)]
 enum Request<'r> {
-    Borrowed(&'r CompletionRequest),
+    Borrowed(RequestRef<'r>),
     Shared(Arc<CompletionRequest>),
 }
 
 impl<'r> ModelCall<'r> {
     /// Asks for a whole answer.
     #[must_use]
-    pub fn whole(request: &'r CompletionRequest) -> Self {
+    pub fn whole(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: false }
     }
 
     /// Asks for an answer as a stream.
     #[must_use]
-    pub fn streamed(request: &'r CompletionRequest) -> Self {
+    pub fn streamed(request: RequestRef<'r>) -> Self {
         Self { request: Request::Borrowed(request), wants_stream: true }
     }
 
@@ -63,10 +63,10 @@ impl<'r> ModelCall<'r> {
 
     /// Returns the request.
     #[must_use]
-    pub fn request(&self) -> &CompletionRequest {
+    pub fn request(&self) -> RequestRef<'_> {
         match &self.request {
-            Request::Borrowed(request) => request,
-            Request::Shared(request) => request,
+            Request::Borrowed(request) => *request,
+            Request::Shared(request) => request.view(),
         }
     }
 
@@ -87,7 +87,7 @@ impl<'r> ModelCall<'r> {
     #[must_use]
     pub fn into_owned(self) -> ModelCall<'static> {
         let request = match self.request {
-            Request::Borrowed(request) => Arc::new(request.clone()),
+            Request::Borrowed(request) => Arc::new(request.to_request()),
             Request::Shared(request) => request,
         };
         ModelCall { request: Request::Shared(request), wants_stream: self.wants_stream }

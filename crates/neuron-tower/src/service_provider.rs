@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingProvider, Provider, ProviderError,
-    ProviderInfo, StreamHandle, WasmCompatSend,
+    ProviderInfo, RequestRef, StreamHandle, WasmCompatSend,
 };
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
@@ -154,14 +154,14 @@ where
 
     fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
         async move { self.ask(ModelCall::whole(request)).await?.into_response().await }
     }
 
     fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
         async move { Ok(self.ask(ModelCall::streamed(request)).await?.into_stream()) }
     }

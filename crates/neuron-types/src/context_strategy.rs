@@ -5,8 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::{
-    CompletionRequest, ContextError, Message, TokenUsage, WasmBoxedFuture, WasmCompatSend,
-    WasmCompatSync,
+    ContextError, Message, RequestRef, TokenUsage, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// Decides when a conversation is too long, and makes it shorter.
@@ -82,15 +81,15 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     /// Estimates the tokens of all that a call of the model sends. Provided:
     /// [`token_estimate`](Self::token_estimate) of the messages alone. Strategies that know how to
     /// count a system prompt and tool definitions count them too.
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
-        self.token_estimate(&request.messages)
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
+        self.token_estimate(request.messages)
     }
 
     /// Whether the messages of a request of about `token_count` tokens should be compacted now. The
     /// loop asks this one. Provided: [`should_compact`](Self::should_compact) of the messages.
     /// Strategies that must know what of the count is no message look at the request.
-    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
-        self.should_compact(&request.messages, token_count)
+    fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
+        self.should_compact(request.messages, token_count)
     }
 
     /// Whether estimates are in the tokens that providers report, so that a report may correct them:
@@ -112,11 +111,11 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     /// As [`compact`](Self::compact).
     fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         _token_count: usize,
     ) -> impl Future<Output = Result<(Vec<Message>, TokenUsage), ContextError>> + WasmCompatSend
     {
-        self.compact_with_usage(request.messages.clone())
+        self.compact_with_usage(request.messages.to_vec())
     }
 }
 
@@ -157,11 +156,11 @@ impl ContextStrategy for BoxedStrategy {
         self.0.compact_with_usage_dyn(messages).await
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         self.0.estimate_request_dyn(request)
     }
 
-    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+    fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         self.0.should_compact_request_dyn(request, token_count)
     }
 
@@ -171,7 +170,7 @@ impl ContextStrategy for BoxedStrategy {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         self.0.compact_request_dyn(request, token_count).await
@@ -189,12 +188,12 @@ trait StrategyDyn: WasmCompatSend + WasmCompatSync {
         &self,
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
-    fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize;
-    fn should_compact_request_dyn(&self, request: &CompletionRequest, token_count: usize) -> bool;
+    fn estimate_request_dyn(&self, request: RequestRef<'_>) -> usize;
+    fn should_compact_request_dyn(&self, request: RequestRef<'_>, token_count: usize) -> bool;
     fn counts_tokens_dyn(&self) -> bool;
     fn compact_request_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         token_count: usize,
     ) -> Compacted<'a, (Vec<Message>, TokenUsage)>;
 }
@@ -219,11 +218,11 @@ impl<C: ContextStrategy> StrategyDyn for C {
         Box::pin(self.compact_with_usage(messages))
     }
 
-    fn estimate_request_dyn(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request_dyn(&self, request: RequestRef<'_>) -> usize {
         self.estimate_request(request)
     }
 
-    fn should_compact_request_dyn(&self, request: &CompletionRequest, token_count: usize) -> bool {
+    fn should_compact_request_dyn(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         self.should_compact_request(request, token_count)
     }
 
@@ -233,7 +232,7 @@ impl<C: ContextStrategy> StrategyDyn for C {
 
     fn compact_request_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         token_count: usize,
     ) -> Compacted<'a, (Vec<Message>, TokenUsage)> {
         Box::pin(self.compact_request(request, token_count))

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
-    DeltaSink, DurableContext, DurableError, LoopError, PendingApproval, ToolContext,
+    DeltaSink, DurableContext, DurableError, LoopError, PendingApproval, RequestRef, ToolContext,
     ToolInvocation, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, parse_signal,
 };
 
@@ -77,7 +77,7 @@ impl DurableContext for Durability<'_> {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.0.llm_call_ref_dyn(request, options).await
@@ -85,7 +85,7 @@ impl DurableContext for Durability<'_> {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
@@ -133,12 +133,12 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
     ) -> Done<'_, CompletionResponse>;
     fn llm_call_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         options: ActivityOptions,
     ) -> Done<'a, CompletionResponse>;
     fn llm_stream_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         options: ActivityOptions,
         sink: &'a dyn DeltaSink,
     ) -> Done<'a, CompletionResponse>;
@@ -185,7 +185,7 @@ impl<D: DurableContext> DurableDyn for D {
 
     fn llm_call_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         options: ActivityOptions,
     ) -> Done<'a, CompletionResponse> {
         Box::pin(self.execute_llm_call_ref(request, options))
@@ -193,7 +193,7 @@ impl<D: DurableContext> DurableDyn for D {
 
     fn llm_stream_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
         options: ActivityOptions,
         sink: &'a dyn DeltaSink,
     ) -> Done<'a, CompletionResponse> {

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use crate::{
     AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DurableError,
-    LoopError, PendingApproval, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolOutput,
-    WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
+    LoopError, PendingApproval, RequestRef, StreamEvent, ToolCall, ToolContext, ToolEffect,
+    ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
@@ -245,17 +245,17 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// The time by the engine's clock, the same on replay.
     fn now(&self) -> DateTime<Utc>;
 
-    /// [`execute_llm_call`](Self::execute_llm_call) with a borrowed request. Provided: clones it.
+    /// [`execute_llm_call`](Self::execute_llm_call) with a borrowed request. Provided: copies it.
     ///
     /// # Errors
     ///
     /// As [`execute_llm_call`](Self::execute_llm_call).
     fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + WasmCompatSend {
-        self.execute_llm_call(request.clone(), options)
+        self.execute_llm_call(request.to_request(), options)
     }
 
     /// Calls the model as an activity and sends the answer's deltas to `sink` as they come. Only
@@ -269,7 +269,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// As [`execute_llm_call`](Self::execute_llm_call).
     fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + WasmCompatSend {

@@ -7,7 +7,7 @@ use futures_core::Stream;
 
 use crate::{
     ActivityOptions, CompletionRequest, CompletionResponse, Durability, DurableContext,
-    DurableError, Provider, ProviderError, StreamEvent, StreamHandle, StreamReceiver,
+    DurableError, Provider, ProviderError, RequestRef, StreamEvent, StreamHandle, StreamReceiver,
     message_events,
 };
 
@@ -60,7 +60,7 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         let call = self.context.execute_llm_call_ref(request, self.options.clone());
         call.await.map_err(provider_error)
@@ -76,7 +76,7 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         Ok(stream_of(self.complete_ref(request).await?))
     }

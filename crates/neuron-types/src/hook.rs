@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    AgentResult, CompletionRequest, CompletionResponse, HookError, LoopError, Message, Operation,
-    OperationScope, Role, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    AgentResult, CompletionResponse, HookError, LoopError, Message, Operation, OperationScope,
+    RequestRef, Role, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// Something that happens in a run.
@@ -27,7 +27,7 @@ pub enum HookEvent<'a> {
     /// The model is about to be called.
     PreLlmCall {
         /// What it will be asked.
-        request: &'a CompletionRequest,
+        request: &'a RequestRef<'a>,
     },
     /// The model answered.
     PostLlmCall {

@@ -45,6 +45,7 @@ mod message;
 mod model_content;
 mod pin;
 mod request;
+mod request_ref;
 mod response;
 pub mod transcript;
 mod usage;
@@ -119,6 +120,7 @@ pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
     ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,
 };
+pub use request_ref::RequestRef;
 pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
 pub use run_snapshot::RunSnapshot;

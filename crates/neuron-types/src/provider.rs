@@ -5,16 +5,15 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::{
-    CompletionRequest, CompletionResponse, ProviderError, StreamHandle, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync,
+    CompletionRequest, CompletionResponse, ProviderError, RequestRef, StreamHandle,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// A source of completions: a vendor's API, a local server, a script in a test.
 ///
-/// Implement [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream). The
-/// forms that borrow the request are provided and clone it; implement them as well where the
-/// request can be sent from a borrow: the agent loop calls only those, with the whole
-/// conversation in the request.
+/// Implement [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream). The methods that borrow the
+/// request are provided, and copy it. Implement them too if the request can be sent from a borrow, because the agent
+/// loop calls only those, with the whole conversation in the request.
 ///
 /// Not object-safe; use [`BoxedProvider`] where the provider is chosen at run time.
 ///
@@ -81,28 +80,28 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
         request: CompletionRequest,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend;
 
-    /// [`complete`](Self::complete) with a borrowed request. Provided: clones it.
+    /// [`complete`](Self::complete) with a borrowed request. Provided: copies it.
     ///
     /// # Errors
     ///
     /// As [`complete`](Self::complete).
     fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend {
-        self.complete(request.clone())
+        self.complete(request.to_request())
     }
 
-    /// [`complete_stream`](Self::complete_stream) with a borrowed request. Provided: clones it.
+    /// [`complete_stream`](Self::complete_stream) with a borrowed request. Provided: copies it.
     ///
     /// # Errors
     ///
     /// As [`complete_stream`](Self::complete_stream).
     fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
-        self.complete_stream(request.clone())
+        self.complete_stream(request.to_request())
     }
 
     /// Names the provider and its default model, for telemetry.
@@ -194,14 +193,14 @@ impl Provider for BoxedProvider {
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         self.0.complete_ref_dyn(request).await
     }
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         self.0.complete_stream_ref_dyn(request).await
     }
@@ -226,12 +225,12 @@ trait ProviderDyn: WasmCompatSend + WasmCompatSync {
 
     fn complete_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>>;
 
     fn complete_stream_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>>;
 
     fn info_dyn(&self) -> ProviderInfo<'_>;
@@ -254,14 +253,14 @@ impl<P: Provider> ProviderDyn for P {
 
     fn complete_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>> {
         Box::pin(self.complete_ref(request))
     }
 
     fn complete_stream_ref_dyn<'a>(
         &'a self,
-        request: &'a CompletionRequest,
+        request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>> {
         Box::pin(self.complete_stream_ref(request))
     }
@@ -291,7 +290,7 @@ macro_rules! forward_through_pointer {
 
             fn complete_ref(
                 &self,
-                request: &CompletionRequest,
+                request: RequestRef<'_>,
             ) -> impl Future<Output = Result<CompletionResponse, ProviderError>> + WasmCompatSend
             {
                 (**self).complete_ref(request)
@@ -299,7 +298,7 @@ macro_rules! forward_through_pointer {
 
             fn complete_stream_ref(
                 &self,
-                request: &CompletionRequest,
+                request: RequestRef<'_>,
             ) -> impl Future<Output = Result<StreamHandle, ProviderError>> + WasmCompatSend {
                 (**self).complete_stream_ref(request)
             }

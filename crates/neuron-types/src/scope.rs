@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::{
-    AgentResult, CompletionRequest, CompletionResponse, HookScope, ObservabilityHook, ToolCall,
+    AgentResult, CompletionResponse, HookScope, ObservabilityHook, RequestRef, ToolCall,
     ToolDefinition, ToolOutput, WasmCompatSend,
 };
 
@@ -41,12 +41,12 @@ pub enum OperationKind<'a> {
         session_id: &'a str,
         /// The conversation and the settings with which the run starts. What `prepare_turn` changes for
         /// a turn, its model calls tell.
-        request: &'a CompletionRequest,
+        request: &'a RequestRef<'a>,
     },
     /// A call of the model, up to the end of its answer.
     ModelCall {
         /// What it is asked.
-        request: &'a CompletionRequest,
+        request: &'a RequestRef<'a>,
         /// Whether the answer is streamed.
         streaming: bool,
     },

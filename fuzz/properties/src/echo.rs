@@ -21,8 +21,8 @@ pub(crate) fn check(vendor: &Vendor, response: &CompletionResponse) {
         messages: vec![Message::user("hi"), message.clone(), results],
         ..Default::default()
     };
-    let body = (vendor.write_request)(&request, false).expect("an answer can be sent back");
-    let again = (vendor.write_request)(&request, false).expect("and again");
+    let body = (vendor.write_request)(request.view(), false).expect("an answer can be sent back");
+    let again = (vendor.write_request)(request.view(), false).expect("and again");
     assert_eq!(body, again, "the same request has the same bytes");
     let json = match serde_json::from_slice::<Value>(&body) {
         Ok(json) => json,

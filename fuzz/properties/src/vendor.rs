@@ -7,7 +7,7 @@ use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_testing::openai as openai_server;
 use neuron_testing::{Wire, anthropic as anthropic_server, ollama as ollama_server};
-use neuron_types::{CompletionRequest, CompletionResponse, ProviderError, StreamHandle};
+use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle};
 use serde_json::Value;
 
 /// Writes a response as a stream.
@@ -16,7 +16,7 @@ type WriteStream = fn(&CompletionResponse, usize, &Wire) -> Vec<u8>;
 /// The functions of an API, and of the server that emulates it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor {
-    pub(crate) write_request: fn(&CompletionRequest, bool) -> Result<Vec<u8>, ProviderError>,
+    pub(crate) write_request: fn(RequestRef<'_>, bool) -> Result<Vec<u8>, ProviderError>,
     pub(crate) read_response: fn(&[u8]) -> Result<CompletionResponse, ProviderError>,
     pub(crate) read_stream: fn(Vec<Bytes>) -> StreamHandle,
     /// Set if a streamed message is made from its deltas. If the API also sends the whole message at the end, the two

@@ -1,5 +1,6 @@
 //! A minimal durable engine whose journals are files with lines.
 
+use neuron_types::RequestRef;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -215,7 +216,7 @@ impl JournalContext {
 
     async fn llm(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         work: impl Future<Output = Result<CompletionResponse, DurableError>>,
     ) -> Result<CompletionResponse, DurableError> {
         let key = self.next_key("llm");
@@ -223,7 +224,7 @@ impl JournalContext {
         let journal = &self.journal;
         if journal.is("DigestsOneMessage") {
             let messages = request.messages.last().cloned().into_iter().collect();
-            digest = llm_digest(&CompletionRequest { messages, ..Default::default() })?;
+            digest = llm_digest(CompletionRequest { messages, ..Default::default() }.view())?;
         }
         if journal.is("JournalsRequests") {
             append(
@@ -391,12 +392,12 @@ impl DurableContext for JournalContext {
         request: CompletionRequest,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        self.execute_llm_call_ref(&request, options).await
+        self.execute_llm_call_ref(request.view(), options).await
     }
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.llm(request, self.local.execute_llm_call_ref(request, options)).await
@@ -404,7 +405,7 @@ impl DurableContext for JournalContext {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

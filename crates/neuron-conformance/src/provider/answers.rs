@@ -38,7 +38,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
         let calls_tool = name == "before a tool call";
         let mut request = if calls_tool { ask_with_tools() } else { ask() };
         let reply = reply.thinking(thought, if signed { SIGNATURE } else { "" });
-        let message = ctx.both(&case, &request, reply).await.message;
+        let message = ctx.both(&case, request.view(), reply).await.message;
         case.equal("the reasoning", meaning::thinking(&message), thought);
         // A raw block may keep it in a form that only its own provider reads.
         if let Some(signature) = meaning::signature(&message) {
@@ -55,7 +55,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
         if !ctx.can.thinking_returns {
             continue;
         }
-        for body in ctx.sent(&case, &request).await {
+        for body in ctx.sent(&case, request.view()).await {
             case.holds(has_text(&body, thought), "the reasoning is not in the next request");
             let is_signed = !signed || has_text(&body, SIGNATURE);
             case.holds(is_signed, "the signature is not in the next request");
@@ -89,7 +89,7 @@ pub async fn usage<H: ProviderHarness>(harness: &H) {
             ..TokenUsage::default()
         };
         let reply = steady(Reply::text("Hello.")).usage(usage);
-        let usage = ctx.both_of(&case, &ask(), reply.into()).await.usage;
+        let usage = ctx.both_of(&case, ask().view(), reply.into()).await.usage;
         case.equal("input_tokens", usage.input_tokens, input_tokens);
         case.equal("output_tokens", usage.output_tokens, output_tokens);
         for (can, name, actual, expected) in [
@@ -126,7 +126,7 @@ pub async fn stop_reasons<H: ProviderHarness>(harness: &H) {
             _ => (ask(), Reply::text("As far as it goes.")),
         };
         let reply = reply.stop_reason(reason.clone());
-        let response = ctx.both(&case, &request, reply).await;
+        let response = ctx.both(&case, request.view(), reply).await;
         case.equal("the reason", &response.stop_reason, reason);
     }
 }

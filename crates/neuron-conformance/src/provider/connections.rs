@@ -31,10 +31,10 @@ pub async fn connections<H: ProviderHarness>(harness: &H) {
     for round in 1..=3 {
         let case = ctx.case(format_args!("round {round}"));
         let step = case.step("a whole answer");
-        step.ok(ctx.whole(&step, &ask(), "hello").await);
+        step.ok(ctx.whole(&step, ask().view(), "hello").await);
         step.equal("the number of connections", ctx.server.connections(), 1);
         let step = case.step("a stream");
-        step.ok(ctx.streamed(&step, &ask(), "hello").await);
+        step.ok(ctx.streamed(&step, ask().view(), "hello").await);
         step.equal("the number of connections", ctx.server.connections(), 1);
         ctx.failed(&case, neuron_types::ProviderError::InvalidRequest("no".into())).await;
         case.equal("the number of connections after errors", ctx.server.connections(), 1);
@@ -44,7 +44,7 @@ pub async fn connections<H: ProviderHarness>(harness: &H) {
     }
 
     let answer = text_answer("hello");
-    let body = ctx.body(&ctx.case("the answer"), &ask(), &answer).await;
+    let body = ctx.body(&ctx.case("the answer"), ask().view(), &answer).await;
     let (server, provider) = ctx.raw().await;
     for round in 1..=10 {
         let case = ctx.case(format_args!("a connection that the server closed, round {round}"));
@@ -118,10 +118,10 @@ pub async fn dropping<H: ProviderHarness>(harness: &H) {
         {
             let call = pin!(async {
                 if let Way::Whole = way {
-                    return format!("{:?}", ctx.provider.complete_ref(&request).await);
+                    return format!("{:?}", ctx.provider.complete_ref(request.view()).await);
                 }
                 // A provider may return the handle at once, but no event.
-                let mut handle = case.ok(ctx.provider.complete_stream_ref(&request).await);
+                let mut handle = case.ok(ctx.provider.complete_stream_ref(request.view()).await);
                 format!("{:?}", handle.receiver.recv().await)
             });
             let arrived = pin!(case.soon(ctx.server.wait_for_requests(1)));
@@ -136,7 +136,7 @@ pub async fn dropping<H: ProviderHarness>(harness: &H) {
     let case = ctx.case("a stream");
     let text = "0123456789".repeat(10);
     ctx.server.push(Reply::text(text).chunk_chars(1).hang_after(12));
-    let mut handle = case.ok(case.soon(ctx.provider.complete_stream_ref(&ask())).await);
+    let mut handle = case.ok(case.soon(ctx.provider.complete_stream_ref(ask().view())).await);
     first_text(&case, &mut handle).await;
     case.equal("the number of connections that were closed", ctx.server.disconnects(), 0);
     drop(handle);

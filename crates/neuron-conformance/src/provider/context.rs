@@ -2,8 +2,8 @@
 
 use futures_util::StreamExt;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StopReason,
-    StreamEvent, TokenUsage,
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, RequestRef,
+    StopReason, StreamEvent, TokenUsage,
 };
 use serde_json::Value;
 
@@ -33,16 +33,18 @@ impl Way {
         provider: &impl Provider,
     ) -> Result<CompletionResponse, ProviderError> {
         match self {
-            Self::Whole => provider.complete_ref(&ask()).await,
-            Self::Streamed => provider.complete_stream_ref(&ask()).await?.into_response().await,
+            Self::Whole => provider.complete_ref(ask().view()).await,
+            Self::Streamed => {
+                provider.complete_stream_ref(ask().view()).await?.into_response().await
+            }
         }
     }
 
     /// Sends [`ask`] and waits for a whole response, or for the beginning of a stream.
     pub(super) async fn begin(self, provider: &impl Provider) -> Result<(), ProviderError> {
         match self {
-            Self::Whole => provider.complete_ref(&ask()).await.map(drop),
-            Self::Streamed => provider.complete_stream_ref(&ask()).await.map(drop),
+            Self::Whole => provider.complete_ref(ask().view()).await.map(drop),
+            Self::Streamed => provider.complete_stream_ref(ask().view()).await.map(drop),
         }
     }
 }
@@ -94,7 +96,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     pub(super) async fn whole(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         reply: impl Into<ServerReply>,
     ) -> Result<CompletionResponse, ProviderError> {
         self.server.push(reply);
@@ -105,7 +107,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     pub(super) async fn streamed(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         reply: impl Into<ServerReply>,
     ) -> Result<Vec<StreamEvent>, ProviderError> {
         self.server.push(reply);
@@ -117,7 +119,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     pub(super) async fn both(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         reply: Reply,
     ) -> CompletionResponse {
         self.both_of(case, request, steady(reply).into()).await
@@ -127,7 +129,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     pub(super) async fn both_of(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         reply: ServerReply,
     ) -> CompletionResponse {
         let step = case.step("whole");
@@ -158,7 +160,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     }
 
     /// Sends a request for a whole response and one for a stream. Returns both bodies.
-    pub(super) async fn sent(&self, case: &Case, request: &CompletionRequest) -> [Value; 2] {
+    pub(super) async fn sent(&self, case: &Case, request: RequestRef<'_>) -> [Value; 2] {
         self.both(case, request, Reply::text("well")).await;
         let body =
             |sent: RecordedRequest| case.some("the body that was sent is not JSON", sent.json);
@@ -173,9 +175,9 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     ) -> [ProviderError; 2] {
         let reply = reply.into();
         let step = case.step("whole");
-        let whole = step.err(self.whole(&step, &ask(), reply.clone()).await);
+        let whole = step.err(self.whole(&step, ask().view(), reply.clone()).await);
         let step = case.step("streamed");
-        let streamed = match self.streamed(&step, &ask(), reply).await {
+        let streamed = match self.streamed(&step, ask().view(), reply).await {
             Ok(events) => {
                 let broken = check_broken(&step, events);
                 step.holds(!broken.was_shown, "something was shown before the error");
@@ -190,7 +192,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     pub(super) async fn frames(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         response: &CompletionResponse,
     ) -> Vec<Vec<u8>> {
         let events = case.ok(self.streamed(case, request, response.clone()).await);
@@ -200,14 +202,14 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
 
     /// Returns the bytes of the stream that the server sends for [`ask`].
     pub(super) async fn stream_bytes(&self, case: &Case, response: &CompletionResponse) -> Vec<u8> {
-        self.frames(case, &ask(), response).await.concat()
+        self.frames(case, ask().view(), response).await.concat()
     }
 
     /// Returns the body that the server sends for this request.
     pub(super) async fn body(
         &self,
         case: &Case,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         response: &CompletionResponse,
     ) -> Vec<u8> {
         case.ok(self.whole(case, request, response.clone()).await);

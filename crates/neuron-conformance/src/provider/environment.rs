@@ -38,19 +38,19 @@ pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
     }
     let case = ctx.case("outside of a tokio runtime");
     let provider = &ctx.provider;
-    let call = || provider.complete_ref(&ask()).now_or_never();
+    let call = || provider.complete_ref(ask().view()).now_or_never();
     let result = std::thread::scope(|scope| scope.spawn(call).join());
     let Ok(result) = result else { case.fail("it panics") };
     case.mentions(case.err(case.some("it waits", result)), "runtime");
 
     if run_with_environment(test, variables) {
         let case = ctx.case("a proxy that does not run");
-        case.ok(ctx.whole(&case, &ask(), "hello").await);
+        case.ok(ctx.whole(&case, ask().view(), "hello").await);
 
         let case = ctx.case("a host without an address");
         let url = format!("http://{host}");
         let provider = harness.provider(&url, key(&ctx.can));
-        let error = case.err(case.soon(provider.complete_ref(&ask())).await);
+        let error = case.err(case.soon(provider.complete_ref(ask().view())).await);
         check_network(&case, &error, "Network", &url);
         let is_proxy = error.to_string().contains("refused");
         case.holds(!is_proxy, format_args!("the name was not looked up: {error}"));

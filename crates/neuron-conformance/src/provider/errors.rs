@@ -264,7 +264,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
         // With deltas of one character, some of these events are text.
         const EVENTS: usize = 12;
         let reply = Reply::text("0123456789".repeat(10)).chunk_chars(1).fail_after(EVENTS, error);
-        let events = case.ok(self.streamed(case, &ask(), reply).await);
+        let events = case.ok(self.streamed(case, ask().view(), reply).await);
         check_broken(case, events)
     }
 }

@@ -49,7 +49,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
     }
 
     let case = ctx.case("the right key");
-    case.ok(ctx.whole(&case, &ask(), "hello").await);
+    case.ok(ctx.whole(&case, ask().view(), "hello").await);
     let request = ctx.last_request(&case);
     let is_sent = request.headers.iter().any(|(_, value)| value.contains(API_KEY));
     case.holds(is_sent, "it is in no header");

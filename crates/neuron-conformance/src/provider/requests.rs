@@ -161,7 +161,7 @@ async fn tool_choices<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     ] {
         let case = ctx.case(format_args!("the choice {choice:?}"));
         let request = CompletionRequest { tool_choice: Some(choice.clone()), ..ask_with_tools() };
-        let [body, _] = ctx.sent(&case, &request).await;
+        let [body, _] = ctx.sent(&case, request.view()).await;
         if let Some((other, _)) = bodies.iter().find(|(_, other)| *other == body) {
             case.fail(format_args!("has the same body as the choice {other:?}"));
         }
@@ -175,7 +175,7 @@ async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for _ in 0..2 {
         // Created again, so that an address or a hash cannot make a difference.
         let request = CompletionRequest { system: Some("be kind".into()), ..ask_with_tools() };
-        ctx.both(&case, &request, Reply::text("well")).await;
+        ctx.both(&case, request.view(), Reply::text("well")).await;
         let text = |sent: RecordedRequest| String::from_utf8_lossy(&sent.body).into_owned();
         bodies.push(ctx.last_requests(&case).map(text));
     }
@@ -187,7 +187,7 @@ async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 impl<H: ProviderHarness> TestContext<'_, H> {
     /// Checks that both bodies of a request contain these texts, numbers and values.
     async fn is_sent(&self, case: &Case, request: CompletionRequest, expected: &[Value]) {
-        for body in self.sent(case, &request).await {
+        for body in self.sent(case, request.view()).await {
             for part in expected {
                 let is_there = match part {
                     Value::String(text) => has_text(&body, text),
@@ -224,7 +224,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     let mut before: Option<Sent> = None;
     for (turn, reply) in replies.into_iter().enumerate() {
         let case = ctx.case(format_args!("turn {}", turn + 1));
-        let response = ctx.both(&case, &request, reply).await;
+        let response = ctx.both(&case, request.view(), reply).await;
         let [sent, streamed] = ctx
             .last_requests(&case)
             .map(|sent| Sent::of(&case, &sent.body, ctx.can.conversation_field));

@@ -23,8 +23,8 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "splits").await;
     let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));
     let case = ctx.case("the answer");
-    let length = ctx.frames(&case, &request, &answer).await.concat().len();
-    let expected = case.ok(ctx.whole(&case, &request, answer.clone()).await);
+    let length = ctx.frames(&case, request.view(), &answer).await.concat().len();
+    let expected = case.ok(ctx.whole(&case, request.view(), answer.clone()).await);
     let expected = ctx.meaning(&expected);
 
     let wire = Wire::default;
@@ -48,13 +48,13 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
     let reply = |wire| Reply::from(answer.clone()).over(wire);
     for (how, wire) in streams {
         let case = ctx.case(format_args!("a stream {how}"));
-        let events = case.ok(ctx.streamed(&case, &request, reply(wire)).await);
+        let events = case.ok(ctx.streamed(&case, request.view(), reply(wire)).await);
         let response = check_events(&case, events);
         case.equal("the answer", &ctx.meaning(&response), &expected);
     }
     for (how, wire) in pieces {
         let case = ctx.case(format_args!("a whole answer {how}"));
-        let response = case.ok(ctx.whole(&case, &request, reply(wire)).await);
+        let response = case.ok(ctx.whole(&case, request.view(), reply(wire)).await);
         case.equal("the answer", &ctx.meaning(&response), &expected);
     }
 }
@@ -72,26 +72,26 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     let (request, answer) = (ask_with_tools(), small_answer(&ctx.can));
     let reply = |wire| Reply::from(answer.clone()).over(wire);
     let case = ctx.case("the answer");
-    let expected = case.ok(ctx.whole(&case, &request, answer.clone()).await);
+    let expected = case.ok(ctx.whole(&case, request.view(), answer.clone()).await);
     let expected = ctx.meaning(&expected);
 
-    let body = ctx.body(&case, &request, &answer).await;
+    let body = ctx.body(&case, request.view(), &answer).await;
     // White space at the end has no meaning.
     let needed = body.trim_ascii_end().len();
     for bytes in 0..needed {
         for ((how, wire), kind) in cuts_at(bytes).into_iter().zip(["Network", "Other"]) {
             let case =
                 ctx.case(format_args!("a whole answer {how} after {bytes} of {needed} bytes"));
-            let error = case.err(ctx.whole(&case, &request, reply(wire)).await);
+            let error = case.err(ctx.whole(&case, request.view(), reply(wire)).await);
             case.equal("the error's kind", error.kind(), kind);
         }
     }
     let case = ctx.case("a whole answer that is not cut");
     let whole = reply(Wire::default().end_at(body.len()));
-    let response = case.ok(ctx.whole(&case, &request, whole).await);
+    let response = case.ok(ctx.whole(&case, request.view(), whole).await);
     case.equal("the answer", &ctx.meaning(&response), &expected);
 
-    let mut frames = ctx.frames(&case, &request, &answer).await;
+    let mut frames = ctx.frames(&case, request.view(), &answer).await;
     let length = frames.concat().len();
     frames.truncate(frames.len().saturating_sub(ctx.can.optional_frames));
     let needed = frames.concat().trim_ascii_end().len();
@@ -99,7 +99,9 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
         for (how, wire) in cuts_at(bytes) {
             let case = ctx.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
             // A provider may wait for the first event before it returns a stream.
-            let Ok(events) = ctx.streamed(&case, &request, reply(wire)).await else { continue };
+            let Ok(events) = ctx.streamed(&case, request.view(), reply(wire)).await else {
+                continue;
+            };
             let is_error = matches!(events.last(), Some(StreamEvent::Error(_)));
             if bytes >= needed && !is_error {
                 let meaning = ctx.meaning(&check_events(&case, events));
@@ -113,7 +115,7 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     }
     let case = ctx.case("a stream that is not cut");
     let whole = reply(Wire::default().end_at(length));
-    let events = case.ok(ctx.streamed(&case, &request, whole).await);
+    let events = case.ok(ctx.streamed(&case, request.view(), whole).await);
     case.equal("the answer", ctx.meaning(&check_events(&case, events)), expected);
 }
 

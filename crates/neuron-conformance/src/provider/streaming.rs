@@ -32,7 +32,7 @@ pub async fn streaming<H: ProviderHarness>(harness: &H) {
     let case = ctx.case(format_args!("{EVENTS} events"));
     let text = "0123456789".repeat(EVENTS / 10);
     let reply = Reply::text(text.clone()).chunk_chars(1);
-    let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+    let events = case.ok(ctx.streamed(&case, ask().view(), reply).await);
     let deltas = events.iter().filter(|event| matches!(event, StreamEvent::TextDelta(_)));
     case.equal("the number of pieces of text", deltas.count(), EVENTS);
     case.equal("the text", check_events(&case, events).message.text(), text);
@@ -44,7 +44,7 @@ pub async fn streaming<H: ProviderHarness>(harness: &H) {
         let case = ctx.case(format_args!("the content type {content_type:?}"));
         let headers = content_type.map(|content_type| ("content-type", content_type));
         let reply = ServerReply::raw(200, headers, bytes.clone());
-        let events = case.ok(ctx.streamed(&case, &ask(), reply).await);
+        let events = case.ok(ctx.streamed(&case, ask().view(), reply).await);
         case.equal("the text", check_events(&case, events).message.text(), "hello");
     }
 
@@ -73,7 +73,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     const FIRST: &str = "the first text, ";
     let case = ctx.case("the first text");
     let answer = text_answer(format!("{FIRST}and the others.."));
-    let frames = ctx.frames(&case, &ask(), &answer).await;
+    let frames = ctx.frames(&case, ask().view(), &answer).await;
     let is_first = |frame: &Vec<u8>| String::from_utf8_lossy(frame).contains(FIRST);
     let at = case.some("the stream has no text", frames.iter().position(is_first));
     let (first, rest) = frames.split_at(at + 1);

@@ -32,7 +32,7 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
         for chunk_chars in [1, 16, 1000] {
             let case = ctx.case(format_args!("{name}, {chunk_chars} characters a delta"));
             let reply = Reply::text(text).chunk_chars(chunk_chars);
-            let response = ctx.both(&case, &ask(), reply).await;
+            let response = ctx.both(&case, ask().view(), reply).await;
             case.equal("the text", response.message.text(), text);
             case.equal("the model", response.model.as_str(), "model-of-the-answer");
             if ctx.can.response_ids {
@@ -42,7 +42,7 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
     }
 
     let case = ctx.case("no content");
-    let response = ctx.both(&case, &ask(), Reply::message(Vec::new())).await;
+    let response = ctx.both(&case, ask().view(), Reply::message(Vec::new())).await;
     case.equal("the text", response.message.text(), "");
     case.equal("the number of tool calls", response.message.tool_uses().count(), 0);
 
@@ -50,7 +50,7 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
     let text = "日本 🦀 text\n".repeat(150_000);
     let request = CompletionRequest { messages: vec![Message::user(text.clone())], ..ask() };
     let reply = Reply::text(text.clone()).chunk_chars(5000);
-    let response = ctx.both(&case, &request, reply).await;
+    let response = ctx.both(&case, request.view(), reply).await;
     case.equal("the text", response.message.text(), text.as_str());
     let body = case.some("the body is not JSON", ctx.last_request(&case).json);
     case.holds(has_text(&body, &text), "the text of the request is not in it");
@@ -71,7 +71,7 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
 async fn by_value<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a request by value");
     let reply = steady(Reply::text("Hello."));
-    let whole = case.ok(ctx.whole(&case, &ask(), reply.clone()).await);
+    let whole = case.ok(ctx.whole(&case, ask().view(), reply.clone()).await);
     let by_reference = ctx.last_request(&case).body;
 
     ctx.server.push(reply.clone());

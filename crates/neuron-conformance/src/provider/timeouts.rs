@@ -114,7 +114,7 @@ async fn paused<T, R>(
 async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Provider) {
     let case = ctx.case("a stream that stops");
     ctx.server.push(Reply::text("0123456789".repeat(10)).chunk_chars(1).hang_after(12));
-    let mut handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
+    let mut handle = case.ok(case.soon(provider.complete_stream_ref(ask().view())).await);
     first_text(&case, &mut handle).await;
     let clock = PausedClock::start().await;
     let events = case.within(HANGING, handle.receiver.collect()).await;
@@ -124,7 +124,7 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Pro
     // Each wait is shorter than the idle limit, but all together are longer than the limit of a whole response.
     let case = ctx.case("a stream that takes longer than a whole answer may");
     ctx.server.push(Reply::text("hello").chunk_chars(1).event_delay(WHOLE / 3));
-    let handle = case.ok(case.soon(provider.complete_stream_ref(&ask())).await);
+    let handle = case.ok(case.soon(provider.complete_stream_ref(ask().view())).await);
     let clock = PausedClock::start().await;
     let response = case.ok(case.within(HANGING, handle.into_response()).await);
     case.equal("the text", response.message.text(), "hello");

@@ -99,7 +99,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
         expected: &[(&str, &str, &Value)],
     ) -> CompletionResponse {
         let mut request = ask_with_tools();
-        let response = self.both(case, &request, reply).await;
+        let response = self.both(case, request.view(), reply).await;
         let calls: Vec<_> = response.message.tool_uses().collect();
         case.equal("the number of tool calls", calls.len(), expected.len());
         for (call, (id, name, input)) in calls.iter().zip(expected) {
@@ -118,7 +118,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
         request.messages.push(response.message.clone());
         answer_calls(&mut request, is_invalid);
         let case = case.step("the way back");
-        for body in self.sent(&case, &request).await {
+        for body in self.sent(&case, request.view()).await {
             let is_there = |text: &str| {
                 case.holds(has_text(&body, text), format_args!("`{text}` is not in the body"));
             };

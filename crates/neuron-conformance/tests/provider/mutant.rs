@@ -11,8 +11,8 @@ use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::anthropic::AnthropicApi;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError, Role,
-    StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolCall,
+    CompletionRequest, CompletionResponse, ContentBlock, Message, Provider, ProviderError,
+    RequestRef, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolCall,
 };
 use serde_json::{Value, json};
 
@@ -151,21 +151,21 @@ impl Provider for Mutant {
         if self.mutation == M::ByValueIsAnother {
             request.max_tokens = Some(1);
         }
-        self.complete_ref(&request).await
+        self.complete_ref(request.view()).await
     }
 
     async fn complete_stream(
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.complete_stream_ref(&request).await
+        self.complete_stream_ref(request.view()).await
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let request = self.request(request.clone());
+        let request = self.request(request.to_request());
         let answer = match self.mutation {
             M::GoesOnWithoutReader => detached(self.inner.clone(), request).await,
             M::ConnectsAnew => self.at(&self.url).complete(request).await,
@@ -191,9 +191,9 @@ impl Provider for Mutant {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let request = self.request(request.clone());
+        let request = self.request(request.to_request());
         let handle = self.inner.complete_stream(request).await;
         let handle = handle.map_err(|error| self.error(error))?;
         match self.mutation {

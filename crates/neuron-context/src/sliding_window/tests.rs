@@ -1,5 +1,6 @@
 //! What a window keeps, by table and by property.
 
+use neuron_types::CompletionRequest;
 use neuron_types::transcript;
 use proptest::prelude::*;
 
@@ -104,7 +105,7 @@ fn a_low_water_mark_makes_room_for_many_turns() {
 async fn a_low_water_mark_counts_what_is_known_of_the_request() {
     let strategy = SlidingWindowStrategy::new(8, 40).with_low_water_mark(30);
     let request = CompletionRequest { messages: history("uauauaua"), ..Default::default() };
-    let kept = async |known| strategy.compact_request(&request, known).await.unwrap().0.len();
+    let kept = async |known| strategy.compact_request(request.view(), known).await.unwrap().0.len();
     assert_eq!(kept(40).await, 6);
     assert_eq!(kept(80).await, 2, "it takes twice as much as estimated");
 }

@@ -1,7 +1,8 @@
 //! The estimate of each kind of content.
 
 use neuron_types::{
-    DocumentSource, EmbeddedResource, ImageSource, ResourceLink, Role, SystemBlock,
+    CompletionRequest, DocumentSource, EmbeddedResource, ImageSource, ResourceLink, Role,
+    SystemBlock,
 };
 use serde_json::json;
 
@@ -99,9 +100,9 @@ fn a_request_counts_its_system_prompt_and_its_tools() {
         tools: vec![tool()],
         ..Default::default()
     };
-    assert_eq!(counter.estimate_request(&request), (4 + 2) + (1 + 2) + 2);
+    assert_eq!(counter.estimate_request(request.view()), (4 + 2) + (1 + 2) + 2);
     assert_eq!(counter.estimate_system(&"12345".into()), 2);
-    assert_eq!(counter.estimate_request(&CompletionRequest::default()), 0);
+    assert_eq!(counter.estimate_request(CompletionRequest::default().view()), 0);
 }
 
 #[test]
@@ -135,6 +136,6 @@ fn with_a_tiny_ratio_everything_is_as_large_as_numbers_go() {
         tools: vec![tool(), tool()],
         ..Default::default()
     };
-    assert_eq!(counter.estimate_request(&request), usize::MAX);
-    assert_eq!(Corrected::new(&counter, &request, 9).tokens(&request.messages), 9);
+    assert_eq!(counter.estimate_request(request.view()), usize::MAX);
+    assert_eq!(Corrected::new(&counter, request.view(), 9).tokens(&request.messages), 9);
 }

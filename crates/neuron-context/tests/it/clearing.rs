@@ -116,8 +116,8 @@ async fn clearing_waits_until_it_is_worth_it() {
     assert!(!strategy.should_compact(&messages, tokens));
     assert!(strategy.should_compact(&messages, tokens * 2));
     let request = request(messages.clone());
-    assert_eq!(strategy.compact_request(&request, tokens).await.unwrap().0, messages);
-    assert_ne!(strategy.compact_request(&request, tokens * 2).await.unwrap().0, messages);
+    assert_eq!(strategy.compact_request(request.view(), tokens).await.unwrap().0, messages);
+    assert_ne!(strategy.compact_request(request.view(), tokens * 2).await.unwrap().0, messages);
 }
 
 #[test]
@@ -142,9 +142,9 @@ async fn whether_it_is_worth_it_is_the_same_question_when_it_is_due() {
     for at_least in [0, 1, 5, 50, 500] {
         let strategy = ToolResultClearingStrategy::new(0, 50).with_at_least(at_least);
         for times in [1, 2, 100] {
-            let tokens = strategy.estimate_request(&request) * times;
-            let is_due = strategy.should_compact_request(&request, tokens);
-            let (after, _) = strategy.compact_request(&request, tokens).await.unwrap();
+            let tokens = strategy.estimate_request(request.view()) * times;
+            let is_due = strategy.should_compact_request(request.view(), tokens);
+            let (after, _) = strategy.compact_request(request.view(), tokens).await.unwrap();
             assert_eq!(is_due, after != request.messages, "{at_least} {times}");
         }
     }

@@ -86,7 +86,7 @@ async fn what_is_known_of_the_request_counts() {
     let hows: [How; 3] = [without_first_answer; 3];
     let strategy = composite(&hows, 60);
     let request = request(history("uauaua"));
-    let (after, _) = strategy.compact_request(&request, 90).await.unwrap();
+    let (after, _) = strategy.compact_request(request.view(), 90).await.unwrap();
     assert_eq!(short(&after), "u0 a3 u4 a5", "each message takes fifteen tokens");
 }
 

@@ -471,7 +471,7 @@ proptest! {
     ) {
         let strategy = kind.build();
         let request = request(before.clone());
-        let (after, _) = wait(strategy.compact_request(&request, known)).unwrap();
+        let (after, _) = wait(strategy.compact_request(request.view(), known)).unwrap();
         prop_assert_eq!(transcript::validate(&answered(&after)), Ok(()));
         prop_assert!(after.contains(goal(&before).unwrap()));
     }

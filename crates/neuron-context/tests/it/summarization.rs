@@ -166,6 +166,6 @@ async fn a_low_water_mark_keeps_fewer_of_the_newest() {
     // The true size is five times the estimate.
     let provider = ScriptedProvider::new([Reply::text("new")]);
     let strategy = SummarizationStrategy::new(provider, 4, 0).with_low_water_mark(99);
-    let after = strategy.compact_request(&request(history(letters)), 200).await.unwrap().0;
+    let after = strategy.compact_request(request(history(letters)).view(), 200).await.unwrap().0;
     assert_eq!(short(&after), "u0 =new u6 a7");
 }

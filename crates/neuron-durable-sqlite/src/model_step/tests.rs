@@ -27,13 +27,13 @@ async fn an_answer_that_is_stored_is_not_paid_again() {
     }
     let (durable, provider) = answering(&runs, "r", &["three"]).await;
     assert!(durable.is_replaying());
-    let one = durable.execute_llm_call_ref(&request("a"), options()).await.unwrap();
+    let one = durable.execute_llm_call_ref(request("a").view(), options()).await.unwrap();
     assert_eq!(one.message.text(), "one");
-    let two = durable.execute_llm_call_ref(&request("b"), options()).await.unwrap();
+    let two = durable.execute_llm_call_ref(request("b").view(), options()).await.unwrap();
     assert_eq!(two.message.text(), "two");
     assert!(!durable.is_replaying());
     assert_eq!(provider.calls(), 0);
-    let three = durable.execute_llm_call_ref(&request("c"), options()).await.unwrap();
+    let three = durable.execute_llm_call_ref(request("c").view(), options()).await.unwrap();
     assert_eq!(three.message.text(), "three");
     assert_eq!(provider.calls(), 1);
 }
@@ -87,7 +87,7 @@ async fn deltas_are_seen_once_as_they_come_and_a_broken_stream_is_taken_back() {
     let seen = Seen::default();
     let first = {
         let durable = runs.run("r").open(provider.clone(), no_tools()).await.unwrap();
-        durable.execute_llm_stream(&request("a"), options.clone(), &seen).await.unwrap()
+        durable.execute_llm_stream(request("a").view(), options.clone(), &seen).await.unwrap()
     };
     let events = seen.0.into_inner().unwrap();
     let resets = events.iter().filter(|event| matches!(event, StreamEvent::Reset { .. })).count();
@@ -100,7 +100,7 @@ async fn deltas_are_seen_once_as_they_come_and_a_broken_stream_is_taken_back() {
 
     let durable = runs.run("r").open(provider.clone(), no_tools()).await.unwrap();
     let seen = Seen::default();
-    let again = durable.execute_llm_stream(&request("a"), options, &seen).await.unwrap();
+    let again = durable.execute_llm_stream(request("a").view(), options, &seen).await.unwrap();
     assert_eq!(again, first);
     assert!(seen.0.into_inner().unwrap().is_empty(), "replay emits no deltas");
     assert_eq!(provider.calls(), 2);

@@ -4,9 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use neuron_runtime::{StepRecord, llm_digest};
-use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, DurableError, ProviderError,
-};
+use neuron_types::{ActivityOptions, CompletionResponse, DurableError, ProviderError, RequestRef};
 use send_wrapper::SendWrapper;
 use temporalio_sdk::{ActivityExecutionError, LocalActivityOptions};
 
@@ -24,7 +22,7 @@ type Answer = Json<StepRecord<CompletionResponse>>;
 impl<W: HasMailbox> TemporalDurableContext<W> {
     pub(super) async fn call_model(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         mut options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
         self.begin_step()?;
@@ -41,7 +39,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
 
     async fn call_here(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         id: String,
     ) -> Result<Answer, DurableError> {
@@ -49,7 +47,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let limit = options.start_to_close_timeout;
         // It waits there until the answer is here.
-        let call = LocalCall { request: request.clone(), options };
+        let call = LocalCall { request: request.to_request(), options };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
         // The SDK's options belong to one thread: they must be gone before the await.
@@ -70,12 +68,12 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
 
     async fn call_anywhere(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         id: String,
     ) -> Result<Answer, DurableError> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
-        let request = ModelRequest { request: request.clone(), options };
+        let request = ModelRequest { request: request.to_request(), options };
         let limit = request.options.start_to_close_timeout;
         let input = Json::new(&request)?;
         let (length, most) = (input.len(), self.options.state_limit());

@@ -8,8 +8,8 @@ use neuron_context::{
 use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CompletionRequest, ContextError, ContextStrategy, Message, TokenUsage, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    ContextError, ContextStrategy, Message, RequestRef, TokenUsage, ToolContext, ToolDefinition,
+    ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::json;
 
@@ -49,8 +49,8 @@ impl ContextStrategy for Noting {
         messages.len() * 10
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
-        100 + self.token_estimate(&request.messages)
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
+        100 + self.token_estimate(request.messages)
     }
 
     fn counts_tokens(&self) -> bool {
@@ -331,8 +331,8 @@ async fn tools_that_come_and_go_change_the_size_that_is_known() {
         fn token_estimate(&self, messages: &[Message]) -> usize {
             messages.len()
         }
-        fn estimate_request(&self, request: &CompletionRequest) -> usize {
-            request.messages.len() + TokenCounter::new().estimate_tools(&request.tools)
+        fn estimate_request(&self, request: RequestRef<'_>) -> usize {
+            request.messages.len() + TokenCounter::new().estimate_tools(request.tools)
         }
         fn counts_tokens(&self) -> bool {
             true

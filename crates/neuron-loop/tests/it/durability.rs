@@ -12,8 +12,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
     Durability, DurableContext, DurableError, DurableProvider, Message, Provider, ProviderError,
-    StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput, WasmBoxedFuture,
+    RequestRef, StreamEvent, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
+    ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -372,7 +372,7 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
         no_signals_or_timers!();
         async fn execute_llm_stream(
             &self,
-            request: &CompletionRequest,
+            request: RequestRef<'_>,
             options: ActivityOptions,
             sink: &dyn neuron_types::DeltaSink,
         ) -> Result<CompletionResponse, DurableError> {
@@ -396,7 +396,7 @@ async fn deltas_may_be_sent_at_the_same_time_and_nothing_else_gets_through() {
             // Polls a sender only when that one is woken.
             let mut sending: FuturesUnordered<_> = events.map(|event| sink.send(event)).collect();
             while sending.next().await.is_some() {}
-            self.execute_llm_call(request.clone(), options).await
+            self.execute_llm_call(request.to_request(), options).await
         }
     }
     let engine = Engine::default();

@@ -9,7 +9,7 @@ use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
     DurableError, HookAction, HookError, HookEvent, HookScope, LoopError, Message,
     ObservabilityHook, Operation, OperationKind, OperationScope, Provider, ProviderError,
-    StreamEvent, TokenUsage, ToolContext, ToolOutput,
+    RequestRef, StreamEvent, TokenUsage, ToolContext, ToolOutput,
 };
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl DurableContext for Live {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
@@ -68,7 +68,7 @@ impl DurableContext for Live {
             }
         }
         self.1.push("engine: journaled");
-        self.execute_llm_call(request.clone(), options).await
+        self.execute_llm_call(request.to_request(), options).await
     }
 
     async fn execute_tool(

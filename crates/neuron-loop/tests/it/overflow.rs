@@ -169,11 +169,11 @@ where
 
     async fn compact_request(
         &self,
-        request: &neuron_types::CompletionRequest,
+        request: neuron_types::RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         self.told.lock().unwrap().push(token_count);
-        Ok(((self.how)(request.messages.clone())?, TokenUsage::default()))
+        Ok(((self.how)(request.messages.to_vec())?, TokenUsage::default()))
     }
 }
 

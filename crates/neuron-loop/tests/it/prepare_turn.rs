@@ -11,7 +11,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
     HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider, ProviderError,
-    StopReason, StreamHandle, ThinkingConfig, TokenUsage, ToolChoice, ToolContext, ToolOutput,
+    RequestRef, StopReason, StreamHandle, ThinkingConfig, TokenUsage, ToolChoice, ToolContext,
+    ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -94,7 +95,7 @@ impl Sent {
 impl ObservabilityHook for Sent {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         if let HookEvent::PreLlmCall { request } = event {
-            let request = CompletionRequest { messages: Vec::new(), ..request.clone() };
+            let request = CompletionRequest { messages: Vec::new(), ..request.to_request() };
             self.0.lock().unwrap().push(request);
         }
         Ok(HookAction::Continue)
@@ -416,7 +417,7 @@ async fn the_conversation_is_not_copied_for_a_prepared_turn() {
         }
         async fn complete_ref(
             &self,
-            request: &CompletionRequest,
+            request: RequestRef<'_>,
         ) -> Result<CompletionResponse, ProviderError> {
             self.1.store(request.messages.as_ptr().addr(), Ordering::SeqCst);
             self.0.complete_ref(request).await

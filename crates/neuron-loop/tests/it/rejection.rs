@@ -10,7 +10,8 @@ use neuron_types::{
     ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
     ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HookAction, HookError,
     HookEvent, HookScope, InjectionPoint, Injector, Message, ObservabilityHook, PermissionDecision,
-    PermissionPolicy, ProviderError, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
+    PermissionPolicy, ProviderError, RequestRef, Role, StreamEvent, ToolContext, ToolOutput,
+    UsageLimits,
 };
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ impl ObservabilityHook for Guard {
     ) -> Result<HookAction, HookError> {
         let is_bad = match event {
             HookEvent::PreLlmCall { request } => {
-                let new = scope.new_messages(&request.messages);
+                let new = scope.new_messages(request.messages);
                 let texts: Vec<String> = new.iter().map(Message::text).collect();
                 self.log.push(format!("checks {}", texts.join("|")));
                 let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
@@ -452,7 +453,7 @@ impl DurableContext for TriesAgain {
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
@@ -460,7 +461,7 @@ impl DurableContext for TriesAgain {
         let error = ProviderError::StreamError("cut".into()).into();
         sink.send(StreamEvent::Reset { attempt: 2, error }).await;
         sink.send(StreamEvent::TextDelta("done".into())).await;
-        self.execute_llm_call(request.clone(), options).await
+        self.execute_llm_call(request.to_request(), options).await
     }
 
     async fn execute_tool(

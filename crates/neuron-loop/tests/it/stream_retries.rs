@@ -9,8 +9,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextStrategy, DeltaSink,
     DurableContext, DurableError, HookAction, HookError, HookEvent, Message, ObservabilityHook,
-    Provider, ProviderError, StreamError, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
-    ToolContext, ToolOutput, UsageLimits,
+    Provider, ProviderError, RequestRef, StreamError, StreamEvent, StreamHandle, StreamReceiver,
+    TokenUsage, ToolContext, ToolOutput, UsageLimits,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -383,7 +383,7 @@ impl DurableContext for TriesAgain {
     }
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         _: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {

@@ -38,7 +38,7 @@ async fn an_answer_without_usage_counts_as_much_as_the_strategy_estimates() {
         let request = &setup.provider.requests()[0];
         assert_eq!(&request.messages[..], std::slice::from_ref(go));
         // The first call: all is estimated. The last: what the provider said, and what came after.
-        let input = window().estimate_request(request) + 1_010 + size(&[second_result]);
+        let input = window().estimate_request(request.view()) + 1_010 + size(&[second_result]);
         let output = size(&[first]) + size(&[last]);
         assert!(input > 1_020 && output > 100, "{input} {output}");
         assert_eq!(agent.estimated_usage(), &usage(input, output), "{way:?}");

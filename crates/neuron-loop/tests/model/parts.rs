@@ -379,7 +379,7 @@ impl ObservabilityHook for Ruled {
     ) -> Result<HookAction, HookError> {
         let mut line = line(&event, scope);
         if let (HookEvent::PreLlmCall { request }, Some(_)) = (event, self.guard) {
-            line += &format!(", {} new", scope.new_messages(&request.messages).len());
+            line += &format!(", {} new", scope.new_messages(request.messages).len());
         }
         let kind = kind(&line);
         self.world.note(|journal| journal.events[self.index].push(line));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use neuron_types::{
-    CompletionRequest, DurableError, HookScope, LoopError, OperationScope, Outcome,
+    CompletionRequest, DurableError, HookScope, LoopError, OperationScope, Outcome, RequestRef,
 };
 use opentelemetry::KeyValue;
 use tracing::Span;
@@ -34,9 +34,9 @@ pub(crate) fn open(
     config: &Arc<Config>,
     scope: &HookScope<'_>,
     session_id: &str,
-    request: &CompletionRequest,
+    request: &RequestRef<'_>,
 ) -> Option<RunScope> {
-    let model = known(&request.model).unwrap_or(scope.model);
+    let model = known(request.model).unwrap_or(scope.model);
     let state = if scope.replaying {
         let (config_then, outer) = (config.clone(), Span::current());
         let (name, provider, model) =
@@ -49,7 +49,7 @@ pub(crate) fn open(
                 let make = || begin(config, &name, &provider, &model, &session, true);
                 let span = unless_unsampled(config, make);
                 if let Some(record) = Record::of(&span).filter(Record::is_read) {
-                    told::settings(&record, &settings);
+                    told::settings(&record, &settings.view());
                 }
                 span
             })
@@ -79,14 +79,14 @@ pub(crate) fn open(
 }
 
 /// A request's settings.
-fn without_messages(request: &CompletionRequest) -> CompletionRequest {
+fn without_messages(request: &RequestRef<'_>) -> CompletionRequest {
     CompletionRequest {
         max_tokens: request.max_tokens,
         temperature: request.temperature,
         top_p: request.top_p,
-        stop_sequences: request.stop_sequences.clone(),
-        response_format: request.response_format.clone(),
-        extra: request.extra.clone(),
+        stop_sequences: request.stop_sequences.to_vec(),
+        response_format: request.response_format.cloned(),
+        extra: request.extra.cloned(),
         ..CompletionRequest::default()
     }
 }

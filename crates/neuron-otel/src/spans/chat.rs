@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{CompletionRequest, CompletionResponse, HookScope, Outcome};
+use neuron_types::{CompletionResponse, HookScope, Outcome, RequestRef};
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -86,13 +86,13 @@ pub(crate) fn open(
     config: &Arc<Config>,
     run: Option<&Arc<RunState>>,
     place: &Place<'_>,
-    request: &CompletionRequest,
+    request: &RequestRef<'_>,
     streaming: bool,
 ) -> Option<SpanScope<ChatWork>> {
     if let Some(run) = run {
         run.count_inference_call();
     }
-    let place = Place { model: known(&request.model).unwrap_or(place.model), ..*place };
+    let place = Place { model: known(request.model).unwrap_or(place.model), ..*place };
     let is_compacted =
         run.is_some_and(|run| run.take_compacted()) && config.conventions.is_latest();
     let make = || begin(config, &place, streaming);
@@ -103,7 +103,7 @@ pub(crate) fn open(
         if is_compacted {
             record.flag("gen_ai.conversation.compacted", true);
         }
-        if let Some(tier) = request.extra.as_ref().and_then(|extra| extra.get("service_tier"))
+        if let Some(tier) = request.extra.and_then(|extra| extra.get("service_tier"))
             && let Some(tier) = tier.as_str().filter(|tier| *tier != "auto")
             && place.provider == "openai"
         {
@@ -173,17 +173,17 @@ fn begin(config: &Config, place: &Place<'_>, streaming: bool) -> Span {
 }
 
 /// What the event of a call will tell of its request, as it is now.
-fn sent(config: &Config, place: &Place<'_>, request: &CompletionRequest) -> Sent {
+fn sent(config: &Config, place: &Place<'_>, request: &RequestRef<'_>) -> Sent {
     let told = |kind, value| config.content.told(kind, value);
-    let system = request.system.as_ref().filter(|system| !system.is_empty());
+    let system = request.system.filter(|system| !system.is_empty());
     Sent {
         provider: place.provider_name().to_owned(),
         model: place.model.to_owned(),
         system: system.and_then(|system| {
             told(ContentKind::SystemInstructions, content::system_instructions(system))
         }),
-        messages: told(ContentKind::InputMessages, content::input_messages(&request.messages)),
-        tools: match request.tools.as_slice() {
+        messages: told(ContentKind::InputMessages, content::input_messages(request.messages)),
+        tools: match request.tools {
             [] => None,
             tools => told(ContentKind::ToolDefinitions, content::tool_definitions(tools)),
         },

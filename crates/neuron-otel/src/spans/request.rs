@@ -1,6 +1,6 @@
 //! What spans tell of a request to a model.
 
-use neuron_types::{CompletionRequest, ReasoningEffort, ResponseFormat};
+use neuron_types::{ReasoningEffort, RequestRef, ResponseFormat};
 use serde_json::Value;
 
 use crate::ContentKind;
@@ -10,7 +10,7 @@ use crate::record::Record;
 
 /// Tells the settings. Of those that only some vendors have, what stands in the request's `extra` under the
 /// names that they are known by.
-pub(crate) fn settings(record: &Record<'_>, request: &CompletionRequest) {
+pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);
     }
@@ -31,7 +31,7 @@ pub(crate) fn settings(record: &Record<'_>, request: &CompletionRequest) {
         }
         _ => {}
     }
-    let extra = |name: &str| request.extra.as_ref().and_then(|extra| extra.get(name));
+    let extra = |name: &str| request.extra.and_then(|extra| extra.get(name));
     if let Some(penalty) = extra("frequency_penalty").and_then(Value::as_f64) {
         record.number("gen_ai.request.frequency_penalty", penalty);
     }
@@ -47,8 +47,8 @@ pub(crate) fn settings(record: &Record<'_>, request: &CompletionRequest) {
 }
 
 /// Tells the settings that only calls of the model have.
-pub(crate) fn settings_of_call(record: &Record<'_>, request: &CompletionRequest, config: &Config) {
-    let top_k = request.extra.as_ref().and_then(|extra| extra.get("top_k"));
+pub(crate) fn settings_of_call(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
+    let top_k = request.extra.and_then(|extra| extra.get("top_k"));
     if config.conventions.is_latest() {
         if let Some(top_k) = top_k.and_then(Value::as_i64) {
             record.integer("gen_ai.request.top_k", top_k);
@@ -69,7 +69,7 @@ pub(crate) fn settings_of_call(record: &Record<'_>, request: &CompletionRequest,
 }
 
 /// Tells what the model is sent, where spans may.
-pub(crate) fn content(record: &Record<'_>, request: &CompletionRequest, config: &Config) {
+pub(crate) fn content(record: &Record<'_>, request: &RequestRef<'_>, config: &Config) {
     if !config.captures_in_spans() {
         return;
     }
@@ -78,14 +78,14 @@ pub(crate) fn content(record: &Record<'_>, request: &CompletionRequest, config: 
             record.text(name, &text);
         }
     };
-    if let Some(system) = request.system.as_ref().filter(|system| !system.is_empty()) {
+    if let Some(system) = request.system.filter(|system| !system.is_empty()) {
         let value = content::system_instructions(system);
         tell("gen_ai.system_instructions", ContentKind::SystemInstructions, value);
     }
-    let value = content::input_messages(&request.messages);
+    let value = content::input_messages(request.messages);
     tell("gen_ai.input.messages", ContentKind::InputMessages, value);
     if !request.tools.is_empty() {
-        let value = content::tool_definitions(&request.tools);
+        let value = content::tool_definitions(request.tools);
         tell("gen_ai.tool.definitions", ContentKind::ToolDefinitions, value);
     }
 }

@@ -63,7 +63,7 @@ async fn an_answer_has_a_span_and_its_measurements() {
     ]);
     let provider = hook(&memory).provider(script.clone());
     assert_eq!(provider.complete(request()).await.unwrap().message.text(), "one");
-    assert_eq!(provider.complete_ref(&request()).await.unwrap().message.text(), "two");
+    assert_eq!(provider.complete_ref(request().view()).await.unwrap().message.text(), "two");
     memory.check_closed();
     let spans = memory.named(CHAT);
     assert_eq!(spans.len(), 2);
@@ -99,7 +99,7 @@ async fn a_streamed_answer_lasts_until_its_end() {
         let provider = hook(&memory).provider(script);
         let request = request();
         let handle = match by_reference {
-            true => provider.complete_stream_ref(&request).await.unwrap(),
+            true => provider.complete_stream_ref(request.view()).await.unwrap(),
             false => provider.complete_stream(request).await.unwrap(),
         };
         let mut stream = handle.receiver;

@@ -2,7 +2,8 @@
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
-    ContextManagement, EmbeddedResource, ResourceLink, SystemBlock, ToolAnnotations,
+    CompletionRequest, ContextManagement, EmbeddedResource, RequestRef, ResourceLink, SystemBlock,
+    ToolAnnotations,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -12,13 +13,13 @@ use crate::betas::of as betas;
 
 const DEFAULTS: Settings<'_> = Settings { model: "default-model", max_tokens: 100, cache: None };
 
-fn json_of(request: &CompletionRequest) -> Value {
+fn json_of(request: RequestRef<'_>) -> Value {
     serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()
 }
 
 /// Checks a body, without the fields that every body has.
 #[track_caller]
-fn check(request: &CompletionRequest, expected: Value) {
+fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_of(request);
     let fields = json.as_object_mut().unwrap();
     for (key, usual) in
@@ -40,7 +41,7 @@ fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
         {"role": "user", "content": [{"type": "text", "text": "hi"}]},
         {"role": json_role(role), "content": expected},
     ]});
-    check(&talk(messages), expected);
+    check(talk(messages).view(), expected);
 }
 
 fn json_role(role: Role) -> Value {
@@ -90,13 +91,13 @@ fn cache(ttl: Option<CacheTtl>) -> Option<CacheControl> {
 #[test]
 fn an_empty_request_has_the_settings() {
     assert_eq!(
-        json_of(&CompletionRequest::default()),
+        json_of(CompletionRequest::default().view()),
         json!({"model": "default-model", "max_tokens": 100, "messages": []})
     );
     let request =
         CompletionRequest { model: "other".into(), max_tokens: Some(7), ..Default::default() };
-    check(&request, json!({"model": "other", "max_tokens": 7}));
-    let streamed = write(&request, DEFAULTS, true).unwrap();
+    check(request.view(), json!({"model": "other", "max_tokens": 7}));
+    let streamed = write(request.view(), DEFAULTS, true).unwrap();
     assert_eq!(
         String::from_utf8(streamed).unwrap(),
         r#"{"model":"other","max_tokens":7,"stream":true,"messages":[]}"#
@@ -294,7 +295,7 @@ fn arguments_keep_the_order_in_which_the_model_wrote_them() {
         role: Role::Assistant,
         content: vec![call("c1", json!({"z": 1, "a": 2, "m": 3}))],
     };
-    let body = write(&talk(vec![message]), DEFAULTS, false).unwrap();
+    let body = write(talk(vec![message]).view(), DEFAULTS, false).unwrap();
     let body = String::from_utf8(body).unwrap();
     assert!(body.contains(r#""input":{"z":1,"a":2,"m":3}"#), "{body}");
 }
@@ -349,7 +350,7 @@ fn ids_of_other_vendors_become_ids_that_the_api_takes() {
     ];
     let mut expected = Vec::new();
     let request = talk(messages);
-    let json = json_of(&request);
+    let json = json_of(request.view());
     for message in json["messages"].as_array().unwrap() {
         let ids = message["content"].as_array().unwrap().iter();
         let ids = ids.filter_map(|block| block.get("id").or(block.get("tool_use_id")));
@@ -412,7 +413,7 @@ fn blank_texts_and_messages_without_content_are_left_out() {
         Message::user("still there?"),
     ]);
     check(
-        &request,
+        request.view(),
         json!({"messages": [
             {"role": "user", "content": [{"type": "text", "text": "hi"}]},
             {"role": "user", "content": [{"type": "text", "text": "still there?"}]},
@@ -428,7 +429,7 @@ fn system_prompts() {
             messages: leading.iter().map(|text| Message::system(*text)).collect(),
             ..Default::default()
         };
-        check(&request, expected);
+        check(request.view(), expected);
     };
     let block = |text: &str, ttl: Option<Option<CacheTtl>>| SystemBlock {
         text: text.into(),
@@ -466,7 +467,7 @@ fn system_prompts() {
 fn a_system_message_within_the_conversation_stays_there() {
     let request = talk(vec![Message::system("a"), Message::user("hi"), Message::system("b")]);
     check(
-        &request,
+        request.view(),
         json!({
             "system": [{"type": "text", "text": "a"}],
             "messages": [
@@ -488,7 +489,7 @@ fn tools_without_what_the_api_does_not_take() {
     };
     let request = CompletionRequest { tools: vec![tool("see"), full], ..Default::default() };
     check(
-        &request,
+        request.view(),
         json!({"tools": [
             {"name": "see", "description": "Looks", "input_schema": {"type": "object"}},
             {
@@ -505,7 +506,7 @@ fn tools_without_what_the_api_does_not_take() {
 fn choices_of_tools() {
     let check = |choice: ToolChoice, tools: Vec<ToolDefinition>, expected: Option<Value>| {
         let request = CompletionRequest { tools, tool_choice: Some(choice), ..Default::default() };
-        let json = json_of(&request);
+        let json = json_of(request.view());
         assert_eq!(json.get("tool_choice").cloned(), expected);
     };
     let specific = || ToolChoice::Specific { name: "look".into() };
@@ -533,7 +534,7 @@ fn a_choice_follows_the_tools_in_extra_and_nothing_else_there() {
             extra: Some(extra),
             ..Default::default()
         };
-        json_of(&request).get("tool_choice").cloned()
+        json_of(request.view()).get("tool_choice").cloned()
     };
     assert_eq!(choice(json!({"metadata": {"user_id": "u"}})), None);
     assert_eq!(
@@ -547,7 +548,7 @@ fn thinking_effort_and_format() {
     let base = CompletionRequest::default;
     let check_thinking = |thinking, max_tokens, expected| {
         let request = CompletionRequest { thinking: Some(thinking), max_tokens, ..base() };
-        check(&request, expected);
+        check(request.view(), expected);
     };
     let enabled = ThinkingConfig::Enabled { budget_tokens: 2000 };
     let thinking = json!({"type": "enabled", "budget_tokens": 2000});
@@ -579,13 +580,15 @@ fn thinking_effort_and_format() {
     ] {
         let request =
             CompletionRequest { reasoning_effort: Some(effort), response_format: format, ..base() };
-        check(&request, expected);
+        check(request.view(), expected);
     }
 }
 
 #[test]
 fn what_the_api_cannot_express_is_an_error() {
-    let error = |request| write(&request, DEFAULTS, false).unwrap_err().to_string();
+    let error = |request: CompletionRequest| {
+        write(request.view(), DEFAULTS, false).unwrap_err().to_string()
+    };
     let request = CompletionRequest {
         response_format: Some(ResponseFormat::JsonObject),
         ..Default::default()
@@ -611,7 +614,7 @@ fn numbers_are_printed_as_they_were_written() {
             extra,
             ..Default::default()
         };
-        let body = write(&request, DEFAULTS, false).unwrap();
+        let body = write(request.view(), DEFAULTS, false).unwrap();
         let body = String::from_utf8(body).unwrap();
         let expected = r#""temperature":0.7,"top_p":0.95,"stop_sequences":["END","\n\nHuman:"],"#;
         assert!(body.contains(expected), "{body}");
@@ -629,8 +632,8 @@ fn context_management_and_its_betas() {
         };
         let types = strategies.iter().map(|name| json!({"type": name}));
         let edits: Vec<_> = types.collect();
-        check(&request, json!({"context_management": {"edits": edits}}));
-        assert_eq!(betas(&request), betas_needed);
+        check(request.view(), json!({"context_management": {"edits": edits}}));
+        assert_eq!(betas(request.view()), betas_needed);
     };
     check_edits(&["compact_20260112"], &["compact-2026-01-12"]);
     check_edits(
@@ -648,7 +651,7 @@ fn an_edit_with_settings_is_sent_as_it_is() {
         context_management: Some(ContextManagement { edits }),
         ..Default::default()
     };
-    check(&request, json!({"context_management": {"edits": [edit]}}));
+    check(request.view(), json!({"context_management": {"edits": [edit]}}));
 }
 
 #[test]
@@ -658,11 +661,14 @@ fn a_request_to_summarise_now_is_no_edit() {
         ..Default::default()
     };
     let now = ContextEdit::Compact { strategy: "summarize".into() };
-    check(&request(vec![now.clone()]), json!({"compaction": {"type": "summarize"}}));
+    check(request(vec![now.clone()]).view(), json!({"compaction": {"type": "summarize"}}));
     let told = json!({"type": "summarize", "instructions": "keep names"});
-    check(&request(vec![ContextEdit::Raw { json: told.clone() }]), json!({"compaction": told}));
+    check(
+        request(vec![ContextEdit::Raw { json: told.clone() }]).view(),
+        json!({"compaction": told}),
+    );
     let both = vec![ContextEdit::Compact { strategy: "compact_20260112".into() }, now];
-    let error = write(&request(both), DEFAULTS, false).unwrap_err();
+    let error = write(request(both).view(), DEFAULTS, false).unwrap_err();
     assert_eq!(
         error.to_string(),
         "invalid request: the API summarises on request (`summarize`) or edits by rules, not both at once"
@@ -673,7 +679,7 @@ fn a_request_to_summarise_now_is_no_edit() {
 fn a_breakpoint_at_the_end_leaves_the_messages_as_they_are() {
     let request = talk(vec![Message::user("hi")]);
     let cached = CacheControl { ttl: Some(CacheTtl::OneHour) };
-    let bytes = |cache| write(&request, Settings { cache, ..DEFAULTS }, false).unwrap();
+    let bytes = |cache| write(request.view(), Settings { cache, ..DEFAULTS }, false).unwrap();
     let (plain, cached) = (bytes(None), bytes(Some(&cached)));
     let text = String::from_utf8(cached).unwrap();
     assert!(text.contains(r#""cache_control":{"type":"ephemeral","ttl":"1h"}"#), "{text}");
@@ -688,8 +694,8 @@ fn context_management_without_edits_is_not_sent() {
         context_management: Some(ContextManagement::default()),
         ..Default::default()
     };
-    check(&request, json!({}));
-    assert!(betas(&request).is_empty());
+    check(request.view(), json!({}));
+    assert!(betas(request.view()).is_empty());
 }
 
 /// The API knows the block only with the beta: a conversation that was compacted once could not go
@@ -707,14 +713,14 @@ fn a_summary_in_the_conversation_brings_its_beta() {
             Message::user("hi"),
             Message { role: Role::Assistant, content: vec![block] },
         ]);
-        assert_eq!(betas(&request), ["compact-2026-01-12"]);
-        assert_eq!(check_request(&json_of(&request), &betas(&request)), Ok(()));
+        assert_eq!(betas(request.view()), ["compact-2026-01-12"]);
+        assert_eq!(check_request(&json_of(request.view()), &betas(request.view())), Ok(()));
     }
     let request = talk(vec![Message {
         role: Role::Assistant,
         content: vec![text("compaction"), raw("other", json, None)],
     }]);
-    assert!(betas(&request).is_empty());
+    assert!(betas(request.view()).is_empty());
 }
 
 #[test]
@@ -734,7 +740,7 @@ fn extra_is_merged_deep_and_its_tools_are_appended() {
         ..Default::default()
     };
     check(
-        &request,
+        request.view(),
         json!({
             "max_tokens": 5,
             "metadata": {"user_id": "u"},
@@ -750,10 +756,10 @@ fn extra_is_merged_deep_and_its_tools_are_appended() {
         extra: Some(json!({"tools": [search], "output_config": {"effort": "max"}})),
         ..Default::default()
     };
-    check(&request, json!({"tools": [search], "output_config": {"effort": "max"}}));
+    check(request.view(), json!({"tools": [search], "output_config": {"effort": "max"}}));
     for nothing in [json!(null), json!({})] {
         let request = CompletionRequest { extra: Some(nothing), ..Default::default() };
-        check(&request, json!({}));
+        check(request.view(), json!({}));
     }
 }
 
@@ -784,7 +790,7 @@ fn a_body_with_everything_is_accepted() {
         extra: Some(json!({"metadata": {"user_id": "u"}})),
         ..Default::default()
     };
-    assert_eq!(check_request(&json_of(&request), &betas(&request)), Ok(()));
+    assert_eq!(check_request(&json_of(request.view()), &betas(request.view())), Ok(()));
 }
 
 /// What the user and the model say in a turn, the kinds of arguments and results of its calls, and
@@ -887,22 +893,22 @@ proptest! {
             messages: long.messages[..end].to_vec(),
             ..long.clone()
         };
-        let bytes = |request: &CompletionRequest| write(request, DEFAULTS, true).unwrap();
-        let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+        let bytes = |request: RequestRef<'_>| write(request, DEFAULTS, true).unwrap();
+        let (short_bytes, long_bytes) = (bytes(short.view()), bytes(long.view()));
         let Some(beginning) = short_bytes.strip_suffix(b"]}") else {
             panic!("messages come last");
         };
         prop_assert!(long_bytes.starts_with(beginning));
         prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
-        prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+        prop_assert_eq!(&bytes(long.clone().view()), &long_bytes);
 
         let extra = with_extra.then(|| json!({"metadata": {"user_id": "u"}}));
         for request in [short, long] {
             let request = CompletionRequest { extra: extra.clone(), ..request };
-            let written = bytes(&request);
-            prop_assert_eq!(&bytes(&request.clone()), &written);
+            let written = bytes(request.view());
+            prop_assert_eq!(&bytes(request.clone().view()), &written);
             let json = serde_json::from_slice(&written).unwrap();
-            prop_assert_eq!(check_request(&json, &betas(&request)), Ok(()));
+            prop_assert_eq!(check_request(&json, &betas(request.view())), Ok(()));
         }
     }
 }

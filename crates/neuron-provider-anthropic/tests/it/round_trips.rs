@@ -86,15 +86,15 @@ async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
     ];
     for (index, turn) in turns.into_iter().enumerate() {
         let response = if index % 2 == 0 {
-            let handle = provider.complete_stream_ref(&request).await.unwrap();
+            let handle = provider.complete_stream_ref(request.view()).await.unwrap();
             soon(handle.into_response()).await.unwrap()
         } else {
-            provider.complete_ref(&request).await.unwrap()
+            provider.complete_ref(request.view()).await.unwrap()
         };
         request.messages.push(response.message);
         request.messages.push(turn);
     }
-    let last = provider.complete_ref(&request).await.unwrap();
+    let last = provider.complete_ref(request.view()).await.unwrap();
     assert_eq!(last.message.text(), "Bye.");
     server.assert_complete();
     let bodies = server.bodies();

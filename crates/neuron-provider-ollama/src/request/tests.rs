@@ -2,8 +2,8 @@
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
-    ContextEdit, ContextManagement, EmbeddedResource, Message, ResourceLink, Role, SystemBlock,
-    SystemPrompt, ToolCall, ToolDefinition,
+    CompletionRequest, ContextEdit, ContextManagement, EmbeddedResource, Message, RequestRef,
+    ResourceLink, Role, SystemBlock, SystemPrompt, ToolCall, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -12,13 +12,13 @@ use super::*;
 
 const DEFAULTS: Settings<'_> = Settings { model: "default-model", keep_alive: None, options: None };
 
-fn json_of(request: &CompletionRequest) -> Value {
+fn json_of(request: RequestRef<'_>) -> Value {
     serde_json::from_slice(&write(request, DEFAULTS, false).unwrap()).unwrap()
 }
 
 /// Checks a body, without the fields that every body has.
 #[track_caller]
-fn check(request: &CompletionRequest, expected: Value) {
+fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_of(request);
     let fields = json.as_object_mut().unwrap();
     for (key, usual) in
@@ -34,7 +34,7 @@ fn check(request: &CompletionRequest, expected: Value) {
 /// Checks what these messages become.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
-    check(&talk(messages), json!({"messages": expected}));
+    check(talk(messages).view(), json!({"messages": expected}));
 }
 
 /// Checks what a message of this role with these blocks becomes.
@@ -44,7 +44,7 @@ fn check_message(role: Role, content: Vec<ContentBlock>, expected: Value) {
 }
 
 #[track_caller]
-fn check_error(request: &CompletionRequest, expected: &str) {
+fn check_error(request: RequestRef<'_>, expected: &str) {
     let error = write(request, DEFAULTS, false).unwrap_err();
     assert_eq!(error.to_string(), format!("invalid request: {expected}"));
 }
@@ -104,14 +104,14 @@ fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBl
 #[test]
 fn an_empty_request_has_the_settings() {
     assert_eq!(
-        json_of(&CompletionRequest::default()),
+        json_of(CompletionRequest::default().view()),
         json!({"model": "default-model", "stream": false, "messages": []})
     );
     let (keep_alive, options) = (json!("5m"), json!({"num_ctx": 8192}));
     let settings = Settings { keep_alive: Some(&keep_alive), options: Some(&options), ..DEFAULTS };
     let request = CompletionRequest { model: "other".into(), ..Default::default() };
     assert_eq!(
-        String::from_utf8(write(&request, settings, true).unwrap()).unwrap(),
+        String::from_utf8(write(request.view(), settings, true).unwrap()).unwrap(),
         r#"{"model":"other","stream":true,"keep_alive":"5m","options":{"num_ctx":8192},"messages":[]}"#
     );
 }
@@ -121,7 +121,7 @@ fn system_prompts_come_first_and_system_messages_where_they_stand() {
     let system = |text: &str| json!({"role": "system", "content": text});
     let check = |prompt: SystemPrompt, messages: Vec<Message>, expected: Value| {
         let request = CompletionRequest { system: Some(prompt), ..talk(messages) };
-        check(&request, expected);
+        check(request.view(), expected);
     };
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     check("be kind".into(), vec![], json!({"messages": [system("be kind")]}));
@@ -207,7 +207,8 @@ fn arguments_are_objects_in_the_order_in_which_the_model_wrote_them() {
         role: Role::Assistant,
         content: vec![call("c1", "look", json!({"z": 1, "a": 2, "m": 3}))],
     };
-    let body = String::from_utf8(write(&talk(vec![message]), DEFAULTS, false).unwrap()).unwrap();
+    let body =
+        String::from_utf8(write(talk(vec![message]).view(), DEFAULTS, false).unwrap()).unwrap();
     assert!(body.contains(r#""arguments":{"z":1,"a":2,"m":3}"#), "{body}");
 }
 
@@ -249,7 +250,7 @@ fn the_name_of_a_result_is_that_of_the_last_call_with_its_id() {
         ]
     };
     let messages = [turn("look"), turn("see")].concat();
-    let json = json_of(&talk(messages));
+    let json = json_of(talk(messages).view());
     let names: Vec<_> = [1, 3].map(|at| json["messages"][at]["tool_name"].clone()).into();
     assert_eq!(names, ["look", "see"]);
     check_message(
@@ -368,27 +369,27 @@ fn messages_that_say_nothing_are_left_out() {
 fn what_the_api_cannot_express_is_an_error_that_names_the_fix() {
     let user = |block| talk(vec![Message { role: Role::User, content: vec![block] }]);
     let no_url = "Ollama fetches no images: send the bytes as ImageSource::Base64 instead of a URL";
-    check_error(&user(ContentBlock::Image { source: url() }), no_url);
+    check_error(user(ContentBlock::Image { source: url() }).view(), no_url);
     let picture = ContentItem::Image { source: url() };
-    check_error(&user(result("c1", vec![said("a"), picture], false)), no_url);
+    check_error(user(result("c1", vec![said("a"), picture], false)).view(), no_url);
     let foreign = raw("openai", json!({}), Some(ContentBlock::Image { source: url() }));
-    check_error(&user(foreign), no_url);
+    check_error(user(foreign).view(), no_url);
     for source in [
         DocumentSource::Base64Pdf { data: "x".into() },
         DocumentSource::Url { url: "https://example.com".into() },
     ] {
         check_error(
-            &user(ContentBlock::Document { source }),
+            user(ContentBlock::Document { source }).view(),
             "Ollama reads no documents but plain text: send their text as DocumentSource::PlainText",
         );
     }
     let choose = |choice| CompletionRequest { tool_choice: Some(choice), ..Default::default() };
     check_error(
-        &choose(ToolChoice::Required),
+        choose(ToolChoice::Required).view(),
         "Ollama cannot force a tool call: use ToolChoice::Auto and ask for it in the prompt",
     );
     check_error(
-        &choose(ToolChoice::Specific { name: "look".into() }),
+        choose(ToolChoice::Specific { name: "look".into() }).view(),
         "Ollama cannot force a call of `look`: use ToolChoice::Auto and give it no other tool",
     );
     let edits = vec![ContextEdit::Compact { strategy: "compact_20260112".into() }];
@@ -397,15 +398,18 @@ fn what_the_api_cannot_express_is_an_error_that_names_the_fix() {
         ..Default::default()
     };
     check_error(
-        &manage(edits),
+        manage(edits).view(),
         "Ollama does not edit conversations: use a ContextStrategy, which does it here",
     );
-    check(&manage(vec![]), json!({}));
+    check(manage(vec![]).view(), json!({}));
     let request = CompletionRequest { extra: Some(json!([1])), ..Default::default() };
-    check_error(&request, "`extra` must be a JSON object: its fields are merged into the request");
+    check_error(
+        request.view(),
+        "`extra` must be a JSON object: its fields are merged into the request",
+    );
     let options = json!("num_ctx=1");
     let settings = Settings { options: Some(&options), ..DEFAULTS };
-    let error = write(&CompletionRequest::default(), settings, false).unwrap_err();
+    let error = write(CompletionRequest::default().view(), settings, false).unwrap_err();
     assert_eq!(
         error.to_string(),
         "invalid request: the options must be a JSON object: {\"num_ctx\": 8192}, for instance"
@@ -423,9 +427,9 @@ fn tools_in_the_apis_form() {
         tool_choice: choice,
         ..Default::default()
     };
-    check(&request(None), json!({"tools": [wire]}));
-    check(&request(Some(ToolChoice::Auto)), json!({"tools": [wire]}));
-    check(&request(Some(ToolChoice::None)), json!({}));
+    check(request(None).view(), json!({"tools": [wire]}));
+    check(request(Some(ToolChoice::Auto)).view(), json!({"tools": [wire]}));
+    check(request(Some(ToolChoice::None)).view(), json!({}));
 }
 
 #[test]
@@ -436,8 +440,8 @@ fn no_tools_means_none_of_the_callers_own_either() {
         extra: Some(json!({"tools": [{"type": "function"}], "shift": true})),
         ..Default::default()
     };
-    check(&request(ToolChoice::None), json!({"shift": true}));
-    let json = json_of(&request(ToolChoice::Auto));
+    check(request(ToolChoice::None).view(), json!({"shift": true}));
+    let json = json_of(request(ToolChoice::Auto).view());
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
@@ -457,7 +461,7 @@ fn the_short_form_of_a_schema_is_written_out() {
     });
     let request = CompletionRequest { tools: vec![tool("look", schema)], ..Default::default() };
     assert_eq!(
-        json_of(&request)["tools"][0]["function"]["parameters"],
+        json_of(request.view())["tools"][0]["function"]["parameters"],
         json!({
             "type": "object",
             "additionalProperties": false,
@@ -471,7 +475,7 @@ fn the_short_form_of_a_schema_is_written_out() {
     );
     let request =
         CompletionRequest { tools: vec![tool("look", json!(true))], ..Default::default() };
-    assert_eq!(json_of(&request)["tools"][0]["function"]["parameters"], json!({}));
+    assert_eq!(json_of(request.view())["tools"][0]["function"]["parameters"], json!({}));
 }
 
 #[test]
@@ -492,7 +496,7 @@ fn thinking_and_effort_are_one_field() {
     ] {
         let request =
             CompletionRequest { thinking, reasoning_effort: effort, ..Default::default() };
-        assert_eq!(json_of(&request).get("think").cloned(), expected);
+        assert_eq!(json_of(request.view()).get("think").cloned(), expected);
     }
 }
 
@@ -507,7 +511,7 @@ fn forms_of_the_answer() {
         (named, json!({"format": schema})),
     ] {
         let request = CompletionRequest { response_format: Some(format), ..Default::default() };
-        check(&request, expected);
+        check(request.view(), expected);
     }
 }
 
@@ -523,14 +527,14 @@ fn options_of_the_request_come_before_those_of_all_requests() {
         extra: Some(json!({"options": {"seed": 7, "top_k": 2}, "shift": false})),
         ..Default::default()
     };
-    let body = String::from_utf8(write(&request, settings, true).unwrap()).unwrap();
+    let body = String::from_utf8(write(request.view(), settings, true).unwrap()).unwrap();
     assert_eq!(
         body,
         r#"{"model":"default-model","stream":true,"options":{"num_ctx":8192,"temperature":0.7,"seed":7,"num_predict":64,"top_p":0.95,"stop":["END"],"top_k":2},"shift":false,"messages":[]}"#
     );
     let request =
         CompletionRequest { extra: Some(json!({"options": {"seed": 7}})), ..Default::default() };
-    check(&request, json!({"options": {"seed": 7}}));
+    check(request.view(), json!({"options": {"seed": 7}}));
 }
 
 /// What the user and the model say in a turn, the kinds of arguments and results of its calls, and
@@ -626,14 +630,14 @@ proptest! {
         let end = ends[cut.index(ends.len())];
         let short =
             CompletionRequest { messages: long.messages[..end].to_vec(), ..long.clone() };
-        let bytes = |request: &CompletionRequest| write(request, DEFAULTS, true).unwrap();
-        let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+        let bytes = |request: RequestRef<'_>| write(request, DEFAULTS, true).unwrap();
+        let (short_bytes, long_bytes) = (bytes(short.view()), bytes(long.view()));
         let Some(beginning) = short_bytes.strip_suffix(b"]}") else {
             panic!("messages come last");
         };
         prop_assert!(long_bytes.starts_with(beginning));
         prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
-        prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+        prop_assert_eq!(&bytes(long.clone().view()), &long_bytes);
 
         let json: Value = serde_json::from_slice(&long_bytes).unwrap();
         prop_assert_eq!(check_chat_request(&json), Ok(()));

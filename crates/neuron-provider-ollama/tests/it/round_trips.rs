@@ -125,15 +125,15 @@ async fn a_conversation_with_tools_is_accepted_turn_by_turn() {
     ];
     for (index, turn) in turns.into_iter().enumerate() {
         let response = if index % 2 == 0 {
-            let handle = provider.complete_stream_ref(&request).await.unwrap();
+            let handle = provider.complete_stream_ref(request.view()).await.unwrap();
             soon(handle.into_response()).await.unwrap()
         } else {
-            provider.complete_ref(&request).await.unwrap()
+            provider.complete_ref(request.view()).await.unwrap()
         };
         request.messages.push(response.message);
         request.messages.push(turn);
     }
-    let last = provider.complete_ref(&request).await.unwrap();
+    let last = provider.complete_ref(request.view()).await.unwrap();
     assert_eq!(last.message.text(), "Bye.");
     server.assert_complete();
     let bodies = server.bodies();
@@ -198,16 +198,16 @@ async fn what_the_server_says_more_goes_back_to_it() {
     let mut request = ask("hi");
     for stream in [false, true] {
         let response = if stream {
-            let handle = provider.complete_stream_ref(&request).await.unwrap();
+            let handle = provider.complete_stream_ref(request.view()).await.unwrap();
             soon(handle.into_response()).await.unwrap()
         } else {
-            provider.complete_ref(&request).await.unwrap()
+            provider.complete_ref(request.view()).await.unwrap()
         };
         assert_eq!(response.stop_reason, StopReason::ToolUse);
         request.messages.push(response.message);
         request.messages.push(message(Role::User, vec![result("c1", vec![], false)]));
     }
-    provider.complete_ref(&request).await.unwrap();
+    provider.complete_ref(request.view()).await.unwrap();
     let sent = &server.bodies()[2]["messages"];
     assert_eq!((&sent[1], &sent[3]), (&fields, &fields));
 }

@@ -76,8 +76,8 @@ async fn what_cannot_be_sent_is_not() {
     let provider = provider(server.url());
     let mut request = ask("hi");
     request.tool_choice = Some(neuron_types::ToolChoice::Required);
-    assert_eq!(provider.complete_ref(&request).await.unwrap_err().kind(), "InvalidRequest");
-    let error = provider.complete_stream_ref(&request).await.unwrap_err();
+    assert_eq!(provider.complete_ref(request.view()).await.unwrap_err().kind(), "InvalidRequest");
+    let error = provider.complete_stream_ref(request.view()).await.unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
     assert_eq!(server.connections(), 0);
 }

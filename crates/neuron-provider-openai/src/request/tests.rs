@@ -2,21 +2,22 @@
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
-    CacheControl, ContentBlock, ContentItem, ContextEdit, ContextManagement, DocumentSource,
-    EmbeddedResource, ImageSource, SystemBlock, ToolAnnotations, ToolCall,
+    CacheControl, CompletionRequest, ContentBlock, ContentItem, ContextEdit, ContextManagement,
+    DocumentSource, EmbeddedResource, ImageSource, RequestRef, SystemBlock, ToolAnnotations,
+    ToolCall,
 };
 use serde_json::json;
 
 use super::*;
 use crate::request_checks::{history, items_of_others, tool};
 
-fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
+fn json_with(request: RequestRef<'_>, settings: Settings) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
 /// Checks a body, without the fields that every body has.
 #[track_caller]
-fn check(request: &CompletionRequest, expected: Value) {
+fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_with(request, Settings::default());
     let fields = json.as_object_mut().unwrap();
     for (key, usual) in [("model", json!("m")), ("messages", json!([]))] {
@@ -30,7 +31,7 @@ fn check(request: &CompletionRequest, expected: Value) {
 /// Checks what these messages become.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
-    let json = json_with(&talk(messages), Settings::default());
+    let json = json_with(talk(messages).view(), Settings::default());
     assert_eq!(json["messages"], expected);
 }
 
@@ -78,18 +79,19 @@ fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBl
 
 #[test]
 fn options_have_their_places_and_the_rest_is_not_sent() {
-    check(&CompletionRequest::default(), json!({}));
+    check(CompletionRequest::default().view(), json!({}));
     check(
-        &CompletionRequest {
+        CompletionRequest {
             max_tokens: Some(7),
             temperature: Some(0.7),
             top_p: Some(0.95),
             stop_sequences: vec!["a".into(), "b".into()],
             ..Default::default()
-        },
+        }
+        .view(),
         json!({"max_completion_tokens": 7, "temperature": 0.7, "top_p": 0.95, "stop": ["a", "b"]}),
     );
-    let body = write(&CompletionRequest::default(), "m", Settings::default(), true).unwrap();
+    let body = write(CompletionRequest::default().view(), "m", Settings::default(), true).unwrap();
     assert_eq!(
         String::from_utf8(body).unwrap(),
         r#"{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]}"#
@@ -110,7 +112,7 @@ fn thinking_is_an_effort() {
     ] {
         let request =
             CompletionRequest { reasoning_effort: effort, thinking, ..Default::default() };
-        let json = json_with(&request, Settings::default());
+        let json = json_with(request.view(), Settings::default());
         assert_eq!(json.get("reasoning_effort").and_then(Value::as_str), expected);
     }
 }
@@ -118,11 +120,14 @@ fn thinking_is_an_effort() {
 #[test]
 fn forms_of_answers() {
     let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
-    check(&form(ResponseFormat::Text), json!({}));
-    check(&form(ResponseFormat::JsonObject), json!({"response_format": {"type": "json_object"}}));
+    check(form(ResponseFormat::Text).view(), json!({}));
+    check(
+        form(ResponseFormat::JsonObject).view(),
+        json!({"response_format": {"type": "json_object"}}),
+    );
     let schema = json!({"type": "object"});
     check(
-        &form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: true }),
+        form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: true }).view(),
         json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}, "strict": true}}}),
     );
 }
@@ -141,7 +146,7 @@ fn tools_and_the_choice_among_them() {
         ..Default::default()
     };
     let sent = json!([{"type": "function", "function": {"name": "look", "description": "Looks", "parameters": {"type": "object", "properties": {}}}}]);
-    check(&with(None), json!({"tools": sent}));
+    check(with(None).view(), json!({"tools": sent}));
     for (choice, expected) in [
         (ToolChoice::Auto, json!("auto")),
         (ToolChoice::None, json!("none")),
@@ -151,15 +156,15 @@ fn tools_and_the_choice_among_them() {
             json!({"type": "function", "function": {"name": "look"}}),
         ),
     ] {
-        check(&with(Some(choice)), json!({"tools": sent, "tool_choice": expected}));
+        check(with(Some(choice)).view(), json!({"tools": sent, "tool_choice": expected}));
     }
     for choice in [ToolChoice::Auto, ToolChoice::None] {
         let request = CompletionRequest { tool_choice: Some(choice), ..Default::default() };
-        check(&request, json!({}));
+        check(request.view(), json!({}));
     }
     let one = Settings { one_call_at_a_time: true, ..Settings::default() };
-    assert_eq!(json_with(&with(None), one)["parallel_tool_calls"], json!(false));
-    let json = json_with(&CompletionRequest::default(), one);
+    assert_eq!(json_with(with(None).view(), one)["parallel_tool_calls"], json!(false));
+    let json = json_with(CompletionRequest::default().view(), one);
     assert_eq!(json.get("parallel_tool_calls"), None, "the API takes it with tools only");
 }
 
@@ -196,13 +201,13 @@ fn extra_is_merged_and_its_tools_are_appended() {
         })),
         ..talk(vec![Message::user("hi")])
     };
-    let body = write(&request, "m", Settings::default(), true).unwrap();
+    let body = write(request.view(), "m", Settings::default(), true).unwrap();
     assert_eq!(
         String::from_utf8(body).unwrap(),
         r#"{"model":"m","stream":true,"stream_options":{"include_usage":true,"include_obfuscation":false},"max_completion_tokens":null,"tools":[{"type":"function","function":{"name":"look","description":"Looks","parameters":{"type":"object","properties":{}}}},{"type":"custom","custom":{"name":"sql"}}],"seed":1,"messages":[{"role":"user","content":"hi"}]}"#
     );
     let request = CompletionRequest { extra: Some(json!([])), ..Default::default() };
-    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
     assert!(error.to_string().contains("must be a JSON object"));
 }
 
@@ -215,15 +220,15 @@ fn system_prompts_have_the_role_that_the_server_wants() {
     };
     let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
     for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
-        let json = json_with(&with("be kind".into()), settings);
+        let json = json_with(with("be kind".into()).view(), settings);
         let now = json!({"role": role, "content": "now"});
         assert_eq!(json["messages"], json!([{"role": role, "content": "be kind"}, now]));
         let blocks = vec![block("a"), block(" "), block("b")];
-        let json = json_with(&with(SystemPrompt::Blocks(blocks)), settings);
+        let json = json_with(with(SystemPrompt::Blocks(blocks)).view(), settings);
         let parts = json!([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]);
         assert_eq!(json["messages"], json!([{"role": role, "content": parts}, now]));
         for empty in [SystemPrompt::from("\n"), SystemPrompt::Blocks(vec![block("")])] {
-            assert_eq!(json_with(&with(empty), settings)["messages"], json!([now]));
+            assert_eq!(json_with(with(empty).view(), settings)["messages"], json!([now]));
         }
     }
 }
@@ -432,16 +437,16 @@ fn reasoning_goes_back_where_it_is_wanted() {
     )]);
     let settings = Settings { echo_reasoning: true, ..Settings::default() };
     assert_eq!(
-        json_with(&request, settings)["messages"],
+        json_with(request.view(), settings)["messages"],
         json!([{"role": "assistant", "content": "a", "reasoning_content": "hm"}])
     );
     assert_eq!(
-        json_with(&request, Settings::default())["messages"],
+        json_with(request.view(), Settings::default())["messages"],
         json!([{"role": "assistant", "content": "a"}])
     );
     let alone = talk(vec![message(Role::Assistant, vec![thinking("hm", "")])]);
     assert_eq!(
-        json_with(&alone, settings)["messages"],
+        json_with(alone.view(), settings)["messages"],
         json!([{"role": "assistant", "content": "", "reasoning_content": "hm"}])
     );
 }
@@ -454,7 +459,7 @@ fn calls_by_names_that_are_none_are_renamed() {
             tools: vec![tool("dotted.name")],
             ..talk(vec![message(Role::Assistant, vec![call("c", name, json!({}))])])
         };
-        let mut json = json_with(&request, Settings::default());
+        let mut json = json_with(request.view(), Settings::default());
         json["messages"][0]["tool_calls"][0]["function"]["name"].take()
     };
     assert_eq!(named("look-At_1"), "look-At_1");
@@ -473,16 +478,16 @@ fn what_the_api_cannot_express_is_refused() {
         }),
         ..Default::default()
     };
-    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
     let none = Some(ContextManagement::default());
-    check(&CompletionRequest { context_management: none, ..Default::default() }, json!({}));
+    check(CompletionRequest { context_management: none, ..Default::default() }.view(), json!({}));
     let source = DocumentSource::Url { url: "https://h/a.pdf".into() };
     let document = ContentBlock::Document { source };
     // The portable form was left out without a word.
     for block in [document.clone(), raw("anthropic", json!({}), Some(document))] {
         let request = talk(vec![message(Role::User, vec![block])]);
-        let error = write(&request, "m", Settings::default(), false).unwrap_err();
+        let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
         assert_eq!(error.kind(), "InvalidRequest");
     }
 }
@@ -509,12 +514,12 @@ mod conversations {
             let messages = long.messages[..ends[cut.index(ends.len())]].to_vec();
             let short = CompletionRequest { messages, ..long.clone() };
             let bytes =
-                |request: &CompletionRequest| write(request, "m", Settings::default(), true).unwrap();
-            let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+                |request: RequestRef<'_>| write(request, "m", Settings::default(), true).unwrap();
+            let (short_bytes, long_bytes) = (bytes(short.view()), bytes(long.view()));
             let beginning = short_bytes.strip_suffix(b"]}").expect("messages come last");
             prop_assert!(long_bytes.starts_with(beginning));
             prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
-            prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+            prop_assert_eq!(&bytes(long.clone().view()), &long_bytes);
             for body in [short_bytes, long_bytes] {
                 let json = serde_json::from_slice(&body).unwrap();
                 prop_assert_eq!(check_chat_request(&json), Ok(()));

@@ -7,9 +7,8 @@ use std::borrow::Cow;
 
 use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
-    CompletionRequest, ContentBlock, ContentItem, ContextEdit, DocumentSource, Message,
-    ModelContent, ProviderError, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice,
-    ToolDefinition,
+    ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
+    RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -24,7 +23,7 @@ use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools};
 ///
 /// [`ProviderError::InvalidRequest`] for what the API cannot express.
 pub(crate) fn write(
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     model: &str,
     settings: Settings,
     stream: bool,
@@ -34,14 +33,12 @@ pub(crate) fn write(
             "the Responses API takes no stop sequences: use Chat Completions".into(),
         ));
     }
-    write_json(request.extra.as_ref(), |fields| {
-        write_fields(fields, request, model, settings, stream)
-    })
+    write_json(request.extra, |fields| write_fields(fields, request, model, settings, stream))
 }
 
 fn write_fields(
     fields: &mut Fields<'_>,
-    request: &CompletionRequest,
+    request: RequestRef<'_>,
     model: &str,
     settings: Settings,
     stream: bool,
@@ -56,14 +53,14 @@ fn write_fields(
     fields.some("top_p", request.top_p.map(Shortest))?;
     fields.some("reasoning", reasoning(request))?;
     fields.some("text", format(request).map(|format| TextConfig { format }))?;
-    let edits = request.context_management.iter().flat_map(|management| &management.edits);
+    let edits = request.context_management.into_iter().flat_map(|management| &management.edits);
     let edits: Vec<_> = edits.map(Edit).collect();
     fields.some("context_management", (!edits.is_empty()).then_some(edits))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&request.tools)))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = settings.one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
-    fields.some("instructions", request.system.as_ref().and_then(instructions))?;
+    fields.some("instructions", request.system.and_then(instructions))?;
     fields.rest_but("input")?;
     fields.entry("input", &Input { request, settings })
 }
@@ -77,7 +74,7 @@ struct Reasoning {
 }
 
 /// Whoever turns thinking on wants to read it.
-fn reasoning(request: &CompletionRequest) -> Option<Reasoning> {
+fn reasoning(request: RequestRef<'_>) -> Option<Reasoning> {
     let is_on =
         matches!(request.thinking, Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive));
     let (effort, summary) = (effort(request), is_on.then_some("auto"));
@@ -96,8 +93,8 @@ enum Format<'a> {
     JsonSchema { name: &'a str, schema: &'a Value, strict: bool },
 }
 
-fn format(request: &CompletionRequest) -> Option<Format<'_>> {
-    match request.response_format.as_ref()? {
+fn format(request: RequestRef<'_>) -> Option<Format<'_>> {
+    match request.response_format? {
         ResponseFormat::JsonObject => Some(Format::JsonObject),
         ResponseFormat::JsonSchema { name, schema, strict } => {
             Some(Format::JsonSchema { name, schema, strict: *strict })
@@ -148,8 +145,8 @@ enum Choice<'a> {
     Function { r#type: &'static str, name: &'a str },
 }
 
-fn tool_choice(request: &CompletionRequest) -> Option<Choice<'_>> {
-    Some(match request.tool_choice.as_ref()? {
+fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
+    Some(match request.tool_choice? {
         // Without tools the API takes no choice, and these two mean what leaving it out means.
         ToolChoice::Auto | ToolChoice::None if !has_tools(request) => return None,
         ToolChoice::Auto => Choice::Word("auto"),
@@ -172,7 +169,7 @@ fn instructions(prompt: &SystemPrompt) -> Option<String> {
 }
 
 struct Input<'a> {
-    request: &'a CompletionRequest,
+    request: RequestRef<'a>,
     settings: Settings,
 }
 
@@ -180,7 +177,7 @@ impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(None)?;
         let mut before = None;
-        for message in &self.request.messages {
+        for message in self.request.messages {
             match message.role {
                 Role::System => {
                     let content = message::texts(message).collect::<String>();
@@ -235,15 +232,16 @@ impl Item<'_> {
 /// of an answer which was cut while the model was thinking.
 fn assistant_items<'a>(
     message: &'a Message,
-    request: &'a CompletionRequest,
+    request: RequestRef<'a>,
 ) -> impl Iterator<Item = Item<'a>> {
-    let stores = request.extra.as_ref().and_then(|extra| extra.get("store")?.as_bool());
+    let stores = request.extra.and_then(|extra| extra.get("store")?.as_bool());
     let is_kept = move |item: &Item<'_>| match item {
         Item::Own(json) if item.is_reasoning() => stores == Some(true) || stands_alone(json),
         _ => true,
     };
+    let tools = request.tools;
     let items = move || {
-        let items = message.content.iter().filter_map(|block| item(block, &request.tools));
+        let items = message.content.iter().filter_map(move |block| item(block, tools));
         items.filter(is_kept)
     };
     let others = items().enumerate().filter(|(_, item)| !item.is_reasoning());

@@ -44,10 +44,10 @@ async fn converse(
     for turn in 0..turns {
         let response = match turn % 2 {
             0 => {
-                let handle = provider.complete_stream_ref(request).await.unwrap();
+                let handle = provider.complete_stream_ref(request.view()).await.unwrap();
                 soon(handle.into_response()).await.unwrap()
             }
-            _ => provider.complete_ref(request).await.unwrap(),
+            _ => provider.complete_ref(request.view()).await.unwrap(),
         };
         request.messages.push(response.message.clone());
         if response.stop_reason != StopReason::ToolUse {
@@ -119,17 +119,17 @@ async fn items_go_back_byte_for_byte() {
         let mut request = CompletionRequest { tools: vec![look()], ..ask("hi") };
         let response = match is_streamed {
             true => {
-                let handle = provider.complete_stream_ref(&request).await.unwrap();
+                let handle = provider.complete_stream_ref(request.view()).await.unwrap();
                 soon(handle.into_response()).await.unwrap()
             }
-            false => provider.complete_ref(&request).await.unwrap(),
+            false => provider.complete_ref(request.view()).await.unwrap(),
         };
         assert_eq!(response.stop_reason, StopReason::ToolUse);
         // As a session stores it.
         let stored = serde_json::to_string(&response.message).unwrap();
         request.messages.push(serde_json::from_str(&stored).unwrap());
         answer_calls(&mut request);
-        provider.complete_ref(&request).await.unwrap();
+        provider.complete_ref(request.view()).await.unwrap();
         let sent = String::from_utf8(server.requests()[1].body.clone()).unwrap();
         let items = items.replace("\\u00e9", "é");
         assert!(sent.contains(&items), "{sent}");
@@ -153,10 +153,10 @@ async fn a_conversation_goes_on_after_an_answer_that_was_cut_while_thinking() {
         let server = start([thinking.clone(), Reply::text("Here you are.")]).await;
         let provider = api.provider(server.url());
         let mut request = ask("hi");
-        let response = provider.complete_ref(&request).await.unwrap();
+        let response = provider.complete_ref(request.view()).await.unwrap();
         assert_eq!(response.stop_reason, StopReason::MaxTokens);
         request.messages.extend([response.message, Message::user("go on")]);
-        let response = provider.complete_ref(&request).await.unwrap();
+        let response = provider.complete_ref(request.view()).await.unwrap();
         assert_eq!(response.message.text(), "Here you are.");
     }
 }
@@ -168,11 +168,11 @@ async fn a_conversation_goes_on_after_a_refusal() {
         let server = start([refusal, Reply::text("Sure.")]).await;
         let provider = api.provider(server.url());
         let mut request = ask("hi");
-        let response = provider.complete_ref(&request).await.unwrap();
+        let response = provider.complete_ref(request.view()).await.unwrap();
         assert_eq!(response.stop_reason, StopReason::Refusal);
         assert_eq!(response.message.text(), "I cannot.");
         request.messages.extend([response.message, Message::user("another thing")]);
-        provider.complete_ref(&request).await.unwrap();
+        provider.complete_ref(request.view()).await.unwrap();
         let sent = server.bodies()[1].to_string();
         assert!(sent.contains(r#""refusal":"I cannot.""#), "{sent}");
     }

@@ -111,7 +111,7 @@ async fn history_of(api: Api) -> Vec<Message> {
         Message::user("b"),
     ];
     for turn in turns {
-        let response = provider.complete_ref(&request).await.unwrap();
+        let response = provider.complete_ref(request.view()).await.unwrap();
         request.messages.extend([response.message, turn]);
     }
     request.messages

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use neuron_types::{
-    ApprovalDecisions, ContentBlock, ContentItem, Message, PendingApproval, PendingCall,
-    StopReason, ToolDefinition,
+    ApprovalDecisions, CompletionRequest, ContentBlock, ContentItem, Message, PendingApproval,
+    PendingCall, StopReason, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -292,9 +292,9 @@ fn digests_are_pinned() {
         }],
         ..CompletionRequest::default()
     };
-    assert_eq!(llm_digest(&request).unwrap(), "d38ad00af8a1b86e185e5ead1c85b7c1");
+    assert_eq!(llm_digest(request.view()).unwrap(), "d38ad00af8a1b86e185e5ead1c85b7c1");
     assert_eq!(
-        llm_digest(&CompletionRequest::default()).unwrap(),
+        llm_digest(CompletionRequest::default().view()).unwrap(),
         "475a3b6e8226fcfcda4850b6b13a8347"
     );
     let call = ToolCall { id: "a".into(), name: "look".into(), input: json!({"b": 1, "a": "ü"}) };
@@ -307,7 +307,7 @@ fn a_digest_follows_from_what_is_asked_for_and_nothing_else() {
         messages: vec![Message::user(text)],
         ..CompletionRequest::default()
     };
-    assert_eq!(llm_digest(&request("a")).unwrap(), llm_digest(&request("a")).unwrap());
+    assert_eq!(llm_digest(request("a").view()).unwrap(), llm_digest(request("a").view()).unwrap());
     let changes = [
         request("b"),
         CompletionRequest { system: Some("x".into()), ..request("a") },
@@ -315,9 +315,10 @@ fn a_digest_follows_from_what_is_asked_for_and_nothing_else() {
         CompletionRequest { messages: vec![Message::assistant("a")], ..request("a") },
         CompletionRequest { messages: vec![Message::user("a"), Message::user("")], ..request("a") },
     ];
-    let digests: Vec<_> = changes.iter().map(|request| llm_digest(request).unwrap()).collect();
+    let digests: Vec<_> =
+        changes.iter().map(|request| llm_digest(request.view()).unwrap()).collect();
     for digest in &digests {
-        assert_ne!(*digest, llm_digest(&request("a")).unwrap());
+        assert_ne!(*digest, llm_digest(request("a").view()).unwrap());
         assert_eq!(digest.len(), 32);
         assert!(digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')), "{digest}");
     }

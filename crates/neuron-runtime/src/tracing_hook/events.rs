@@ -1,7 +1,7 @@
 //! One line for each event of a run: its name, its level and its fields.
 
 use neuron_types::{
-    AgentResult, CompletionRequest, CompletionResponse, HookEvent, HookScope, LoopError, Message,
+    AgentResult, CompletionResponse, HookEvent, HookScope, LoopError, Message, RequestRef,
     ToolOutput,
 };
 
@@ -140,11 +140,11 @@ impl TracingHook {
         tell!(self, INFO, "neuron.run.dropped", &scope, { duration_ms });
     }
 
-    fn tell_request(&self, request: &CompletionRequest, scope: &HookScope<'_>) {
+    fn tell_request(&self, request: &RequestRef<'_>, scope: &HookScope<'_>) {
         self.clocks.start(scope);
         let (turn, provider) = (scope.turn, told(scope.provider));
         // A turn may be asked of another model than the run's.
-        let model = told(&request.model).or(told(scope.model));
+        let model = told(request.model).or(told(scope.model));
         let prompt = self.text(|| request.messages.last().map(message_text).unwrap_or_default());
         tell!(self, DEBUG, "neuron.llm.pre_call", scope, {
             turn,

@@ -46,7 +46,7 @@ impl TracingHook {
                 "neuron.llm.call",
                 turn,
                 provider,
-                model = told(&request.model).or(model),
+                model = told(request.model).or(model),
                 streaming,
                 replaying,
                 outcome = Empty,

@@ -723,7 +723,7 @@ async fn events_without_a_place_are_judged_too() {
     let hook = both(&Log::default());
     let messages = vec![Message::user("bad"), Message::assistant("hm"), Message::user("fine")];
     let request = CompletionRequest { messages, ..Default::default() };
-    let judged = hook.on_event(HookEvent::PreLlmCall { request: &request }).await.unwrap();
+    let judged = hook.on_event(HookEvent::PreLlmCall { request: &request.view() }).await.unwrap();
     assert_eq!(judged, HookAction::Continue, "the model answered that before");
     let response = CompletionResponse {
         id: "1".into(),

@@ -281,13 +281,14 @@ async fn a_call_of_the_model_that_fails_for_good_is_not_made_again() {
 async fn every_attempt_of_the_model_has_its_time() {
     let (context, provider) = context_of(vec![Reply::hang(), Reply::hang(), Reply::text("hi")]);
     let start = Instant::now();
-    let answer = context.execute_llm_call_ref(&request(), options(three_times())).await.unwrap();
+    let answer =
+        context.execute_llm_call_ref(request().view(), options(three_times())).await.unwrap();
     assert_eq!(answer.message.text(), "hi");
     assert_eq!(start.elapsed().as_secs(), 10 + 1 + 10 + 2);
     assert_eq!(provider.open_streams(), 0);
 
     let (context, _) = context_of(vec![Reply::hang()]);
-    let error = context.execute_llm_call_ref(&request(), options(None)).await.unwrap_err();
+    let error = context.execute_llm_call_ref(request().view(), options(None)).await.unwrap_err();
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
@@ -320,7 +321,8 @@ async fn a_broken_stream_is_taken_back_and_told_again() {
         Reply::text("efgh").chunk_chars(2),
     ]);
     let reader = Reader::default();
-    let answer = context.execute_llm_stream(&request(), options(three_times()), &reader).await;
+    let answer =
+        context.execute_llm_stream(request().view(), options(three_times()), &reader).await;
     assert_eq!(answer.unwrap().message.text(), "efgh");
     assert_eq!(
         reader.log.lines(),
@@ -341,13 +343,13 @@ async fn a_stream_that_stops_is_ended_by_the_limit_and_a_slow_reader_is_not() {
     let (context, provider) = context_of(vec![Reply::text("abcd").chunk_chars(1).hang_after(2)]);
     let reader = Reader { slow: Duration::from_secs(60), ..Default::default() };
     let start = Instant::now();
-    let answer = context.execute_llm_stream(&request(), options(None), &reader).await;
+    let answer = context.execute_llm_stream(request().view(), options(None), &reader).await;
     assert_eq!(answer.unwrap_err().to_string(), "provider error: timeout after 10s");
     assert_eq!((reader.log.lines().join(""), start.elapsed().as_secs()), ("ab".into(), 130));
     assert_eq!(provider.open_streams(), 0);
 
     let (context, _) = context_of(vec![Reply::text("abcd").chunk_chars(1)]);
-    let answer = context.execute_llm_stream(&request(), options(None), &reader).await;
+    let answer = context.execute_llm_stream(request().view(), options(None), &reader).await;
     assert_eq!(answer.unwrap().message.text(), "abcd");
 }
 
@@ -378,7 +380,8 @@ async fn an_error_that_says_it_is_final_is_not_tried_again() {
     let tools = Arc::new(ToolRegistry::new());
     let context = LocalDurableContext::new(Arc::new(Final(provider.clone())), tools);
     let reader = Reader::default();
-    let answer = context.execute_llm_stream(&request(), options(three_times()), &reader).await;
+    let answer =
+        context.execute_llm_stream(request().view(), options(three_times()), &reader).await;
     assert_eq!(answer.unwrap_err().to_string(), "provider error: stream error: the model is gone");
     assert_eq!(provider.calls(), 1);
 }

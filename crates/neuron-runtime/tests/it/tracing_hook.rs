@@ -449,6 +449,7 @@ async fn an_agent_is_told_of_by_its_name_and_the_call_that_it_runs_in() {
     let hook = TracingHook::new();
     hook.on_event_in(HookEvent::RunStart { run_id: "run-2" }, &scope).await.unwrap();
     let request = CompletionRequest::default();
+    let request = request.view();
     let operation = Operation::new(scope, OperationKind::Run { session_id: "", request: &request });
     // A run that is dropped.
     drop(hook.scope(&operation));

@@ -13,7 +13,7 @@ use neuron_types::{
 use tokio::time::Instant;
 use tower::ServiceBuilder;
 
-use crate::support::{Watched, address, limited, millis, seconds, unavailable};
+use crate::support::{Watched, history, limited, millis, seconds, unavailable};
 
 fn layered(inner: &Watched) -> impl Provider + Clone + use<> {
     let layers = ServiceBuilder::new()
@@ -68,7 +68,7 @@ struct Addresses(Arc<Mutex<Vec<usize>>>);
 impl ObservabilityHook for Addresses {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         if let HookEvent::PreLlmCall { request } = event {
-            self.0.lock().unwrap().push(address(request));
+            self.0.lock().unwrap().push(history(*request));
         }
         Ok(HookAction::Continue)
     }
@@ -85,7 +85,7 @@ async fn the_loops_own_request_reaches_the_provider() {
     let mut events = agent.run_stream(Message::user("again"), &ctx).await;
     while events.recv().await.is_some() {}
     let [first, second] = addresses.0.lock().unwrap()[..] else { panic!("two calls") };
-    assert_eq!(inner.addresses(), [first, first, first, second, second, second]);
+    assert_eq!(inner.histories(), [first, first, first, second, second, second]);
 }
 
 #[tokio::test(start_paused = true)]

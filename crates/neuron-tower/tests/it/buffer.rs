@@ -58,7 +58,7 @@ async fn a_dropped_call_is_dropped_behind_a_buffer() {
         .concurrency_limit(1);
     let provider = ServiceProvider::layered(layers, inner.clone());
     let request = request();
-    let mut hanging = Box::pin(provider.complete_ref(&request));
+    let mut hanging = Box::pin(provider.complete_ref(request.view()));
     while inner.calls() == 0 {
         assert!(poll_once(&mut hanging).await.is_pending());
         tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use neuron_types::{
 use tower::{ServiceBuilder, service_fn};
 
 use crate::support::{
-    Watched, address, ask, ask_streamed, history, millis, request, rest, seconds, unavailable,
+    Watched, ask, ask_streamed, history, millis, request, rest, seconds, unavailable,
 };
 
 fn failing_twice() -> Watched {
@@ -34,9 +34,9 @@ async fn the_callers_request_reaches_the_provider_uncopied_in_every_attempt() {
         .timeout(seconds(60));
     let provider = ServiceProvider::layered(layers, inner.clone());
     let request = request();
-    provider.complete_ref(&request).await.unwrap();
-    provider.complete_stream_ref(&request).await.unwrap();
-    assert_eq!(inner.addresses(), [address(&request); 6]);
+    provider.complete_ref(request.view()).await.unwrap();
+    provider.complete_stream_ref(request.view()).await.unwrap();
+    assert_eq!(inner.histories(), [history(request.view()); 6]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +46,7 @@ async fn a_history_that_is_given_away_is_not_copied_either() {
     let provider = ServiceProvider::layered(layers, inner.clone());
     for streamed in [false, true] {
         let request = request();
-        let expected = history(&request);
+        let expected = history(request.view());
         match streamed {
             false => assert!(provider.complete(request).await.is_ok()),
             true => assert!(provider.complete_stream(request).await.is_ok()),
@@ -62,9 +62,9 @@ async fn an_owned_request_is_copied_once_for_all_attempts() {
     let layers = ServiceBuilder::new().layer(OwnRequestLayer).retry(RetryTransient::new());
     let provider = ServiceProvider::layered(layers, inner.clone());
     let request = request();
-    provider.complete_ref(&request).await.unwrap();
-    let addresses = inner.addresses();
-    assert_ne!(addresses[0], address(&request));
+    provider.complete_ref(request.view()).await.unwrap();
+    let addresses = inner.histories();
+    assert_ne!(addresses[0], history(request.view()));
     assert_eq!(addresses, [addresses[0]; 3]);
     assert_eq!(inner.script().requests()[2], request);
 }
@@ -72,19 +72,19 @@ async fn an_owned_request_is_copied_once_for_all_attempts() {
 #[test]
 fn a_shared_request_stays_shared() {
     let request = request();
-    let owned = ModelCall::streamed(&request).into_owned();
-    assert_ne!(address(owned.request()), address(&request));
-    assert_eq!(owned.request(), &request);
+    let owned = ModelCall::streamed(request.view()).into_owned();
+    assert_ne!(history(owned.request()), history(request.view()));
+    assert_eq!(owned.request(), request.view());
     let again = owned.clone().into_owned();
-    assert_eq!(address(again.request()), address(owned.request()));
+    assert_eq!(history(again.request()), history(owned.request()));
     assert!(again.wants_stream());
-    assert!(!ModelCall::whole(&request).into_owned().wants_stream());
+    assert!(!ModelCall::whole(request.view()).into_owned().wants_stream());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_layer_can_replace_the_request() {
     fn ask_small_model(call: ModelCall<'_>) -> ModelCall<'_> {
-        let request = CompletionRequest { model: "small".into(), ..call.request().clone() };
+        let request = CompletionRequest { model: "small".into(), ..call.request().to_request() };
         call.with_request(request)
     }
     let inner = ScriptedProvider::new(["one", "two"]);
@@ -101,8 +101,8 @@ async fn streams_come_through_unchanged() {
     let (bare, inner) = (ScriptedProvider::new([reply()]), ScriptedProvider::new([reply()]));
     let layers = ServiceBuilder::new().concurrency_limit(1).timeout(seconds(60));
     let layered = ServiceProvider::layered(layers, inner.clone());
-    let expected = rest(bare.complete_stream_ref(&request()).await.unwrap()).await;
-    let handle = layered.complete_stream_ref(&request()).await.unwrap();
+    let expected = rest(bare.complete_stream_ref(request().view()).await.unwrap()).await;
+    let handle = layered.complete_stream_ref(request().view()).await.unwrap();
     assert_eq!(inner.open_streams(), 1);
     let events = rest(handle).await;
     assert_eq!(format!("{events:?}"), format!("{expected:?}"));
@@ -114,7 +114,7 @@ async fn a_dropped_stream_is_dropped_in_the_provider() {
     let inner = ScriptedProvider::new([Reply::text("abc").chunk_chars(1).hang_after(1)]);
     let layers = ServiceBuilder::new().retry(RetryTransient::new()).timeout(seconds(60));
     let provider = ServiceProvider::layered(layers, inner.clone());
-    let mut handle = provider.complete_stream_ref(&request()).await.unwrap();
+    let mut handle = provider.complete_stream_ref(request().view()).await.unwrap();
     assert!(handle.receiver.recv().await.is_some());
     assert_eq!(inner.open_streams(), 1);
     drop(handle);
@@ -124,17 +124,17 @@ async fn a_dropped_stream_is_dropped_in_the_provider() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_of_the_other_form_is_converted() {
     let whole = ScriptedProvider::new([Reply::text("cached").thinking("hm", "signature")]);
-    let whole = whole.complete_ref(&request()).await.unwrap();
+    let whole = whole.complete_ref(request().view()).await.unwrap();
     let answer = whole.clone();
     let cache = ServiceProvider::new(service_fn(move |_: ModelCall<'_>| {
         ready(Ok::<_, ProviderError>(ModelAnswer::from(answer.clone())))
     }));
-    assert_eq!(cache.complete_ref(&request()).await.unwrap(), whole);
-    let events = rest(cache.complete_stream_ref(&request()).await.unwrap()).await;
+    assert_eq!(cache.complete_ref(request().view()).await.unwrap(), whole);
+    let events = rest(cache.complete_stream_ref(request().view()).await.unwrap()).await;
     let deltas = events.iter().filter(|event| event.is_delta()).count();
     assert_eq!(deltas, 2, "{events:?}");
     assert!(matches!(events.last(), Some(StreamEvent::ResponseComplete(last)) if **last == whole));
-    let handle = cache.complete_stream_ref(&request()).await.unwrap();
+    let handle = cache.complete_stream_ref(request().view()).await.unwrap();
     assert_eq!(handle.into_response().await.unwrap(), whole);
 
     let answer = whole.clone();
@@ -143,7 +143,7 @@ async fn an_answer_of_the_other_form_is_converted() {
         let handle = StreamHandle::from(StreamReceiver::new(futures_util::stream::iter(events)));
         ready(Ok::<_, ProviderError>(ModelAnswer::from(handle)))
     }));
-    assert_eq!(streams.complete_ref(&request()).await.unwrap(), whole);
+    assert_eq!(streams.complete_ref(request().view()).await.unwrap(), whole);
 }
 
 #[tokio::test(start_paused = true)]

@@ -37,7 +37,7 @@ async fn a_call_that_is_turned_away_may_be_tried_again() {
     let layers = ServiceBuilder::new().load_shed().concurrency_limit(1);
     let provider = ServiceProvider::layered(layers, inner.clone());
     let request = request();
-    let mut first = Box::pin(provider.complete_ref(&request));
+    let mut first = Box::pin(provider.complete_ref(request.view()));
     assert!(poll_once(&mut first).await.is_pending());
     let error = ask(&provider).await.unwrap_err();
     assert!(matches!(error, ProviderError::ServiceUnavailable(_)), "{error}");

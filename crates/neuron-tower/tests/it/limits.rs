@@ -119,7 +119,7 @@ async fn the_call_limit_counts_a_stream_until_it_ends() {
     ]);
     let provider = ServiceProvider::layered(CallLimitLayer::new(1), inner.clone());
 
-    let mut stream = provider.complete_stream_ref(&request()).await.unwrap().receiver;
+    let mut stream = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     let mut second = Box::pin(ask_streamed(&provider));
     while let Some(event) = stream.recv().await {
         if matches!(event, StreamEvent::ResponseComplete(_)) {
@@ -144,14 +144,14 @@ async fn the_call_limit_is_free_when_a_stream_is_dropped_breaks_or_ends_early() 
         Reply::text("last"),
     ]);
     let provider = ServiceProvider::layered(CallLimitLayer::new(1), inner.clone());
-    let mut hanging = provider.complete_stream_ref(&request()).await.unwrap().receiver;
+    let mut hanging = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     assert!(hanging.recv().await.is_some());
     drop(hanging);
 
     // These two are kept to the end of the test.
-    let mut broken = provider.complete_stream_ref(&request()).await.unwrap().receiver;
+    let mut broken = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     while !matches!(broken.recv().await, Some(StreamEvent::Error(_))) {}
-    let mut ended = provider.complete_stream_ref(&request()).await.unwrap().receiver;
+    let mut ended = provider.complete_stream_ref(request().view()).await.unwrap().receiver;
     while ended.recv().await.is_some() {}
 
     assert!(ask(&provider).await.is_err());

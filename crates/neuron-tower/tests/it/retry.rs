@@ -157,7 +157,7 @@ async fn a_stream_that_has_begun_is_neither_retried_nor_timed() {
     ]);
     let layers = ServiceBuilder::new().retry(policy()).timeout(seconds(2));
     let provider = ServiceProvider::layered(layers, inner.clone());
-    let events = rest(provider.complete_stream_ref(&request()).await.unwrap()).await;
+    let events = rest(provider.complete_stream_ref(request().view()).await.unwrap()).await;
     let [StreamEvent::TextDelta(one), StreamEvent::TextDelta(two), StreamEvent::Error(error)] =
         &events[..]
     else {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
-    StreamHandle,
+    CompletionRequest, CompletionResponse, Message, Provider, ProviderError, RequestRef,
+    StreamEvent, StreamHandle,
 };
 use tokio::time::Instant;
 
@@ -41,13 +41,13 @@ pub(crate) fn request() -> CompletionRequest {
 /// Calls a provider and returns its answer's text.
 pub(crate) async fn ask(provider: &impl Provider) -> Result<String, ProviderError> {
     let request = request();
-    Ok(in_time(provider.complete_ref(&request)).await?.message.text())
+    Ok(in_time(provider.complete_ref(request.view())).await?.message.text())
 }
 
 /// Calls a provider for a stream and reads it to its end.
 pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, ProviderError> {
     let request = request();
-    let handle = in_time(provider.complete_stream_ref(&request)).await?;
+    let handle = in_time(provider.complete_stream_ref(request.view())).await?;
     Ok(in_time(handle.into_response()).await?.message.text())
 }
 
@@ -83,7 +83,6 @@ struct State {
     open: AtomicUsize,
     most: AtomicUsize,
     begun: Mutex<Vec<Instant>>,
-    addresses: Mutex<Vec<usize>>,
     histories: Mutex<Vec<usize>>,
 }
 
@@ -102,12 +101,7 @@ impl Watched {
         self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
     }
 
-    /// Where in memory the request of each call was.
-    pub(crate) fn addresses(&self) -> Vec<usize> {
-        self.state.addresses.lock().unwrap().clone()
-    }
-
-    /// Where in memory the messages of each call were: a request may move, its history not.
+    /// Where in memory the messages of each call were. They move if the request is copied.
     pub(crate) fn histories(&self) -> Vec<usize> {
         self.state.histories.lock().unwrap().clone()
     }
@@ -116,8 +110,7 @@ impl Watched {
         &self.inner
     }
 
-    fn begin(&self, request: &CompletionRequest) -> Open<'_> {
-        self.state.addresses.lock().unwrap().push(address(request));
+    fn begin(&self, request: RequestRef<'_>) -> Open<'_> {
         self.state.histories.lock().unwrap().push(history(request));
         self.state.begun.lock().unwrap().push(Instant::now());
         let open = self.state.open.fetch_add(1, Ordering::SeqCst) + 1;
@@ -126,11 +119,7 @@ impl Watched {
     }
 }
 
-pub(crate) fn address(request: &CompletionRequest) -> usize {
-    std::ptr::from_ref(request).addr()
-}
-
-pub(crate) fn history(request: &CompletionRequest) -> usize {
+pub(crate) fn history(request: RequestRef<'_>) -> usize {
     request.messages.as_ptr().addr()
 }
 
@@ -153,7 +142,7 @@ impl Provider for Watched {
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         let _open = self.begin(request);
         self.inner.complete_ref(request).await
@@ -161,7 +150,7 @@ impl Provider for Watched {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         let _open = self.begin(request);
         self.inner.complete_stream_ref(request).await

@@ -3,7 +3,7 @@
 use neuron_types::{
     BoxedEmbeddingProvider, BoxedStrategy, CompletionRequest, ContextError, ContextStrategy,
     EmbeddingError, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, Message, ProviderInfo,
-    TokenUsage,
+    RequestRef, TokenUsage,
 };
 
 /// Keeps `0` messages, and reports that it took tokens.
@@ -30,11 +30,11 @@ impl ContextStrategy for Keep {
         messages.len() * 10
     }
 
-    fn estimate_request(&self, request: &CompletionRequest) -> usize {
+    fn estimate_request(&self, request: RequestRef<'_>) -> usize {
         5 + self.token_estimate(&request.messages)
     }
 
-    fn should_compact_request(&self, request: &CompletionRequest, token_count: usize) -> bool {
+    fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
         token_count > 20 && self.should_compact(&request.messages, token_count)
     }
 
@@ -44,11 +44,11 @@ impl ContextStrategy for Keep {
 
     async fn compact_request(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         token_count: usize,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
         let usage = TokenUsage { input_tokens: token_count, ..Default::default() };
-        Ok((self.compact(request.messages.clone()).await?, usage))
+        Ok((self.compact(request.messages.to_vec()).await?, usage))
     }
 
     async fn compact_with_usage(
@@ -73,10 +73,13 @@ async fn a_boxed_strategy_forwards_every_method() {
         let (compacted, usage) = strategy.compact_with_usage(messages()).await.unwrap();
         assert_eq!((&compacted[..], usage), (&kept[..], one_token()));
         let request = CompletionRequest { messages: messages(), ..Default::default() };
-        assert_eq!((strategy.estimate_request(&request), strategy.counts_tokens()), (25, true));
-        assert!(strategy.should_compact_request(&request, 21));
-        assert!(!strategy.should_compact_request(&request, 20));
-        let (compacted, usage) = strategy.compact_request(&request, 7).await.unwrap();
+        assert_eq!(
+            (strategy.estimate_request(request.view()), strategy.counts_tokens()),
+            (25, true)
+        );
+        assert!(strategy.should_compact_request(request.view(), 21));
+        assert!(!strategy.should_compact_request(request.view(), 20));
+        let (compacted, usage) = strategy.compact_request(request.view(), 7).await.unwrap();
         assert_eq!((&compacted[..], usage.input_tokens), (&kept[..], 7));
         let error = strategy.compact(vec![]).await.unwrap_err();
         assert_eq!(error.to_string(), "compaction failed: nothing to keep");

@@ -7,9 +7,9 @@ use chrono::{DateTime, TimeZone, Utc};
 use neuron_types::{
     ActivityOptions, CallScope, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink,
     Durability, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope, Message,
-    ObservabilityHook, Operation, OperationKind, OperationScope, Role, Scopes, StopReason,
-    StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
-    WasmBoxedFuture, WasmCompatSend,
+    ObservabilityHook, Operation, OperationKind, OperationScope, RequestRef, Role, Scopes,
+    StopReason, StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError, ToolInvocation,
+    ToolOutput, WasmBoxedFuture, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -156,21 +156,21 @@ impl DurableContext for Full {
 
     async fn execute_llm_call_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
     ) -> Result<CompletionResponse, DurableError> {
-        let (at, seconds) = (std::ptr::from_ref(request).addr(), options.start_to_close_timeout);
+        let (at, seconds) = (request.messages.as_ptr().addr(), options.start_to_close_timeout);
         self.0.note(format!("llm_ref {at} {seconds:?}"));
         Ok(response())
     }
 
     async fn execute_llm_stream(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
         options: ActivityOptions,
         sink: &dyn DeltaSink,
     ) -> Result<CompletionResponse, DurableError> {
-        let (at, seconds) = (std::ptr::from_ref(request).addr(), options.start_to_close_timeout);
+        let (at, seconds) = (request.messages.as_ptr().addr(), options.start_to_close_timeout);
         self.0.note(format!("llm_stream {at} {seconds:?}"));
         sink.send(StreamEvent::TextDelta("live".into())).await;
         Ok(response())
@@ -200,11 +200,11 @@ async fn the_handle_forwards_every_method() {
     let log = full.0.log.clone();
     let handle = Durability::new(full);
     let request = CompletionRequest { model: "m".into(), ..Default::default() };
-    let at = std::ptr::from_ref(&request).addr();
+    let at = request.messages.as_ptr().addr();
 
     assert_eq!(handle.execute_llm_call(request.clone(), options(1)).await.unwrap(), response());
-    handle.execute_llm_call_ref(&request, options(2)).await.unwrap();
-    handle.execute_llm_stream(&request, options(3), &log).await.unwrap();
+    handle.execute_llm_call_ref(request.view(), options(2)).await.unwrap();
+    handle.execute_llm_stream(request.view(), options(3), &log).await.unwrap();
     let ctx = invocation("c1").ctx;
     let output = handle.execute_tool("t", json!(1), &ctx, options(4)).await;
     assert_eq!(output.unwrap(), ToolOutput::text("c1"));
@@ -318,7 +318,7 @@ async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
     let plain = Plain::default();
     let log = plain.log.clone();
     let request = CompletionRequest::default();
-    let answer = Durability::new(plain).execute_llm_stream(&request, options(1), &log).await;
+    let answer = Durability::new(plain).execute_llm_stream(request.view(), options(1), &log).await;
     assert_eq!(answer.unwrap(), response());
     assert_eq!(log.take(), ["llm  1s", r#"TextDelta("a")"#, r#"TextDelta("b")"#]);
 }
@@ -327,7 +327,7 @@ async fn a_streamed_call_sends_one_delta_a_block_once_the_answer_is_there() {
 async fn a_replayed_stream_sends_no_deltas() {
     let plain = Plain { replaying: true, ..Default::default() };
     let request = CompletionRequest::default();
-    plain.execute_llm_stream(&request, options(1), &plain.log).await.unwrap();
+    plain.execute_llm_stream(request.view(), options(1), &plain.log).await.unwrap();
     assert_eq!(plain.log.take(), ["llm  1s"]);
 }
 
@@ -335,7 +335,7 @@ async fn a_replayed_stream_sends_no_deltas() {
 async fn the_call_by_reference_is_the_call_with_a_copy() {
     let plain = Plain::default();
     let request = CompletionRequest { model: "m".into(), ..Default::default() };
-    let answer = plain.execute_llm_call_ref(&request, options(2)).await;
+    let answer = plain.execute_llm_call_ref(request.view(), options(2)).await;
     assert_eq!(answer.unwrap(), response());
     assert_eq!(plain.log.take(), ["llm m 2s"]);
     assert_eq!(plain.run_id(), None);
@@ -381,8 +381,8 @@ fn calls_through_the_handle_can_be_spawned() {
     fn is_send<T: Send>(_: T) {}
     let (handle, request) = (Durability::new(Plain::default()), CompletionRequest::default());
     let log = Log::default();
-    is_send(handle.execute_llm_call_ref(&request, options(1)));
-    is_send(handle.execute_llm_stream(&request, options(1), &log));
+    is_send(handle.execute_llm_call_ref(request.view(), options(1)));
+    is_send(handle.execute_llm_stream(request.view(), options(1), &log));
     is_send(handle.execute_tools(vec![], options(1)));
     is_send(handle.wait_for_signal::<u8>("go", Duration::ZERO));
 }

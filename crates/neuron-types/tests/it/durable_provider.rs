@@ -75,10 +75,10 @@ async fn the_context_answers_in_every_form() {
     let options =
         ActivityOptions { start_to_close_timeout: Duration::from_secs(7), ..Default::default() };
     let provider = DurableProvider::new(Durability::new(Engine(None))).with_options(options);
-    let (request, whole) = (request(), provider.complete_ref(&request()).await.unwrap());
+    let (request, whole) = (request(), provider.complete_ref(request().view()).await.unwrap());
     assert_eq!(whole.message, Message::assistant("hello 7"));
     assert_eq!(provider.complete(request.clone()).await.unwrap(), whole);
-    let streamed = provider.complete_stream_ref(&request).await.unwrap();
+    let streamed = provider.complete_stream_ref(request.view()).await.unwrap();
     assert_eq!(streamed.into_response().await.unwrap(), whole);
     let streamed = provider.complete_stream(request).await.unwrap();
     assert_eq!(streamed.into_response().await.unwrap(), whole);
@@ -94,7 +94,7 @@ async fn the_providers_error_is_itself_and_the_engines_is_kept() {
 
     let provider =
         DurableProvider::new(Engine(Some(|| DurableError::ContinueAsNew("next".into()))));
-    let Err(ProviderError::Other(error)) = provider.complete_ref(&request()).await else {
+    let Err(ProviderError::Other(error)) = provider.complete_ref(request().view()).await else {
         panic!("another error");
     };
     assert!(matches!(error.downcast_ref(), Some(DurableError::ContinueAsNew(_))));

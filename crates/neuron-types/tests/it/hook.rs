@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    BoxedHook, CompletionRequest, HookAction, HookError, HookEvent, HookScope, Message,
-    ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, OuterCall, Scopes,
+    BoxedHook, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Operation,
+    OperationKind, OperationScope, Outcome, OuterCall, RequestRef, Scopes,
 };
 
 #[derive(Clone, Default)]
@@ -87,7 +87,7 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
             ]
         );
 
-        let run = OperationKind::Run { session_id: "s", request: &CompletionRequest::default() };
+        let run = OperationKind::Run { session_id: "s", request: &RequestRef::default() };
         assert!(hook.scope(&Operation::new(scope(), run)).is_none());
         let compaction = OperationKind::Compaction { old_tokens: 9 };
         let mut scopes = Scopes::open(&[hook], &Operation::new(scope(), compaction));
@@ -111,7 +111,7 @@ async fn a_hook_that_only_takes_events_gets_them_from_every_place_and_opens_no_s
     let told = hook.on_event_in(HookEvent::FirstChunk, &scope()).await;
     assert_eq!(told.unwrap_err().to_string(), "hook failed: full");
     assert_eq!(log.take(), ["FirstChunk"]);
-    let run = OperationKind::Run { session_id: "s", request: &CompletionRequest::default() };
+    let run = OperationKind::Run { session_id: "s", request: &RequestRef::default() };
     assert!(hook.scope(&Operation::new(scope(), run)).is_none());
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     BoxedProvider, CompletionRequest, CompletionResponse, Message, Provider, ProviderError,
-    ProviderInfo, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ProviderInfo, RequestRef, StopReason, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
 };
 
 /// Says which method was called, and at which address the request was.
@@ -29,8 +29,8 @@ fn handle(text: &str) -> StreamHandle {
 }
 
 impl Direct {
-    fn note(&self, method: &'static str, request: &CompletionRequest) {
-        let address = std::ptr::from_ref(request).addr();
+    fn note(&self, method: &'static str, request: RequestRef<'_>) {
+        let address = request.messages.as_ptr().addr();
         self.0.lock().unwrap().push((method, address));
     }
 }
@@ -40,7 +40,7 @@ impl Provider for Direct {
         &self,
         request: CompletionRequest,
     ) -> Result<CompletionResponse, ProviderError> {
-        self.note("complete", &request);
+        self.note("complete", request.view());
         Ok(response("complete"))
     }
 
@@ -48,13 +48,13 @@ impl Provider for Direct {
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        self.note("complete_stream", &request);
+        self.note("complete_stream", request.view());
         Ok(handle("complete_stream"))
     }
 
     async fn complete_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         self.note("complete_ref", request);
         Ok(response("complete_ref"))
@@ -62,7 +62,7 @@ impl Provider for Direct {
 
     async fn complete_stream_ref(
         &self,
-        request: &CompletionRequest,
+        request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         self.note("complete_stream_ref", request);
         Ok(handle("complete_stream_ref"))
@@ -77,15 +77,15 @@ impl Provider for Direct {
 /// arrives where it is.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
-    let here = std::ptr::from_ref(&request).addr();
+    let here = request.messages.as_ptr().addr();
     let answer = wrapper.complete(request.clone()).await.unwrap();
     assert_eq!(answer.message.text(), "complete");
     let stream = wrapper.complete_stream(request.clone()).await.unwrap();
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream");
-    let answer = wrapper.complete_ref(&request).await.unwrap();
+    let answer = wrapper.complete_ref(request.view()).await.unwrap();
     assert_eq!(answer.message.text(), "complete_ref");
-    let stream = wrapper.complete_stream_ref(&request).await.unwrap();
+    let stream = wrapper.complete_stream_ref(request.view()).await.unwrap();
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream_ref");
     let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
@@ -134,9 +134,9 @@ async fn the_provided_forms_copy_the_request_and_name_nobody() {
     }
     let plain = Plain::default();
     let request = CompletionRequest { model: "m".into(), ..Default::default() };
-    let answer = plain.complete_ref(&request).await.unwrap();
+    let answer = plain.complete_ref(request.view()).await.unwrap();
     assert_eq!(answer.message.text(), "m");
-    let stream = plain.complete_stream_ref(&request).await.unwrap();
+    let stream = plain.complete_stream_ref(request.view()).await.unwrap();
     assert_eq!(stream.into_response().await.unwrap(), answer);
     assert_eq!(plain.0.load(Ordering::Relaxed), 2);
     assert_eq!(plain.info(), ProviderInfo::default());
@@ -147,8 +147,8 @@ fn a_call_through_a_pointer_can_be_spawned() {
     fn is_send<T: Send>(_: T) {}
     fn generic<P: Provider>(provider: P, request: &CompletionRequest) {
         let shared = Arc::new(&provider);
-        is_send(shared.complete_ref(request));
-        is_send(shared.complete_stream_ref(request));
+        is_send(shared.complete_ref(request.view()));
+        is_send(shared.complete_stream_ref(request.view()));
         let boxed = Box::new(&provider);
         is_send(boxed.complete(request.clone()));
         is_send(boxed.complete_stream(request.clone()));
@@ -156,5 +156,5 @@ fn a_call_through_a_pointer_can_be_spawned() {
     let request = CompletionRequest::default();
     generic(Direct::default(), &request);
     let boxed = BoxedProvider::new(Direct::default());
-    is_send(boxed.complete_ref(&request));
+    is_send(boxed.complete_ref(request.view()));
 }

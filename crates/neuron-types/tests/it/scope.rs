@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
 use neuron_types::{
-    CompletionRequest, HookAction, HookError, HookEvent, HookScope, LoopError, ObservabilityHook,
-    Operation, OperationKind, OperationScope, Outcome, Scopes,
+    HookAction, HookError, HookEvent, HookScope, LoopError, ObservabilityHook, Operation,
+    OperationKind, OperationScope, Outcome, RequestRef, Scopes,
 };
 
 /// How often a scope calls the poll that it is given.
@@ -85,7 +85,7 @@ pub(super) fn open<const N: usize>(manners: [Manner; N], log: &Log) -> Scopes {
     let hooks: Vec<_> = std::iter::zip(names, manners)
         .map(|(name, manner)| Hook(name, manner, log.clone()))
         .collect();
-    let kind = OperationKind::Run { session_id: "", request: &CompletionRequest::default() };
+    let kind = OperationKind::Run { session_id: "", request: &RequestRef::default() };
     Scopes::open(&hooks, &Operation::new(HookScope::default(), kind))
 }
 

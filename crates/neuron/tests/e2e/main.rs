@@ -306,10 +306,10 @@ fn equal_registries_give_equal_bytes_in_every_process() {
     let chat = format!(r#""tools":[{{"type":"function","function":{{{function}}}}}]"#);
     let responses = format!(r#""tools":[{{"type":"function",{function},"strict":false}}]"#);
     for (body, expected) in [
-        (neuron::anthropic::wire::write_request(&request, false), &anthropic),
-        (neuron::openai::wire::write_request(&request, false), &chat),
-        (neuron::openai::wire::responses::write_request(&request, false), &responses),
-        (neuron::ollama::wire::write_request(&request, false), &chat),
+        (neuron::anthropic::wire::write_request(request.view(), false), &anthropic),
+        (neuron::openai::wire::write_request(request.view(), false), &chat),
+        (neuron::openai::wire::responses::write_request(request.view(), false), &responses),
+        (neuron::ollama::wire::write_request(request.view(), false), &chat),
     ] {
         let body = String::from_utf8(body.unwrap()).unwrap();
         assert!(body.contains(expected.as_str()), "{body}");

@@ -2,7 +2,8 @@
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
-    ContextManagement, EmbeddedResource, ImageSource, ReasoningEffort, SystemBlock, ToolCall,
+    CompletionRequest, ContextManagement, EmbeddedResource, ImageSource, ReasoningEffort,
+    RequestRef, SystemBlock, ToolCall,
 };
 use serde_json::json;
 
@@ -10,13 +11,13 @@ use super::*;
 use crate::request::SystemRole;
 use crate::request_checks::{history, items_of_others, tool};
 
-fn json_with(request: &CompletionRequest, settings: Settings) -> Value {
+fn json_with(request: RequestRef<'_>, settings: Settings) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
 /// Checks a body, without the fields that every body has.
 #[track_caller]
-fn check(request: &CompletionRequest, expected: Value) {
+fn check(request: RequestRef<'_>, expected: Value) {
     let mut json = json_with(request, Settings::default());
     let fields = json.as_object_mut().unwrap();
     for (key, usual) in [
@@ -35,7 +36,7 @@ fn check(request: &CompletionRequest, expected: Value) {
 /// Checks what these messages become.
 #[track_caller]
 fn check_input(messages: Vec<Message>, expected: Value) {
-    assert_eq!(json_with(&talk(messages), Settings::default())["input"], expected);
+    assert_eq!(json_with(talk(messages).view(), Settings::default())["input"], expected);
 }
 
 fn message(role: Role, content: Vec<ContentBlock>) -> Message {
@@ -85,26 +86,27 @@ fn said() -> Value {
 
 #[test]
 fn options_have_their_places_and_nothing_is_stored() {
-    let body = write(&CompletionRequest::default(), "m", Settings::default(), true).unwrap();
+    let body = write(CompletionRequest::default().view(), "m", Settings::default(), true).unwrap();
     assert_eq!(
         String::from_utf8(body).unwrap(),
         r#"{"model":"m","stream":true,"store":false,"include":["reasoning.encrypted_content"],"input":[]}"#
     );
     check(
-        &CompletionRequest {
+        CompletionRequest {
             max_tokens: Some(16),
             temperature: Some(0.7),
             top_p: Some(0.95),
             system: Some("be kind".into()),
             ..Default::default()
-        },
+        }
+        .view(),
         json!({"max_output_tokens": 16, "temperature": 0.7, "top_p": 0.95, "instructions": "be kind"}),
     );
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     let system = SystemPrompt::Blocks(vec![block("a"), block(" "), block("b")]);
     let with = |system| CompletionRequest { system: Some(system), ..Default::default() };
-    check(&with(system), json!({"instructions": "a\n\nb"}));
-    check(&with("\n".into()), json!({}));
+    check(with(system).view(), json!({"instructions": "a\n\nb"}));
+    check(with("\n".into()).view(), json!({}));
 }
 
 #[test]
@@ -119,7 +121,7 @@ fn thinking_that_is_on_asks_for_its_summary() {
     ] {
         let request =
             CompletionRequest { reasoning_effort: effort, thinking, ..Default::default() };
-        let json = json_with(&request, Settings::default());
+        let json = json_with(request.view(), Settings::default());
         assert_eq!(json.get("reasoning").cloned().unwrap_or_default(), expected);
     }
 }
@@ -127,11 +129,14 @@ fn thinking_that_is_on_asks_for_its_summary() {
 #[test]
 fn forms_of_answers() {
     let form = |form| CompletionRequest { response_format: Some(form), ..Default::default() };
-    check(&form(ResponseFormat::Text), json!({}));
-    check(&form(ResponseFormat::JsonObject), json!({"text": {"format": {"type": "json_object"}}}));
+    check(form(ResponseFormat::Text).view(), json!({}));
+    check(
+        form(ResponseFormat::JsonObject).view(),
+        json!({"text": {"format": {"type": "json_object"}}}),
+    );
     let schema = json!({"type": "object"});
     check(
-        &form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: false }),
+        form(ResponseFormat::JsonSchema { name: "n".into(), schema, strict: false }).view(),
         json!({"text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": false}}}),
     );
 }
@@ -145,17 +150,17 @@ fn tools_and_the_choice_among_them() {
     };
     let sent = json!([{"type": "function", "name": "look", "description": "Looks",
         "parameters": {"type": "object", "properties": {}}, "strict": false}]);
-    check(&with(None), json!({"tools": sent}));
+    check(with(None).view(), json!({"tools": sent}));
     for (choice, expected) in [
         (ToolChoice::Auto, json!("auto")),
         (ToolChoice::None, json!("none")),
         (ToolChoice::Required, json!("required")),
         (ToolChoice::Specific { name: "look".into() }, json!({"type": "function", "name": "look"})),
     ] {
-        check(&with(Some(choice)), json!({"tools": sent, "tool_choice": expected}));
+        check(with(Some(choice)).view(), json!({"tools": sent, "tool_choice": expected}));
     }
     let one = Settings { one_call_at_a_time: true, ..Settings::default() };
-    assert_eq!(json_with(&with(None), one)["parallel_tool_calls"], json!(false));
+    assert_eq!(json_with(with(None).view(), one)["parallel_tool_calls"], json!(false));
 }
 
 #[test]
@@ -172,7 +177,7 @@ fn extra_is_merged_and_its_tools_are_appended() {
         })),
         ..talk(vec![Message::user("hi")])
     };
-    let json = json_with(&request, Settings::default());
+    let json = json_with(request.view(), Settings::default());
     assert_eq!((&json["store"], &json["include"]), (&json!(true), &json!([])));
     assert_eq!(json["reasoning"], json!({"summary": "auto", "context": "all_turns"}));
     assert_eq!(json["tools"][1], json!({"type": "web_search"}));
@@ -187,10 +192,11 @@ fn context_is_managed() {
         ContextEdit::Raw { json: json!({"type": "compaction", "compact_threshold": 5}) },
     ];
     check(
-        &CompletionRequest {
+        CompletionRequest {
             context_management: Some(ContextManagement { edits }),
             ..Default::default()
-        },
+        }
+        .view(),
         json!({"context_management": [{"type": "compaction"}, {"type": "compaction", "compact_threshold": 5}]}),
     );
 }
@@ -198,7 +204,7 @@ fn context_is_managed() {
 #[test]
 fn stop_sequences_are_refused() {
     let request = CompletionRequest { stop_sequences: vec!["a".into()], ..Default::default() };
-    let error = write(&request, "m", Settings::default(), false).unwrap_err();
+    let error = write(request.view(), "m", Settings::default(), false).unwrap_err();
     assert_eq!(error.kind(), "InvalidRequest");
 }
 
@@ -229,7 +235,8 @@ fn what_a_user_says() {
     );
     let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
     for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
-        let json = json_with(&talk(vec![Message::system("now"), Message::system("")]), settings);
+        let json =
+            json_with(talk(vec![Message::system("now"), Message::system("")]).view(), settings);
         assert_eq!(json["input"], json!([{"role": role, "content": "now"}]));
     }
 }
@@ -311,7 +318,7 @@ fn a_custom_call_has_a_custom_result() {
             vec![result("c1", vec![words("1")], false), result("c2", vec![], false)],
         ),
     ]);
-    let json = json_with(&request, Settings::default());
+    let json = json_with(request.view(), Settings::default());
     assert_eq!(
         json["input"][3],
         json!({"type": "custom_tool_call_output", "call_id": "c1", "output": "1"})
@@ -341,7 +348,7 @@ fn reasoning_that_nothing_came_of_is_left_out() {
             message(Role::Assistant, content),
             Message::user("go on"),
         ]);
-        let json = json_with(&request, Settings::default());
+        let json = json_with(request.view(), Settings::default());
         let input = json["input"].as_array().unwrap();
         assert_eq!(&input[1..input.len() - 1], expected);
         assert_eq!(check_responses_request(&json), Ok(()));
@@ -364,14 +371,14 @@ fn reasoning_that_cannot_be_read_again_is_left_out() {
         extra: Some(extra),
         ..talk(vec![message(Role::Assistant, vec![own(&bare), own(&said())])])
     };
-    let input = |extra| json_with(&request(extra), Settings::default())["input"].take();
+    let input = |extra| json_with(request(extra).view(), Settings::default())["input"].take();
     assert_eq!(input(json!({"include": []})), json!([said()]));
     assert_eq!(input(json!({"store": true})), json!([bare, said()]));
     // Compatible servers give the text itself, and want it back.
     let mut open = bare.clone();
     open["content"] = json!([{"type": "reasoning_text", "text": "hm"}]);
     let request = talk(vec![message(Role::Assistant, vec![own(&open), own(&said())])]);
-    assert_eq!(json_with(&request, Settings::default())["input"], json!([open, said()]));
+    assert_eq!(json_with(request.view(), Settings::default())["input"], json!([open, said()]));
 }
 
 #[test]
@@ -420,7 +427,8 @@ fn blocks_of_others_go_as_what_they_mean() {
 fn a_call_by_a_name_that_is_none_is_renamed() {
     let name = "functions.look".to_owned();
     let call = ContentBlock::ToolUse { id: "c".into(), name, input: json!({}) };
-    let json = json_with(&talk(vec![message(Role::Assistant, vec![call])]), Settings::default());
+    let json =
+        json_with(talk(vec![message(Role::Assistant, vec![call])]).view(), Settings::default());
     assert_eq!(json["input"][0]["name"], "functions_look");
 }
 
@@ -446,12 +454,12 @@ mod conversations {
             let messages = long.messages[..ends[cut.index(ends.len())]].to_vec();
             let short = CompletionRequest { messages, ..long.clone() };
             let bytes =
-                |request: &CompletionRequest| write(request, "m", Settings::default(), true).unwrap();
-            let (short_bytes, long_bytes) = (bytes(&short), bytes(&long));
+                |request: RequestRef<'_>| write(request, "m", Settings::default(), true).unwrap();
+            let (short_bytes, long_bytes) = (bytes(short.view()), bytes(long.view()));
             let beginning = short_bytes.strip_suffix(b"]}").expect("input comes last");
             prop_assert!(long_bytes.starts_with(beginning));
             prop_assert!(matches!(long_bytes[beginning.len()], b',' | b']'));
-            prop_assert_eq!(&bytes(&long.clone()), &long_bytes);
+            prop_assert_eq!(&bytes(long.clone().view()), &long_bytes);
             for body in [short_bytes, long_bytes] {
                 let json = serde_json::from_slice(&body).unwrap();
                 prop_assert_eq!(check_responses_request(&json), Ok(()));

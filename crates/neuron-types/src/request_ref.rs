@@ -1,0 +1,186 @@
+//! A request for a model that borrows its parts.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::{
+    CompletionRequest, ContextManagement, Message, ReasoningEffort, ResponseFormat, SystemPrompt,
+    ThinkingConfig, ToolChoice, ToolDefinition,
+};
+
+/// A [`CompletionRequest`] that borrows its parts, so that a conversation and the definition of an agent need not be
+/// copied for each call of a model.
+///
+/// It has the fields of a [`CompletionRequest`] and serializes to the same JSON. It is `Copy`. To change a field, write
+/// a new value with the rest of the old one.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{CompletionRequest, Message, RequestRef, ToolChoice};
+///
+/// let request = CompletionRequest { messages: vec![Message::user("Hello")], ..Default::default() };
+/// let request = request.view();
+/// let without_tools = RequestRef { tool_choice: Some(&ToolChoice::None), ..request };
+/// assert_eq!(without_tools.messages, request.messages);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct RequestRef<'a> {
+    /// The name of the model. An empty name means the provider's default.
+    pub model: &'a str,
+    /// The conversation.
+    pub messages: &'a [Message],
+    /// Instructions for the whole conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<&'a SystemPrompt>,
+    /// The tools that the model may call.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub tools: &'a [ToolDefinition],
+    /// Maximum number of tokens of the answer. `None` means the provider's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+    /// Sampling temperature. Some models accept none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f32>,
+    /// Nucleus sampling. Some models accept none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f32>,
+    /// Texts at which the model stops.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub stop_sequences: &'a [String],
+    /// Which tool the model must call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_choice: Option<&'a ToolChoice>,
+    /// The form of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub response_format: Option<&'a ResponseFormat>,
+    /// Reasoning before the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<ThinkingConfig>,
+    /// How hard the model should try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Fields of the provider's own, merged deeply into the JSON of the request. Its `tools` are appended to ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra: Option<&'a Value>,
+    /// Context management by the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_management: Option<&'a ContextManagement>,
+}
+
+impl RequestRef<'_> {
+    /// Copies all parts.
+    #[must_use]
+    pub fn to_request(&self) -> CompletionRequest {
+        CompletionRequest {
+            model: self.model.to_owned(),
+            messages: self.messages.to_vec(),
+            system: self.system.cloned(),
+            tools: self.tools.to_vec(),
+            max_tokens: self.max_tokens,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            stop_sequences: self.stop_sequences.to_vec(),
+            tool_choice: self.tool_choice.cloned(),
+            response_format: self.response_format.cloned(),
+            thinking: self.thinking,
+            reasoning_effort: self.reasoning_effort,
+            extra: self.extra.cloned(),
+            context_management: self.context_management.cloned(),
+        }
+    }
+}
+
+impl CompletionRequest {
+    /// Returns the request with borrowed parts.
+    #[must_use]
+    pub fn view(&self) -> RequestRef<'_> {
+        // All fields are named, so that the compiler reports a field that is missing here.
+        let Self {
+            model,
+            messages,
+            system,
+            tools,
+            max_tokens,
+            temperature,
+            top_p,
+            stop_sequences,
+            tool_choice,
+            response_format,
+            thinking,
+            reasoning_effort,
+            extra,
+            context_management,
+        } = self;
+        RequestRef {
+            model,
+            messages,
+            system: system.as_ref(),
+            tools,
+            max_tokens: *max_tokens,
+            temperature: *temperature,
+            top_p: *top_p,
+            stop_sequences,
+            tool_choice: tool_choice.as_ref(),
+            response_format: response_format.as_ref(),
+            thinking: *thinking,
+            reasoning_effort: *reasoning_effort,
+            extra: extra.as_ref(),
+            context_management: context_management.as_ref(),
+        }
+    }
+}
+
+impl<'a> From<&'a CompletionRequest> for RequestRef<'a> {
+    fn from(request: &'a CompletionRequest) -> Self {
+        request.view()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{ContextEdit, SystemBlock};
+
+    fn full() -> CompletionRequest {
+        CompletionRequest {
+            model: "m".into(),
+            messages: vec![Message::user("hi")],
+            system: Some(vec![SystemBlock { text: "s".into(), cache_control: None }].into()),
+            tools: vec![ToolDefinition {
+                name: "t".into(),
+                title: None,
+                description: "d".into(),
+                input_schema: json!({ "type": "object" }),
+                output_schema: None,
+                annotations: None,
+                cache_control: None,
+            }],
+            max_tokens: Some(1),
+            temperature: Some(0.5),
+            top_p: Some(0.25),
+            stop_sequences: vec!["x".into()],
+            tool_choice: Some(ToolChoice::Required),
+            response_format: Some(ResponseFormat::JsonObject),
+            thinking: Some(ThinkingConfig::Adaptive),
+            reasoning_effort: Some(ReasoningEffort::Low),
+            extra: Some(json!({ "a": 1 })),
+            context_management: Some(ContextManagement {
+                edits: vec![ContextEdit::Compact { strategy: "c".into() }],
+            }),
+        }
+    }
+
+    #[test]
+    fn a_view_has_the_bytes_of_its_request_and_comes_back() {
+        for request in [CompletionRequest::default(), full()] {
+            let view = request.view();
+            let bytes = serde_json::to_string(&request).unwrap();
+            assert_eq!(serde_json::to_string(&view).unwrap(), bytes);
+            assert_eq!(view.to_request(), request);
+            assert_eq!(RequestRef::from(&request), view);
+        }
+    }
+}
