@@ -31,11 +31,11 @@ impl ContextStrategy for Keep {
     }
 
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {
-        5 + self.token_estimate(&request.messages)
+        5 + self.token_estimate(request.messages)
     }
 
     fn should_compact_request(&self, request: RequestRef<'_>, token_count: usize) -> bool {
-        token_count > 20 && self.should_compact(&request.messages, token_count)
+        token_count > 20 && self.should_compact(request.messages, token_count)
     }
 
     fn counts_tokens(&self) -> bool {
