@@ -144,70 +144,24 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod agent;
-mod builder;
-mod config;
-mod prepare_turn;
-mod request_settings;
-mod run_view;
-mod session;
-mod snapshot;
-mod stop_when;
+mod context;
+mod conversation;
+mod facade;
+mod ledger;
+mod model;
+mod parts;
+mod run;
+mod settings;
+mod tools;
 
-mod approval;
+pub use conversation::{Conversation, Start};
+pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult, TypedResult};
+pub use model::TurnSetup;
+pub use neuron_types::{AgentResult, LoopError, RunView};
+pub use run::{RunResult, Step};
 #[cfg(feature = "signed-approvals")]
-mod approval_key;
-mod approval_signal;
-mod call_context;
-mod compaction;
-mod context_budget;
-mod early_tools;
-mod enclosing_run;
-mod engine;
-mod failing_turns;
-mod finalize;
-mod model_call;
-mod overflow;
-mod permits;
-mod prepared_call;
-mod rejection;
-mod reminders;
-mod run_state;
-mod tool_batch;
-mod tool_execution;
-mod tool_results;
-mod tool_turn;
-mod usage;
-
-mod output;
-mod output_schema;
-mod output_text;
-mod typed;
-
-mod budget;
-mod cancel;
-mod hooks;
-mod limits;
-mod wait;
-
-mod held_back;
-mod sink;
-mod steps;
-mod stream;
-
-pub use agent::AgentLoop;
-#[cfg(feature = "signed-approvals")]
-pub use approval_key::ApprovalKey;
-pub use approval_signal::ApprovalSignal;
-pub use budget::{Budget, Reservation};
-pub use builder::AgentLoopBuilder;
-pub use cancel::CancelMode;
-pub use config::{LoopConfig, ToolErrorPolicy};
-pub use finalize::OnLimit;
-pub use neuron_types::{AgentResult, LoopError};
-pub use prepare_turn::TurnSetup;
-pub use request_settings::RequestSettings;
-pub use run_view::RunView;
-pub use steps::{StepIterator, TurnResult};
-pub use stream::AgentStream;
-pub use typed::{EndStrategy, OutputMode, TypedResult};
+pub use settings::ApprovalKey;
+pub use settings::{
+    ApprovalSignal, Budget, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode,
+    RequestSettings, Reservation, ToolErrorPolicy,
+};

@@ -117,6 +117,10 @@ impl DurableContext for Durability<'_> {
         self.0.is_replaying_dyn()
     }
 
+    async fn record(&self, name: &str, value: Value) -> Result<Value, DurableError> {
+        self.0.record_dyn(name, value).await
+    }
+
     fn run_id(&self) -> Option<&str> {
         self.0.run_id_dyn()
     }
@@ -171,6 +175,7 @@ trait DurableDyn: WasmCompatSend + WasmCompatSync {
     fn sleep_dyn(&self, duration: Duration) -> WasmBoxedFuture<'_, ()>;
     fn now_dyn(&self) -> DateTime<Utc>;
     fn is_replaying_dyn(&self) -> bool;
+    fn record_dyn<'a>(&'a self, name: &'a str, value: Value) -> Done<'a, Value>;
     fn run_id_dyn(&self) -> Option<&str>;
 }
 
@@ -260,6 +265,10 @@ impl<D: DurableContext> DurableDyn for D {
 
     fn is_replaying_dyn(&self) -> bool {
         self.is_replaying()
+    }
+
+    fn record_dyn<'a>(&'a self, name: &'a str, value: Value) -> Done<'a, Value> {
+        Box::pin(self.record(name, value))
     }
 
     fn run_id_dyn(&self) -> Option<&str> {

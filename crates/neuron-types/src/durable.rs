@@ -1,6 +1,7 @@
 //! The trait through which a durable engine takes over a run's side effects.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -9,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DurableError,
-    LoopError, PendingApproval, RequestRef, StreamEvent, ToolCall, ToolContext, ToolEffect,
-    ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, message_events,
+    AgentResult, ApprovalDecisions, CallScope, CompletionRequest, CompletionResponse, DeltaSink,
+    DurableError, LoopError, PendingApproval, RequestRef, ToolCall, ToolContext, ToolEffect,
+    ToolOutput, WasmCompatSend, WasmCompatSync, message_events,
 };
 
 /// Parses the value of a signal, for implementations of [`DurableContext::wait_for_signal`].
@@ -96,12 +97,6 @@ impl ToolInvocation {
     pub fn with_scope(self, scope: CallScope) -> Self {
         Self { scope, ..self }
     }
-}
-
-/// Where a durable context sends the deltas of a streamed answer.
-pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
-    /// Sends one event; waits while the reader is slow.
-    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()>;
 }
 
 /// Takes over a run's side effects, so that an engine can journal and replay them.
@@ -353,8 +348,135 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         false
     }
 
+    /// Journals a value that came from outside of the run, and returns it. On replay it returns the journaled value
+    /// instead. `name` is unique in the run. Provided: returns the value, which is right for a context that never
+    /// replays.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the engine.
+    fn record(
+        &self,
+        name: &str,
+        value: Value,
+    ) -> impl Future<Output = Result<Value, DurableError>> + WasmCompatSend {
+        let _ = name;
+        async move { Ok(value) }
+    }
+
     /// The engine's id of the run. Provided: none.
     fn run_id(&self) -> Option<&str> {
         None
     }
 }
+
+macro_rules! forward_through_pointer {
+    ($($pointer:ty),*) => {$(
+        impl<D: DurableContext + ?Sized> DurableContext for $pointer {
+            fn execute_llm_call(
+                &self,
+                request: CompletionRequest,
+                options: ActivityOptions,
+            ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + WasmCompatSend {
+                (**self).execute_llm_call(request, options)
+            }
+
+            fn execute_tool(
+                &self,
+                tool_name: &str,
+                input: Value,
+                ctx: &ToolContext,
+                options: ActivityOptions,
+            ) -> impl Future<Output = Result<ToolOutput, DurableError>> + WasmCompatSend {
+                (**self).execute_tool(tool_name, input, ctx, options)
+            }
+
+            fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
+                &self,
+                signal_name: &str,
+                timeout: Duration,
+            ) -> impl Future<Output = Result<Option<T>, DurableError>> + WasmCompatSend {
+                (**self).wait_for_signal(signal_name, timeout)
+            }
+
+            fn should_continue_as_new(&self) -> bool {
+                (**self).should_continue_as_new()
+            }
+
+            fn continue_as_new(
+                &self,
+                state: Value,
+            ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend {
+                (**self).continue_as_new(state)
+            }
+
+            fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + WasmCompatSend {
+                (**self).sleep(duration)
+            }
+
+            fn now(&self) -> DateTime<Utc> {
+                (**self).now()
+            }
+
+            fn execute_llm_call_ref(
+                &self,
+                request: RequestRef<'_>,
+                options: ActivityOptions,
+            ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + WasmCompatSend {
+                (**self).execute_llm_call_ref(request, options)
+            }
+
+            fn execute_llm_stream(
+                &self,
+                request: RequestRef<'_>,
+                options: ActivityOptions,
+                sink: &dyn DeltaSink,
+            ) -> impl Future<Output = Result<CompletionResponse, DurableError>> + WasmCompatSend {
+                (**self).execute_llm_stream(request, options, sink)
+            }
+
+            fn execute_tools(
+                &self,
+                batch: Vec<ToolInvocation>,
+                options: ActivityOptions,
+            ) -> impl Future<Output = Vec<Result<ToolOutput, DurableError>>> + WasmCompatSend {
+                (**self).execute_tools(batch, options)
+            }
+
+            fn wait_for_approval(
+                &self,
+                pending: &PendingApproval,
+                signal_name: &str,
+                timeout: Duration,
+            ) -> impl Future<Output = Result<Option<ApprovalDecisions>, DurableError>> + WasmCompatSend
+            {
+                (**self).wait_for_approval(pending, signal_name, timeout)
+            }
+
+            fn run_ended(
+                &self,
+                result: Result<&AgentResult, &LoopError>,
+            ) -> impl Future<Output = ()> + WasmCompatSend {
+                (**self).run_ended(result)
+            }
+
+            fn is_replaying(&self) -> bool {
+                (**self).is_replaying()
+            }
+
+            fn record(
+                &self,
+                name: &str,
+                value: Value,
+            ) -> impl Future<Output = Result<Value, DurableError>> + WasmCompatSend {
+                (**self).record(name, value)
+            }
+
+            fn run_id(&self) -> Option<&str> {
+                (**self).run_id()
+            }
+        }
+    )*};
+}
+
+forward_through_pointer!(&D, Arc<D>);

@@ -1,14 +1,8 @@
 //! A provider that calls the model through a durable context.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-
 use crate::{
     ActivityOptions, CompletionRequest, CompletionResponse, Durability, DurableContext,
-    DurableError, Provider, ProviderError, RequestRef, StreamEvent, StreamHandle, StreamReceiver,
-    message_events,
+    DurableError, Provider, ProviderError, RequestRef, StreamHandle,
 };
 
 /// A [`Provider`] whose calls a durable context carries out, so that they are journaled like those of
@@ -71,14 +65,14 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
         &self,
         request: CompletionRequest,
     ) -> Result<StreamHandle, ProviderError> {
-        Ok(stream_of(self.complete(request).await?))
+        Ok(self.complete(request).await?.into())
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        Ok(stream_of(self.complete_ref(request).await?))
+        Ok(self.complete_ref(request).await?.into())
     }
 }
 
@@ -86,23 +80,5 @@ fn provider_error(error: DurableError) -> ProviderError {
     match error {
         DurableError::Provider(error) => error,
         error => ProviderError::Other(Box::new(error)),
-    }
-}
-
-fn stream_of(response: CompletionResponse) -> StreamHandle {
-    let mut events: Vec<_> = message_events(&response.message).collect();
-    events.push(StreamEvent::Usage(response.usage.clone()));
-    events.push(StreamEvent::MessageComplete(response.message.clone()));
-    events.push(StreamEvent::ResponseComplete(Box::new(response)));
-    StreamHandle { receiver: StreamReceiver::new(Events(events.into_iter())) }
-}
-
-struct Events(std::vec::IntoIter<StreamEvent>);
-
-impl Stream for Events {
-    type Item = StreamEvent;
-
-    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        Poll::Ready(self.0.next())
     }
 }

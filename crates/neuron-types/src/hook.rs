@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    AgentResult, CompletionResponse, HookError, LoopError, Message, Operation, OperationScope,
-    RequestRef, Role, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    AgentResult, BoxedLayer, CompletionResponse, HookError, LoopError, Operation, OperationScope,
+    RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// Something that happens in a run.
@@ -134,15 +134,6 @@ pub struct HookScope<'a> {
     pub server_port: Option<u16>,
     /// Whether this repeats what an earlier attempt of a durable run did.
     pub replaying: bool,
-    /// How many messages, from the conversation's start, the hooks let pass to the model before. Set
-    /// for [`HookEvent::PreLlmCall`].
-    pub passed_messages: usize,
-    /// What the model said so far in the answer that it goes on with, where the provider paused it;
-    /// else empty. Set for [`HookEvent::PostLlmCall`].
-    pub said_before: &'a str,
-    /// The tool by which the model gives the output of a typed run. Set for
-    /// [`HookEvent::PostLlmCall`].
-    pub output_tool: Option<&'a str>,
     /// The agent's name; empty when it has none.
     pub agent: &'a str,
     /// The tool call inside which the agent runs; `None` for one that no other called.
@@ -186,37 +177,6 @@ impl<'a> HookScope<'a> {
     #[must_use]
     pub fn with_replaying(self, replaying: bool) -> Self {
         Self { replaying, ..self }
-    }
-
-    /// The same, before a call of the model: with how many messages the hooks let pass before.
-    #[must_use]
-    pub fn with_passed_messages(self, passed_messages: usize) -> Self {
-        Self { passed_messages, ..self }
-    }
-
-    /// The same, after an answer of the model: with what it said before in the same answer, and the
-    /// tool by which it gives a typed run's output.
-    #[must_use]
-    pub fn of_answer(self, said_before: &'a str, output_tool: Option<&'a str>) -> Self {
-        Self { said_before, output_tool, ..self }
-    }
-
-    /// Returns what is new to the model in the conversation of a [`HookEvent::PreLlmCall`]: the
-    /// messages after its last answer, without those that the hooks let pass for an earlier call.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use neuron_types::{HookScope, Message};
-    ///
-    /// let conversation = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
-    /// assert_eq!(HookScope::default().new_messages(&conversation), [Message::user("Bye")]);
-    /// ```
-    #[must_use]
-    pub fn new_messages<'m>(&self, conversation: &'m [Message]) -> &'m [Message] {
-        let answer = conversation.iter().rposition(|message| message.role == Role::Assistant);
-        let start = answer.map_or(0, |index| index + 1).max(self.passed_messages);
-        conversation.get(start..).unwrap_or_default()
     }
 
     /// The same, with the server that the provider asks.
@@ -273,8 +233,7 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on, unless the hook
-    /// [fails closed](Self::fails_closed).
+    /// [`HookError`]: logged, and the run goes on.
     fn on_event(
         &self,
         event: HookEvent<'_>,
@@ -285,8 +244,7 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`HookError`]: logged, and the run goes on, unless the hook
-    /// [fails closed](Self::fails_closed).
+    /// [`HookError`]: logged, and the run goes on.
     fn on_event_in(
         &self,
         event: HookEvent<'_>,
@@ -301,40 +259,10 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Whether the run must not go on when this hook fails: a [`HookError`] from it ends the run as
-    /// [`HookAction::Terminate`] does. For hooks that guard something. Provided: `false`.
-    fn fails_closed(&self) -> bool {
-        false
-    }
-
-    /// Whether text on which this hook ends a run must not stay. For hooks that judge what is said.
-    /// Provided: `false`.
-    ///
-    /// After it ended the run
-    /// - at [`HookEvent::PreLlmCall`], the user's messages among the
-    ///   [new ones](HookScope::new_messages) leave the conversation, with the reminders behind them.
-    ///   Results of tools stay, unless it [rejects those too](Self::rejects_tool_results);
-    /// - at [`HookEvent::PostLlmCall`], the answer is neither in the conversation nor in a stream's
-    ///   [`StreamEvent::MessageComplete`](crate::StreamEvent::MessageComplete), which comes after
-    ///   this event where a hook says so. Tools that were started early for it have run for nothing.
-    ///
-    /// At other events nothing is taken back. What the answer took counts in any case. A durable
-    /// engine's journal and hooks that write down what they see are not changed.
-    fn rejects_text(&self) -> bool {
-        false
-    }
-
-    /// Whether, with [text](Self::rejects_text), the new results of tools are rejected too: a notice
-    /// takes the place of each. Provided: `false`.
-    fn rejects_tool_results(&self) -> bool {
-        false
-    }
-
-    /// Whether the reader of a stream sees of an answer only what passed this hook: its deltas wait
-    /// until the hooks have seen the whole at [`HookEvent::PostLlmCall`], and come then, in order; if
-    /// one ends the run there, none does. Provided: `false`.
-    fn holds_back_text(&self) -> bool {
-        false
+    /// Returns a layer around the calls of the model that belongs to this hook. An agent that gets the hook gets the
+    /// layer too, so that a hook that only observes can bring a guardrail that acts. Provided: none.
+    fn layer(&self) -> Option<BoxedLayer> {
+        None
     }
 }
 
@@ -372,20 +300,8 @@ impl ObservabilityHook for BoxedHook {
         self.0.scope_dyn(operation)
     }
 
-    fn fails_closed(&self) -> bool {
-        self.0.fails_closed_dyn()
-    }
-
-    fn rejects_text(&self) -> bool {
-        self.0.rejects_text_dyn()
-    }
-
-    fn rejects_tool_results(&self) -> bool {
-        self.0.rejects_tool_results_dyn()
-    }
-
-    fn holds_back_text(&self) -> bool {
-        self.0.holds_back_text_dyn()
+    fn layer(&self) -> Option<BoxedLayer> {
+        self.0.layer_dyn()
     }
 }
 
@@ -396,10 +312,7 @@ trait HookDyn: WasmCompatSend + WasmCompatSync {
     fn on_event_dyn<'a>(&'a self, event: HookEvent<'a>) -> Answer<'a>;
     fn on_event_in_dyn<'a>(&'a self, event: HookEvent<'a>, scope: &'a HookScope<'a>) -> Answer<'a>;
     fn scope_dyn(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>>;
-    fn fails_closed_dyn(&self) -> bool;
-    fn rejects_text_dyn(&self) -> bool;
-    fn rejects_tool_results_dyn(&self) -> bool;
-    fn holds_back_text_dyn(&self) -> bool;
+    fn layer_dyn(&self) -> Option<BoxedLayer>;
 }
 
 impl<H: ObservabilityHook> HookDyn for H {
@@ -415,19 +328,7 @@ impl<H: ObservabilityHook> HookDyn for H {
         self.scope(operation)
     }
 
-    fn fails_closed_dyn(&self) -> bool {
-        self.fails_closed()
-    }
-
-    fn rejects_text_dyn(&self) -> bool {
-        self.rejects_text()
-    }
-
-    fn rejects_tool_results_dyn(&self) -> bool {
-        self.rejects_tool_results()
-    }
-
-    fn holds_back_text_dyn(&self) -> bool {
-        self.holds_back_text()
+    fn layer_dyn(&self) -> Option<BoxedLayer> {
+        self.layer()
     }
 }

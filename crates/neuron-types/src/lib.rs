@@ -70,12 +70,14 @@ mod agent;
 mod approval;
 mod call_scope;
 mod context_strategy;
+mod delta_sink;
 mod durability;
 mod durable;
 mod durable_agent;
 mod durable_provider;
 mod hook;
 mod injector;
+mod layer;
 mod run_snapshot;
 mod scope;
 mod session;
@@ -93,10 +95,9 @@ pub use approval::{
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy};
+pub use delta_sink::{DeltaSink, HeldBack};
 pub use durability::Durability;
-pub use durable::{
-    ActivityOptions, DeltaSink, DurableContext, RetryPolicy, ToolInvocation, parse_signal,
-};
+pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};
 pub use durable_agent::{DurableAgent, RunStart};
 pub use durable_provider::DurableProvider;
 pub use embedding::{
@@ -105,10 +106,13 @@ pub use embedding::{
 pub use error::{
     ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
     McpError, PermissionRuleError, ProviderError, RegistryError, SandboxError, StorageError,
-    StreamError, SubAgentError, ToolError,
+    StreamError, SubAgentError, ToolError, Unsent,
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};
+pub use layer::{
+    BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView,
+};
 pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };

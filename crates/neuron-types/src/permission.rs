@@ -38,6 +38,20 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     }
 }
 
+impl<P: PermissionPolicy + ?Sized> PermissionPolicy for std::sync::Arc<P> {
+    fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
+        (**self).check(tool_name, input)
+    }
+
+    fn check_call(
+        &self,
+        call: &ToolCall,
+        definition: Option<&ToolDefinition>,
+    ) -> PermissionDecision {
+        (**self).check_call(call, definition)
+    }
+}
+
 /// What a [`PermissionPolicy`] decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionDecision {

@@ -108,6 +108,13 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
+
+    /// Whether the provider and its model accept a request that forces a call of a certain tool, with
+    /// [`ToolChoice::Specific`](crate::ToolChoice::Specific). Where they do not, the agent loop asks for the call in
+    /// words. Provided: `true`.
+    fn can_force_tool(&self, _request: RequestRef<'_>) -> bool {
+        true
+    }
 }
 
 /// What a provider says of itself.
@@ -208,6 +215,10 @@ impl Provider for BoxedProvider {
     fn info(&self) -> ProviderInfo<'_> {
         self.0.info_dyn()
     }
+
+    fn can_force_tool(&self, request: RequestRef<'_>) -> bool {
+        self.0.can_force_tool_dyn(request)
+    }
 }
 
 /// The object-safe twin. Private, and with names of its own: a public one would make every method
@@ -234,6 +245,8 @@ trait ProviderDyn: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>>;
 
     fn info_dyn(&self) -> ProviderInfo<'_>;
+
+    fn can_force_tool_dyn(&self, request: RequestRef<'_>) -> bool;
 }
 
 impl<P: Provider> ProviderDyn for P {
@@ -267,6 +280,10 @@ impl<P: Provider> ProviderDyn for P {
 
     fn info_dyn(&self) -> ProviderInfo<'_> {
         self.info()
+    }
+
+    fn can_force_tool_dyn(&self, request: RequestRef<'_>) -> bool {
+        self.can_force_tool(request)
     }
 }
 
@@ -305,6 +322,10 @@ macro_rules! forward_through_pointer {
 
             fn info(&self) -> ProviderInfo<'_> {
                 (**self).info()
+            }
+
+            fn can_force_tool(&self, request: RequestRef<'_>) -> bool {
+                (**self).can_force_tool(request)
             }
         }
     )*};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::{
     Message, Session, SessionState, SessionSummary, StorageError, WasmCompatSend, WasmCompatSync,
@@ -209,3 +210,80 @@ impl fmt::Debug for SessionRevision {
         f.debug_tuple("SessionRevision").field(&self.0).finish()
     }
 }
+
+macro_rules! forward_through_pointer {
+    ($($pointer:ty),*) => {$(
+        impl<S: SessionStorage + ?Sized> SessionStorage for $pointer {
+            fn save(
+                &self,
+                session: &Session,
+            ) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend {
+                (**self).save(session)
+            }
+
+            fn load(
+                &self,
+                id: &str,
+            ) -> impl Future<Output = Result<Session, StorageError>> + WasmCompatSend {
+                (**self).load(id)
+            }
+
+            fn list(
+                &self,
+            ) -> impl Future<Output = Result<Vec<SessionSummary>, StorageError>> + WasmCompatSend {
+                (**self).list()
+            }
+
+            fn delete(
+                &self,
+                id: &str,
+            ) -> impl Future<Output = Result<(), StorageError>> + WasmCompatSend {
+                (**self).delete(id)
+            }
+        }
+
+        impl<S: VersionedSessionStorage + ?Sized> VersionedSessionStorage for $pointer {
+            fn create(
+                &self,
+                session: &Session,
+            ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend {
+                (**self).create(session)
+            }
+
+            fn load_versioned(
+                &self,
+                id: &str,
+            ) -> impl Future<Output = Result<(Session, SessionRevision), StorageError>> + WasmCompatSend
+            {
+                (**self).load_versioned(id)
+            }
+
+            fn revision(
+                &self,
+                id: &str,
+            ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend {
+                (**self).revision(id)
+            }
+
+            fn update(
+                &self,
+                session: &Session,
+                expected: &SessionRevision,
+            ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend {
+                (**self).update(session, expected)
+            }
+
+            fn append(
+                &self,
+                id: &str,
+                messages: &[Message],
+                state: Option<&SessionState>,
+                expected: &SessionRevision,
+            ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend {
+                (**self).append(id, messages, state, expected)
+            }
+        }
+    )*};
+}
+
+forward_through_pointer!(&S, Arc<S>);

@@ -156,6 +156,17 @@ impl<R: Into<StreamReceiver>> From<R> for StreamHandle {
     }
 }
 
+/// Streams a whole answer: the deltas of its content, its usage, the message, and the answer as the last event.
+impl From<CompletionResponse> for StreamReceiver {
+    fn from(response: CompletionResponse) -> Self {
+        let mut events: Vec<_> = message_events(&response.message).collect();
+        events.push(StreamEvent::Usage(response.usage.clone()));
+        events.push(StreamEvent::MessageComplete(response.message.clone()));
+        events.push(StreamEvent::ResponseComplete(Box::new(response)));
+        Self::new(Events(events.into_iter()))
+    }
+}
+
 /// A stream of events, polled by its owner: no task and no hidden buffer stand behind it.
 ///
 /// Dropping it cancels what it streams.
@@ -213,6 +224,17 @@ impl From<WasmBoxedStream<'static, StreamEvent>> for StreamReceiver {
 impl From<tokio::sync::mpsc::Receiver<StreamEvent>> for StreamReceiver {
     fn from(receiver: tokio::sync::mpsc::Receiver<StreamEvent>) -> Self {
         Self::new(Channel(receiver))
+    }
+}
+
+/// A stream of events that are there already.
+struct Events(std::vec::IntoIter<StreamEvent>);
+
+impl Stream for Events {
+    type Item = StreamEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        Poll::Ready(self.0.next())
     }
 }
 
@@ -282,13 +304,18 @@ impl ResponseEnd {
                 "the stream ended before the answer was complete".into(),
             ));
         };
-        let calls_tools = message.tool_uses().next().is_some();
+        let stop_reason = match message.content.last().and_then(ContentBlock::portable) {
+            _ if message.tool_uses().next().is_some() => StopReason::ToolUse,
+            // The provider compacted the conversation and expects another call.
+            Some(ContentBlock::Compaction { .. }) => StopReason::Compaction,
+            _ => StopReason::EndTurn,
+        };
         Ok(CompletionResponse {
             id: String::new(),
             model: String::new(),
             message,
             usage: self.usage,
-            stop_reason: if calls_tools { StopReason::ToolUse } else { StopReason::EndTurn },
+            stop_reason,
         })
     }
 }

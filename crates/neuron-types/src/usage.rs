@@ -40,7 +40,7 @@ impl TokenUsage {
 
 /// Adds call to call; saturates. A count that only one side knows is kept.
 ///
-/// [`iterations`](TokenUsage::iterations) belong to one call and are not collected in a sum.
+/// The [`iterations`](TokenUsage::iterations) of all calls that report them follow each other.
 impl AddAssign<&TokenUsage> for TokenUsage {
     fn add_assign(&mut self, other: &TokenUsage) {
         let add = |a: &mut Option<usize>, b: Option<usize>| {
@@ -53,7 +53,9 @@ impl AddAssign<&TokenUsage> for TokenUsage {
         add(&mut self.cache_read_tokens, other.cache_read_tokens);
         add(&mut self.cache_creation_tokens, other.cache_creation_tokens);
         add(&mut self.reasoning_tokens, other.reasoning_tokens);
-        self.iterations = None;
+        if let Some(iterations) = &other.iterations {
+            self.iterations.get_or_insert_default().extend_from_slice(iterations);
+        }
     }
 }
 

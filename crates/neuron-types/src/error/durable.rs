@@ -20,10 +20,10 @@ pub enum DurableError {
     ContinueAsNew(String),
     /// The model's call failed: the provider's own error.
     #[error("provider error: {0}")]
-    Provider(#[source] ProviderError),
+    Provider(#[from] ProviderError),
     /// The tool's call failed: the tool's own error, [`ToolError::ModelRetry`] included.
     #[error("tool error: {0}")]
-    Tool(#[source] ToolError),
+    Tool(#[from] ToolError),
     /// On replay the loop asked for something else than the journal holds: the code or its
     /// configuration changed since.
     #[error("replay differs from the journal: expected {expected}, got {got}")]

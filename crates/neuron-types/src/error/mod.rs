@@ -19,7 +19,7 @@ pub use durable::DurableError;
 pub use embedding::EmbeddingError;
 pub use mcp::McpError;
 pub use permission::PermissionRuleError;
-pub use provider::ProviderError;
+pub use provider::{ProviderError, Unsent};
 pub use record::ErrorRecord;
 pub use runtime::{SandboxError, StorageError};
 pub use stream::StreamError;

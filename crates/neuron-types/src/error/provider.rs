@@ -76,6 +76,13 @@ impl ProviderError {
         }
     }
 
+    /// Whether the request may have reached the provider. `false` for a [`Network`](Self::Network) error that holds an
+    /// [`Unsent`]: then the request took no tokens.
+    #[must_use]
+    pub fn was_sent(&self) -> bool {
+        !matches!(self, Self::Network(error) if error.is::<Unsent>())
+    }
+
     /// Returns the variant's name, stable over versions: retry policies and journals use it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -100,3 +107,8 @@ impl ProviderError {
 pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
     retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
 }
+
+/// The cause of a [`ProviderError::Network`] for a request that did not leave: no connection could be made.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Unsent(pub BoxError);

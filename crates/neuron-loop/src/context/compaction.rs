@@ -1,0 +1,178 @@
+//! Compaction by the context strategy.
+
+use neuron_types::{
+    ContextError, DurableError, HookEvent, LoopError, Message, OperationKind, Outcome,
+    ProviderError, TokenUsage,
+};
+
+use crate::ledger::{KnownSize, Ledger};
+use crate::parts::{Env, or_cancelled};
+
+/// Sizes of a conversation before and after its compaction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Compacted {
+    pub(crate) old_tokens: usize,
+    pub(crate) new_tokens: usize,
+}
+
+/// Compacts the history if the strategy wants that. `None` if it did not become shorter.
+pub(crate) async fn compact_if_needed(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+) -> Result<Option<Compacted>, LoopError> {
+    if ledger.size.and_then(|size| size.frame).is_some_and(|size| size != env.frame.size) {
+        ledger.compaction.put_off_no_more();
+    }
+    let old_tokens = env.current_tokens(ledger);
+    let is_due = |ledger: &Ledger| {
+        env.parts.strategy.should_compact_dyn(env.frame.request(&ledger.messages), old_tokens)
+    };
+    if ledger.compaction.puts_off(old_tokens) || !is_due(ledger) {
+        return Ok(None);
+    }
+    match compact(env, ledger, old_tokens, old_tokens).await? {
+        Some((messages, new_tokens)) => {
+            adopt(env, ledger, messages, Compacted { old_tokens, new_tokens }).await.map(Some)
+        }
+        None => {
+            ledger.compaction.unchanged(old_tokens);
+            Ok(None)
+        }
+    }
+}
+
+/// Compacts after a call that did not fit into the context window, once, so that it can be made again. `None` if that is
+/// of no use.
+pub(crate) async fn make_room(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+) -> Result<Option<Compacted>, LoopError> {
+    if std::mem::replace(&mut ledger.run.overflowed, true) {
+        return Ok(None);
+    }
+    let old_tokens = env.current_tokens(ledger);
+    let told_tokens = size_to_compact_at(env, ledger, old_tokens);
+    match compact(env, ledger, old_tokens, told_tokens).await {
+        Ok(Some((messages, new_tokens))) => {
+            adopt(env, ledger, messages, Compacted { old_tokens, new_tokens }).await.map(Some)
+        }
+        Ok(None) => Ok(None),
+        Err(LoopError::Context(error)) => {
+            // Outside of any span: exporters of spans export what is logged within them.
+            tracing::warn!(parent: None, %error, "the context window is exceeded, and compacting failed");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A size at which the strategy compacts by itself, if there is one. The provider says that the conversation is too
+/// long, so it is larger than the strategy takes it to be.
+fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
+    let request = env.frame.request(&ledger.messages);
+    let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
+    let mut enough = sizes.filter(|size| env.parts.strategy.should_compact_dyn(request, *size));
+    enough.next().unwrap_or(tokens)
+}
+
+/// Goes on with the compacted history.
+async fn adopt(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    messages: Vec<Message>,
+    compacted: Compacted,
+) -> Result<Compacted, LoopError> {
+    let Compacted { old_tokens, new_tokens } = compacted;
+    let request = env.frame.request(&messages);
+    let is_enough = !env.parts.strategy.should_compact_dyn(request, new_tokens);
+    let frame = Some(env.frame.size);
+    let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
+    ledger.compacted(messages, size, is_enough);
+    let hooks = env.hooks(ledger.run.turn);
+    hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+    Ok(compacted)
+}
+
+/// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it was. Returns its history
+/// and the new size, if that is progress. `told_tokens` is the size that the strategy is told.
+async fn compact(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    old_tokens: usize,
+    told_tokens: usize,
+) -> Result<Option<(Vec<Message>, usize)>, LoopError> {
+    let strategy = env.parts.strategy;
+    let mut scopes = env.hooks(ledger.run.turn).open(OperationKind::Compaction { old_tokens });
+    let request = env.frame.request(&ledger.messages);
+    let work = async { strategy.compact_dyn(request, told_tokens).await.map_err(failure) };
+    let compacted = scopes.run(or_cancelled(env.token, work)).await;
+    let usage = match &compacted {
+        Ok((_, usage)) => Some(usage),
+        Err(LoopError::Context(error)) => error.usage(),
+        Err(_) => None,
+    };
+    if let Some(usage) = usage {
+        count(env, ledger, usage);
+    }
+    let checked = compacted.and_then(|(messages, _)| Ok(ledger.checked(messages)?));
+    let messages = match checked {
+        Ok(messages) => messages,
+        Err(error) => {
+            scopes.end(Outcome::Error(&error));
+            return Err(error);
+        }
+    };
+    let old_estimate = match strategy.counts_tokens_dyn() {
+        true => strategy.estimate_whole(env.frame.request(&ledger.messages)),
+        false => old_tokens,
+    };
+    let new_estimate = strategy.estimate_whole(env.frame.request(&messages));
+    let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
+    scopes.end(Outcome::Compacted { new_tokens });
+    // An estimate may be coarse: fewer messages with the same estimate are progress.
+    let is_shorter = messages.len() < ledger.messages.len();
+    let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
+    Ok(progress.then_some((messages, new_tokens)))
+}
+
+/// Counts the tokens of a compaction.
+fn count(env: &Env<'_>, ledger: &mut Ledger, usage: &TokenUsage) {
+    env.ctx.usage.add(usage);
+    ledger.add_usage(usage);
+    if let Some(budget) = &env.run.budget {
+        budget.charge(usage);
+    }
+}
+
+/// Tokens after their estimate has gone from `old` to `new`.
+fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
+    match old {
+        0 => new,
+        old => (tokens as f64 * (new as f64 / old as f64)).round() as usize,
+    }
+}
+
+/// A failure of the durable engine is that, also when it met the strategy's call of a model.
+fn failure(error: ContextError) -> LoopError {
+    match error {
+        ContextError::Provider(ProviderError::Other(error)) => {
+            match error.downcast::<DurableError>() {
+                Ok(error) => LoopError::Durable(*error),
+                Err(error) => ContextError::Provider(ProviderError::Other(error)).into(),
+            }
+        }
+        error => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn size_changes_in_proportion_to_its_estimate() {
+        assert_eq!(in_proportion(1_000, 50, 100), 500);
+        assert_eq!(in_proportion(1_000, 0, 100), 0);
+        assert_eq!(in_proportion(1_000, 7, 0), 7);
+    }
+}

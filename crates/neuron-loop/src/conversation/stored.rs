@@ -1,0 +1,175 @@
+//! The stored forms of a conversation.
+
+use neuron_types::{
+    ApprovalError, DurableError, LoopError, Message, PendingApproval, PendingCall, RunSnapshot,
+    StopReason, TokenUsage, transcript,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ledger::{
+    Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage, Said,
+    is_open, place_of_results,
+};
+
+/// The state of a run between two turns, as a durable engine stores it.
+pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
+    let run = &ledger.run;
+    let is_reminder = |place: &usize| {
+        ledger.messages.get(*place).is_some_and(|message| ledger.said.contains(message))
+    };
+    let state = LoopState {
+        total_usage: Some(ledger.total_usage.clone()),
+        size: ledger.size,
+        context_budget: ledger.compaction.clone(),
+        overflowed: run.overflowed,
+        passed_messages: ledger.passed_messages,
+        reminders: (0..ledger.messages.len()).filter(is_reminder).collect(),
+        all_turns: ledger.turns,
+        output_attempts: run.output_attempts,
+    };
+    let mut snapshot = RunSnapshot::new(&*run.id, ledger.messages.clone());
+    snapshot.run_number = run.number;
+    snapshot.usage = run.usage.total.clone();
+    snapshot.tool_usage = run.usage.tools.clone();
+    snapshot.estimated_usage = run.usage.estimated.clone();
+    snapshot.turns = run.turns;
+    snapshot.requests = run.requests;
+    snapshot.tool_calls = run.tool_calls;
+    snapshot.pauses = run.pauses;
+    // The model goes on with an answer that the user began, as with a turn of its own that was paused.
+    snapshot.is_paused = !is_open(&snapshot.messages, false);
+    snapshot.failing_turns = run.failing.turns().clone();
+    snapshot.loop_state = serde_json::to_value(state).map_err(failed)?;
+    serde_json::to_value(snapshot).map_err(failed)
+}
+
+/// The part of a snapshot that only the loop reads.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct LoopState {
+    /// The tokens of all runs. Without it those of this run.
+    total_usage: Option<TokenUsage>,
+    size: Option<KnownSize>,
+    context_budget: CompactionBackoff,
+    overflowed: bool,
+    passed_messages: usize,
+    /// The places of the messages that were said to remind the model.
+    reminders: Vec<usize>,
+    all_turns: usize,
+    output_attempts: usize,
+}
+
+/// The conversation of a run that an earlier execution of a durable engine left.
+pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
+    snapshot.check_version()?;
+    transcript::validate(&snapshot.messages)
+        .map_err(|violation| damaged(&violation.to_string()))?;
+    if !is_open(&snapshot.messages, snapshot.is_paused) {
+        return Err(damaged("there is nothing for the model to answer"));
+    }
+    let state = match snapshot.loop_state {
+        Value::Null => LoopState::default(),
+        state => serde_json::from_value(state).map_err(|error| damaged(&error.to_string()))?,
+    };
+    let said = state.reminders.iter().filter_map(|&place| snapshot.messages.get(place));
+    Ok(Ledger {
+        said: Said::new(said.map(Message::text)),
+        phase: Phase::TurnStart,
+        runs: snapshot.run_number.saturating_add(1),
+        turns: state.all_turns,
+        total_usage: state.total_usage.unwrap_or_else(|| snapshot.usage.clone()),
+        passed_messages: state.passed_messages.min(snapshot.messages.len()),
+        size: state.size,
+        compaction: state.context_budget,
+        messages: snapshot.messages,
+        run: RunRecord {
+            id: snapshot.run_id,
+            number: snapshot.run_number,
+            turn: snapshot.turns,
+            turns: snapshot.turns,
+            requests: snapshot.requests,
+            tool_calls: snapshot.tool_calls,
+            usage: RunUsage {
+                total: snapshot.usage,
+                tools: snapshot.tool_usage,
+                estimated: snapshot.estimated_usage,
+            },
+            failing: snapshot.failing_turns.into(),
+            pauses: snapshot.pauses,
+            output_attempts: state.output_attempts,
+            overflowed: state.overflowed,
+            ..RunRecord::default()
+        },
+    })
+}
+
+/// The conversation of a run that waits for an approval.
+pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
+    check_whole(&pending)?;
+    let mut ledger = Ledger {
+        runs: pending.run_number.saturating_add(1),
+        run: RunRecord {
+            id: pending.run_id,
+            number: pending.run_number,
+            turn: pending.turn,
+            turns: pending.turns,
+            requests: pending.requests,
+            tool_calls: pending.tool_calls,
+            usage: RunUsage {
+                total: pending.usage,
+                tools: pending.tool_usage,
+                ..RunUsage::default()
+            },
+            ..RunRecord::default()
+        },
+        messages: pending.messages,
+        ..Ledger::default()
+    };
+    let state = |id: &str| {
+        let waits = pending.calls.iter().find(|waiting| waiting.call.id == id);
+        match waits {
+            Some(waiting) => CallState::Waiting(Box::new(waiting.clone())),
+            None => CallState::Ended { is_error: false, ran: false },
+        }
+    };
+    let calls: Vec<CallState> = ledger.last_calls().map(|call| state(call.id)).collect();
+    let mut batch = Batch::new(StopReason::ToolUse, 0, Vec::new());
+    batch.calls = calls;
+    ledger.phase = Phase::Batch(batch);
+    Ok(ledger)
+}
+
+/// Checks that a stored state fits together.
+fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError> {
+    pending.check_version()?;
+    let malformed = |reason: String| ApprovalError::Malformed { reason };
+    if pending.calls.is_empty() {
+        return Err(malformed("no call is pending".into()));
+    }
+    transcript::validate(&pending.messages)
+        .map_err(|violation| malformed(violation.to_string()))?;
+    let answer = place_of_results(&pending.messages).and_then(|place| place.checked_sub(1));
+    let answer = answer.and_then(|index| pending.messages.get(index));
+    for PendingCall { call, nested, .. } in &pending.calls {
+        let mut made = answer.into_iter().flat_map(Message::tool_uses);
+        // The arguments of a call that began may have been changed by a person.
+        let is_made = made.any(|made| {
+            (made.id, made.name) == (&*call.id, &*call.name)
+                && (nested.is_some() || *made.input == call.input)
+        });
+        if !is_made {
+            let text = format!("the last answer did not make the call `{}`", call.id);
+            return Err(malformed(text));
+        }
+    }
+    Ok(())
+}
+
+fn failed(error: serde_json::Error) -> LoopError {
+    DurableError::Other(Box::new(error)).into()
+}
+
+fn damaged(why: &str) -> LoopError {
+    DurableError::Other(format!("the run cannot go on from its state: {why}").into()).into()
+}

@@ -1,0 +1,155 @@
+//! A run turn by turn, with control in between.
+
+use std::fmt;
+use std::future::Future;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider,
+    TokenUsage, ToolContext, ToolOutput, WasmCompatSend,
+};
+use serde_json::Value;
+
+use super::{AgentLoop, FacadeStart};
+use crate::parts::Parts;
+use crate::run::{ActiveRun, Live, RunContext, Step, Way, agent_result, drive};
+
+/// A run turn by turn; made by [`AgentLoop::run_step`].
+///
+/// Between turns the conversation can be read, messages added and tools changed. Dropping it stops
+/// the run where it is; the history stays valid.
+///
+/// # Example
+///
+/// ```
+/// # use neuron_loop::{AgentLoop, TurnResult};
+/// # use neuron_types::*;
+/// # async fn plan<P: Provider, C: ContextStrategy>(mut agent: AgentLoop<P, C>) {
+/// let ctx = ToolContext::default();
+/// let mut steps = agent.run_step(Message::user("Plan a trip"), &ctx);
+/// while let Some(turn) = steps.next().await {
+///     match turn {
+///         TurnResult::ToolsExecuted { calls, .. } => {
+///             println!("ran {} tools", calls.len());
+///             steps.inject_message(Message::user("Focus on budget options."));
+///         }
+///         TurnResult::FinalResponse(result) => println!("{}", result.response),
+///         TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
+///             println!("compacted from {old_tokens} to {new_tokens} tokens");
+///         }
+///         TurnResult::MaxTurnsReached => println!("the turn limit"),
+///         TurnResult::Error(error) => eprintln!("{error}"),
+///     }
+/// }
+/// # }
+/// ```
+#[must_use = "the agent runs only while `next` is awaited"]
+pub struct StepIterator<'a, P, C, D = Durability<'static>> {
+    agent: &'a mut AgentLoop<P, C, D>,
+    run: Result<ActiveRun<'a>, Option<LoopError>>,
+}
+
+/// What happened in a turn.
+#[derive(Debug)]
+pub enum TurnResult {
+    /// The model called tools, and they ran. The run goes on.
+    ToolsExecuted {
+        /// The calls: id, tool name and arguments.
+        calls: Vec<(String, String, Value)>,
+        /// Their results, in the order of the calls.
+        results: Vec<ToolOutput>,
+    },
+    /// The model answered. The run has ended.
+    FinalResponse(AgentResult),
+    /// The history was compacted. The run goes on.
+    CompactionOccurred {
+        /// The estimate before.
+        old_tokens: usize,
+        /// The estimate after.
+        new_tokens: usize,
+    },
+    /// The run reached its limit on turns. It has ended.
+    MaxTurnsReached,
+    /// The run ended with another error.
+    Error(LoopError),
+}
+
+impl<'a, P, C, D> StepIterator<'a, P, C, D> {
+    pub(super) fn new(
+        agent: &'a mut AgentLoop<P, C, D>,
+        ctx: &'a ToolContext,
+        start: FacadeStart,
+    ) -> Self {
+        let run = start.map(|start| Live::new(start, RunContext::Borrowed(ctx)).into());
+        Self { agent, run: run.map_err(Some) }
+    }
+
+    /// Returns the conversation so far.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        self.agent.messages()
+    }
+
+    /// Returns the tokens of the run so far.
+    #[must_use]
+    pub fn usage(&self) -> &TokenUsage {
+        self.agent.usage()
+    }
+
+    /// Returns the answered calls of the model so far.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.agent.turns()
+    }
+
+    /// Returns the tools, to change them for the next turn.
+    pub fn tools_mut(&mut self) -> &mut ToolRegistry {
+        self.agent.tools_mut()
+    }
+}
+
+impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, D> {
+    /// Advances the run by one turn. `None` once it has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future stops the turn. The next call goes on with the run, or hands out the outcome if that was
+    /// there already.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the specification's name; it is not an iterator but the asynchronous form of one"
+    )]
+    pub fn next(&mut self) -> impl Future<Output = Option<TurnResult>> + WasmCompatSend {
+        async move {
+            let run = match &mut self.run {
+                Ok(run) => run,
+                Err(error) => return error.take().map(TurnResult::Error),
+            };
+            let (parts, durability, ledger) = self.agent.lend();
+            let parts = Parts { durability: durability.as_ref(), ..parts };
+            Some(match drive(parts, ledger, run, Way::Step).await? {
+                Ok(Step::Tools { calls, results }) => {
+                    let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
+                    TurnResult::ToolsExecuted { calls: calls.collect(), results }
+                }
+                Ok(Step::Compacted { old_tokens, new_tokens }) => {
+                    TurnResult::CompactionOccurred { old_tokens, new_tokens }
+                }
+                Ok(Step::Ended(result)) => TurnResult::FinalResponse(agent_result(ledger, &result)),
+                Err(LoopError::MaxTurns(_)) => TurnResult::MaxTurnsReached,
+                Err(error) => TurnResult::Error(error),
+            })
+        }
+    }
+
+    /// Adds a message to the conversation before the next turn.
+    pub fn inject_message(&mut self, message: Message) {
+        self.agent.ledger.add_message(message);
+    }
+}
+
+impl<P, C, D> fmt::Debug for StepIterator<'_, P, C, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StepIterator").field("agent", &self.agent).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,365 @@
+//! The tool calls of one answer and their results.
+//!
+//! An answer with calls enters the history together with a placeholder result for each call. The result of a call
+//! replaces its placeholder. So each call has exactly one result at any time, however a run ends.
+
+use std::borrow::Cow;
+
+use neuron_types::{
+    ApprovalDecision, ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, StopReason,
+    ToolCall, ToolOutput, ToolUseRef,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Ledger, Phase};
+
+/// Why a call has no result when nothing else is known.
+const INTERRUPTED: &str = "the run was interrupted";
+
+/// The tool calls of one answer. Names and arguments stand in the history.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Batch {
+    pub(crate) stop_reason: StopReason,
+    pub(crate) calls: Vec<CallState>,
+    /// Names of tools that the answer could not call, because the request did not offer them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hidden: Vec<String>,
+    /// The call with a valid output of a typed run, until the other calls have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) output: Option<usize>,
+}
+
+/// The state of one call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallState {
+    /// It has not begun.
+    Open,
+    /// It waits for a person.
+    Waiting(Box<PendingCall>),
+    /// A person decided on it, and it has not begun.
+    Decided(Box<(PendingCall, ApprovalDecision)>),
+    /// It began, and its result is not known.
+    Begun {
+        /// The arguments, where a person changed them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+    },
+    /// Its result stands in the history.
+    Ended {
+        is_error: bool,
+        /// Whether it ran to its result.
+        ran: bool,
+    },
+}
+
+impl Batch {
+    pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
+        Self { stop_reason, calls: vec![CallState::Open; calls], hidden, output: None }
+    }
+
+    /// Whether a call can begin.
+    pub(crate) fn has_work(&self) -> bool {
+        self.calls.iter().any(CallState::can_begin)
+    }
+
+    /// Whether a call waits for a person.
+    pub(crate) fn waits(&self) -> bool {
+        self.calls.iter().any(|state| matches!(state, CallState::Waiting(_)))
+    }
+}
+
+impl CallState {
+    pub(crate) fn can_begin(&self) -> bool {
+        matches!(self, Self::Open | Self::Decided(_))
+    }
+
+    /// The state of a call on which a person decides, or decided, before it began.
+    pub(crate) fn pending(&self) -> Option<&PendingCall> {
+        match self {
+            Self::Waiting(pending) => Some(pending),
+            Self::Decided(decided) => Some(&decided.0),
+            _ => None,
+        }
+    }
+
+    /// The arguments, where a person changed them.
+    fn edited(&self) -> Option<&Value> {
+        match self {
+            Self::Decided(decided) => match &**decided {
+                (_, ApprovalDecision::ApproveEdited { input }) => Some(input),
+                (pending, _) => Some(&pending.call.input),
+            },
+            Self::Waiting(pending) => Some(&pending.call.input),
+            Self::Begun { input } => input.as_ref(),
+            Self::Open | Self::Ended { .. } => None,
+        }
+    }
+}
+
+/// A call of the last answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) made: ToolUseRef<'a>,
+    pub(crate) state: &'a CallState,
+}
+
+impl Call<'_> {
+    /// The call as it runs, with the arguments that a person changed.
+    pub(crate) fn to_call(self) -> ToolCall {
+        let input = self.state.edited().unwrap_or(self.made.input).clone();
+        ToolCall { id: self.made.id.to_owned(), name: self.made.name.to_owned(), input }
+    }
+}
+
+impl Ledger {
+    pub(crate) fn batch(&self) -> Option<&Batch> {
+        match &self.phase {
+            Phase::Batch(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    pub(super) fn batch_mut(&mut self) -> Option<&mut Batch> {
+        match &mut self.phase {
+            Phase::Batch(batch) => Some(batch),
+            _ => None,
+        }
+    }
+
+    /// The calls of the last answer with their states, in order.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Call<'_>> {
+        let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
+        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
+        let made = answer.into_iter().flat_map(Message::tool_uses);
+        made.zip(states).map(|(made, state)| Call { made, state })
+    }
+
+    /// A call of the last answer.
+    pub(crate) fn call(&self, index: usize) -> Option<Call<'_>> {
+        self.calls().nth(index)
+    }
+
+    /// The calls that can begin, by position.
+    pub(crate) fn open_calls(&self) -> Vec<usize> {
+        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
+        let open = states.iter().enumerate().filter(|(_, state)| state.can_begin());
+        open.map(|(index, _)| index).collect()
+    }
+
+    /// Adds the placeholders of an answer that stands at the end of the history.
+    pub(super) fn open_batch(&mut self, batch: Batch) {
+        self.phase = Phase::Batch(batch);
+        let text = not_executed(INTERRUPTED);
+        let result = |call: Call<'_>| ContentBlock::ToolResult {
+            tool_use_id: call.made.id.to_owned(),
+            content: vec![ContentItem::Text(text.clone())],
+            is_error: true,
+        };
+        let content = self.calls().map(result).collect();
+        self.messages.push(Message { role: Role::User, content });
+    }
+
+    /// Notes that a call begins. From here on its outcome is unknown until its result is there.
+    pub(crate) fn begin_call(&mut self, index: usize) {
+        let Some(state) = self.state_mut(index) else {
+            return;
+        };
+        let input = match &state {
+            CallState::Decided(_) => state.edited().cloned(),
+            _ => None,
+        };
+        *state = CallState::Begun { input };
+        self.write(index, vec![ContentItem::Text(interrupted(INTERRUPTED))], true);
+    }
+
+    /// Counts a tool call as started.
+    pub(crate) fn count_tool_call(&mut self) {
+        self.run.tool_calls = self.run.tool_calls.saturating_add(1);
+    }
+
+    /// Takes back that a call began: its turn had not come.
+    pub(crate) fn never_began(&mut self, index: usize) {
+        self.set(index, CallState::Open);
+        self.write(index, vec![ContentItem::Text(not_executed(INTERRUPTED))], true);
+    }
+
+    /// Takes the result of a call. One that began ran to it.
+    pub(crate) fn finish_call(&mut self, index: usize, output: ToolOutput) {
+        let is_error = output.is_error;
+        let mut content = output.content;
+        let Some(state) = self.state_mut(index) else {
+            return;
+        };
+        let ended = match std::mem::replace(state, CallState::Open) {
+            CallState::Begun { input } => {
+                let made = self.call(index).map(|call| call.made.input);
+                if let Some(input) = input.filter(|input| made.is_some_and(|made| made != input)) {
+                    let note = format!("[approved with other arguments: {input}]");
+                    content.insert(0, ContentItem::Text(note));
+                }
+                CallState::Ended { is_error, ran: true }
+            }
+            _ => CallState::Ended { is_error, ran: false },
+        };
+        self.set(index, ended);
+        self.write(index, content, is_error);
+    }
+
+    /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
+    pub(crate) fn fail_call(&mut self, index: usize, error: &LoopError) {
+        let text = match error {
+            LoopError::Cancelled => return,
+            LoopError::Tool(error) => error.to_string(),
+            other => other.to_string(),
+        };
+        self.set(index, CallState::Ended { is_error: true, ran: false });
+        self.write(index, vec![ContentItem::Text(text)], true);
+    }
+
+    /// Lets a call wait for a person.
+    pub(crate) fn hold_call(&mut self, index: usize, pending: PendingCall) {
+        let why = match pending.nested.is_some() {
+            true => {
+                "[interrupted: an agent inside the call awaits an approval; whether the call took \
+                 effect is unknown]"
+            }
+            false => "[not executed: the call awaits an approval]",
+        };
+        self.set(index, CallState::Waiting(Box::new(pending)));
+        self.write(index, vec![ContentItem::Text(why.into())], true);
+    }
+
+    /// Says of all calls without a result why they have none. No call of the batch runs any more.
+    pub(crate) fn close_batch(&mut self, why: &str) {
+        let states = match std::mem::replace(&mut self.phase, Phase::TurnStart) {
+            Phase::Batch(batch) => batch.calls,
+            other => {
+                self.phase = other;
+                return;
+            }
+        };
+        for (index, state) in states.iter().enumerate() {
+            let has_begun = match state {
+                CallState::Ended { .. } => continue,
+                CallState::Begun { .. } => true,
+                state => state.pending().is_some_and(|pending| pending.nested.is_some()),
+            };
+            let text = if has_begun { interrupted(why) } else { not_executed(why) };
+            self.write(index, vec![ContentItem::Text(text)], true);
+        }
+    }
+
+    /// Says of all calls that have not begun why they do not run. The batch stays open.
+    pub(super) fn close_open_calls(&mut self, why: &str) {
+        for index in self.open_calls() {
+            self.answer_call(index, ToolOutput::error(not_executed(why)));
+        }
+    }
+
+    /// Closes the batch with an error as the reason.
+    pub(crate) fn close_batch_because_of(&mut self, error: &LoopError) {
+        self.close_batch(&match error {
+            LoopError::Cancelled => Cow::Borrowed("the run was cancelled"),
+            LoopError::Tool(_) => Cow::Borrowed("another tool call of the same answer failed"),
+            other => Cow::Owned(other.to_string()),
+        });
+    }
+
+    /// Decides about calls that began in a run that was interrupted: `may_repeat` says by the tool's name whether a
+    /// call can run again. For the others the result is that the outcome is unknown.
+    pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
+        let begun = |call: &Call<'_>| matches!(call.state, CallState::Begun { .. });
+        let calls: Vec<(usize, bool)> = self
+            .calls()
+            .enumerate()
+            .filter(|(_, call)| begun(call))
+            .map(|(index, call)| (index, may_repeat(call.made.name)))
+            .collect();
+        for (index, may_repeat) in calls {
+            let state = match self.state_mut(index) {
+                Some(CallState::Begun { input: None }) if may_repeat => CallState::Open,
+                _ => CallState::Ended { is_error: true, ran: false },
+            };
+            self.set(index, state);
+        }
+    }
+
+    /// Whether a call of the batch, other than those of a tool, has an error as its result.
+    pub(super) fn has_failed_call(&self, except: &str) -> bool {
+        let failed =
+            |call: &Call<'_>| matches!(call.state, CallState::Ended { is_error: true, .. });
+        self.calls().any(|call| call.made.name != except && failed(&call))
+    }
+
+    /// Ends a call without running it.
+    pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
+        self.set(index, CallState::Ended { is_error: output.is_error, ran: false });
+        self.write(index, output.content, output.is_error);
+    }
+
+    fn state_mut(&mut self, index: usize) -> Option<&mut CallState> {
+        self.batch_mut()?.calls.get_mut(index)
+    }
+
+    pub(super) fn set(&mut self, index: usize, state: CallState) {
+        if let Some(place) = self.state_mut(index) {
+            *place = state;
+        }
+    }
+
+    /// Replaces the result of a call in the history.
+    fn write(&mut self, index: usize, new: Vec<ContentItem>, new_is_error: bool) {
+        let Some(place) = place_of_results(&self.messages) else {
+            return;
+        };
+        // Results of an older history may stand in another order.
+        let (before, after) = self.messages.split_at_mut(place);
+        let id = before.last().and_then(|answer| answer.tool_uses().nth(index)).map(|call| call.id);
+        let blocks = after.first_mut().map_or(&mut [][..], |message| &mut message.content[..]);
+        for block in blocks {
+            if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block
+                && id == Some(tool_use_id)
+            {
+                (*content, *is_error) = (new, new_is_error);
+                return;
+            }
+        }
+    }
+
+    /// The result of a call as the model sees it.
+    pub(crate) fn result(&self, index: usize) -> Option<ToolOutput> {
+        let id = self.last_calls().nth(index)?.id;
+        let results = place_of_results(&self.messages).and_then(|at| self.messages.get(at))?;
+        results.content.iter().find_map(|block| match block {
+            ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
+                let (content, is_error) = (content.clone(), *is_error);
+                Some(ToolOutput { content, structured_content: None, is_error })
+            }
+            _ => None,
+        })
+    }
+
+    /// The calls of the last answer.
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
+        let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
+        answer.into_iter().flat_map(Message::tool_uses)
+    }
+}
+
+/// The position of the results of the last answer's calls in a history that ends with them, or with messages that were
+/// added after them.
+pub(crate) fn place_of_results(history: &[Message]) -> Option<usize> {
+    let answer = history.iter().rposition(|message| message.role == Role::Assistant)?;
+    let place = answer.checked_add(1)?;
+    history.get(place).filter(|message| message.role == Role::User).map(|_| place)
+}
+
+fn not_executed(why: &str) -> String {
+    format!("[not executed: {why}]")
+}
+
+fn interrupted(why: &str) -> String {
+    format!("[interrupted: {why}; whether the call took effect is unknown]")
+}

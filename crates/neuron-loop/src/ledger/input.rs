@@ -1,0 +1,196 @@
+//! Messages that enter a conversation from outside, and input that leaves it because a layer rejected it.
+
+use std::collections::HashSet;
+
+use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, transcript};
+use serde::{Deserialize, Serialize};
+
+use super::{Ledger, Next, Phase, RunRecord, nothing_to_answer};
+
+/// Replaces a tool's result that a layer rejected.
+const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
+
+/// Texts of the system messages that the loop put into the middle of the conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Said(HashSet<String>);
+
+impl Said {
+    pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
+        Self(texts.into_iter().collect())
+    }
+
+    pub(crate) fn note(&mut self, text: String) {
+        self.0.insert(text);
+    }
+
+    /// Whether the loop put this message into the conversation.
+    pub(crate) fn contains(&self, message: &Message) -> bool {
+        message.role == Role::System && !message.is_pinned() && self.0.contains(&message.text())
+    }
+
+    /// Keeps the newest of equal messages. Strategies keep all system messages, so that repeated reminders would crowd
+    /// out the rest of a long conversation.
+    pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {
+        let mut seen = HashSet::new();
+        let mut is_newest =
+            |message: &Message| !self.contains(message) || seen.insert(message.text());
+        let keep: Vec<bool> = messages.iter().rev().map(&mut is_newest).collect();
+        let kept = messages.into_iter().zip(keep.into_iter().rev());
+        kept.filter_map(|(message, keep)| keep.then_some(message)).collect()
+    }
+}
+
+impl Ledger {
+    /// Creates a conversation from an earlier history, repaired where no provider would accept it.
+    pub(crate) fn from_messages(messages: Vec<Message>) -> Self {
+        let mut ledger = Self { messages, ..Self::default() };
+        ledger.repair();
+        ledger
+    }
+
+    /// Begins another run with a message.
+    pub(crate) fn begin_with(&mut self, message: Message, run_id: String) {
+        self.begin(run_id);
+        self.add_message(message);
+    }
+
+    /// Goes on with a run that was interrupted, or begins another run from the conversation as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::ApprovalRequired`] if calls wait for a person; an error of the provider if the model has nothing to
+    /// answer.
+    pub(crate) fn begin_continued(&mut self, run_id: String) -> Result<(), LoopError> {
+        match self.next() {
+            Next::Wait => {
+                let pending = self.pending().ok_or_else(nothing_to_answer)?;
+                return Err(LoopError::ApprovalRequired(Box::new(pending)));
+            }
+            Next::Nothing => {}
+            _ => return Ok(()),
+        }
+        let is_paused = self.run.pauses > 0 && self.is_paused();
+        if !is_open(&self.messages, is_paused) {
+            return Err(nothing_to_answer());
+        }
+        self.begin(run_id);
+        self.run.pauses = usize::from(is_paused);
+        Ok(())
+    }
+
+    fn begin(&mut self, id: String) {
+        self.run = RunRecord { id, number: self.runs, ..RunRecord::default() };
+        self.runs = self.runs.saturating_add(1);
+        self.compaction.begin_run();
+        self.phase = Phase::TurnStart;
+    }
+
+    /// Gives up a run that was interrupted or waits. Calls without a result keep their placeholder.
+    pub(crate) fn abandon(&mut self) {
+        self.phase = Phase::Idle;
+    }
+
+    /// Adds a message that did not come from the loop.
+    pub(crate) fn add_message(&mut self, message: Message) {
+        // Only a plain message of the user cannot break the history.
+        let is_plain = |block: &ContentBlock| {
+            block.as_tool_use().is_none() && block.as_tool_result_id().is_none()
+        };
+        let is_safe = message.role == Role::User && message.content.iter().all(is_plain);
+        self.messages.push(message);
+        if !is_safe {
+            self.repair();
+        }
+    }
+
+    fn repair(&mut self) {
+        if let Err(violation) = transcript::validate(&self.messages) {
+            tracing::warn!(%violation, "providers would reject the history; it is repaired");
+            self.messages = transcript::repair(std::mem::take(&mut self.messages));
+            self.passed_messages = 0;
+        }
+    }
+
+    /// Adds a system message in the middle of the conversation, unless the model has it already for this call.
+    pub(crate) fn remind(&mut self, text: String) {
+        let message = Message::system(text.as_str());
+        let mut unanswered =
+            self.messages.iter().rev().take_while(|other| other.role != Role::Assistant);
+        // A call that failed is made again with the reminders of the first attempt.
+        if !unanswered.any(|other| *other == message) {
+            self.messages.push(message);
+            self.said.note(text);
+        }
+    }
+
+    /// The position of the first message that the model has not answered and that no call sent.
+    fn first_new_message(&self) -> usize {
+        let answer = self.messages.iter().rposition(|message| message.role == Role::Assistant);
+        let start = answer.map_or(0, |index| index + 1).max(self.passed_messages);
+        start.min(self.messages.len())
+    }
+
+    /// The messages that the model has not answered and that no call sent.
+    pub(crate) fn new_messages(&self) -> &[Message] {
+        self.messages.get(self.first_new_message()..).unwrap_or_default()
+    }
+
+    /// Takes the user's new messages off the conversation, with the reminders after them. Results of tools stay, or a
+    /// text takes their place, so that each call has one.
+    pub(crate) fn take_back_input(&mut self, with_tool_results: bool) {
+        let start = self.first_new_message();
+        let mut is_taken_back = false;
+        for mut message in self.messages.split_off(start) {
+            if message.role == Role::User {
+                message.content.retain(|block| block.as_tool_result_id().is_some());
+                if with_tool_results {
+                    message.content.iter_mut().for_each(remove_result);
+                }
+                if message.content.is_empty() {
+                    is_taken_back = true;
+                    continue;
+                }
+            } else if is_taken_back && self.said.contains(&message) {
+                continue;
+            }
+            self.messages.push(message);
+        }
+        // The known size may count the messages that left.
+        self.size = self.size.filter(|size| size.messages <= start);
+    }
+}
+
+fn remove_result(block: &mut ContentBlock) {
+    if let ContentBlock::ToolResult { content, is_error, .. } = block {
+        *content = vec![ContentItem::Text(REJECTED_RESULT.into())];
+        *is_error = true;
+    }
+}
+
+/// Whether the model has something to answer: a message of somebody else, or its own turn that was paused.
+pub(crate) fn is_open(messages: &[Message], is_paused: bool) -> bool {
+    let last = messages.iter().rfind(|message| message.role != Role::System);
+    last.is_some_and(|message| message.role == Role::User || is_paused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_of_equal_reminders_stays() {
+        let said = Said::new(["brief".to_owned()]);
+        let system = |texts: &[&str]| -> Vec<Message> {
+            let message = |text: &&str| match text.strip_suffix('!') {
+                Some(text) => Message::system(text).pinned(),
+                None => Message::system(*text),
+            };
+            texts.iter().map(message).collect()
+        };
+        let kept = said.newest_only(system(&["rules", "brief", "brief!", "rules", "brief"]));
+        assert_eq!(kept, system(&["rules", "brief!", "rules", "brief"]));
+        let said_by_others = vec![Message::user("brief"), Message::assistant("brief")];
+        assert_eq!(said.newest_only(said_by_others.clone()), said_by_others);
+    }
+}

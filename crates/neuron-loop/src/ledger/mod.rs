@@ -1,0 +1,371 @@
+//! The rules of a run, without I/O, async code or a clock. A [`Ledger`] is a conversation with the state of its current
+//! run. [`Ledger::next`] says what to do, and a method for each event takes the outcome.
+
+mod batch;
+mod compaction;
+mod decisions;
+mod failing_turns;
+mod input;
+mod limits;
+mod output;
+mod phase;
+
+use neuron_types::{
+    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, TokenUsage,
+};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use batch::{Batch, Call, CallState, place_of_results};
+pub(crate) use compaction::{CompactionBackoff, KnownSize};
+pub(crate) use input::{Said, is_open};
+pub(crate) use limits::Limit;
+pub(crate) use output::{OutputRules, is_invalid_json};
+
+use output::Attempt;
+pub(crate) use phase::{Ending, Next, Phase};
+
+use failing_turns::FailingTurns;
+
+/// How often in a row the provider may pause its turn before the paused answer is returned.
+const MAX_PAUSES: usize = 16;
+
+/// A conversation with the state of its current run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ledger {
+    /// A valid history at any time.
+    pub(crate) messages: Vec<Message>,
+    pub(crate) phase: Phase,
+    /// The current run, or the last.
+    pub(crate) run: RunRecord,
+    /// Number of runs that have begun.
+    pub(crate) runs: usize,
+    /// Answered calls of the model over all runs.
+    pub(crate) turns: usize,
+    pub(crate) total_usage: TokenUsage,
+    /// Number of messages, from the start, that went to the model.
+    pub(crate) passed_messages: usize,
+    pub(crate) said: Said,
+    pub(crate) size: Option<KnownSize>,
+    pub(crate) compaction: CompactionBackoff,
+}
+
+/// Counters of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunRecord {
+    pub(crate) id: String,
+    /// Number of this run in its conversation, from zero.
+    pub(crate) number: usize,
+    /// The current turn, from zero.
+    pub(crate) turn: usize,
+    /// Answered calls of the model.
+    pub(crate) turns: usize,
+    /// Calls of the model that were made.
+    pub(crate) requests: usize,
+    /// Tool calls that were started.
+    pub(crate) tool_calls: usize,
+    pub(crate) usage: RunUsage,
+    pub(crate) failing: FailingTurns,
+    /// How often in a row the provider paused its turn.
+    pub(crate) pauses: usize,
+    /// Answers that were taken for the output of a typed run.
+    pub(crate) output_attempts: usize,
+    /// The last turn in which prefetched calls were given up, and how often: their idempotency keys are used up.
+    pub(crate) given_up: (usize, usize),
+    /// Whether the last call did not fit into the context window and a compaction made room for it.
+    pub(crate) overflowed: bool,
+}
+
+/// Tokens of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunUsage {
+    pub(crate) total: TokenUsage,
+    /// The part that tools took.
+    pub(crate) tools: TokenUsage,
+    /// The part that the provider did not report.
+    pub(crate) estimated: TokenUsage,
+}
+
+/// What the ledger cannot see of an answer by itself.
+#[derive(Clone, Copy)]
+pub(crate) struct AnswerView<'a> {
+    /// Whether the arguments of one of its calls are incomplete.
+    pub(crate) is_cut_off: bool,
+    /// Names of tools that the request did not offer.
+    pub(crate) hidden: &'a [String],
+    /// The output of a typed run.
+    pub(crate) output: Option<&'a OutputRules>,
+    /// Estimate of system prompt and tools.
+    pub(crate) frame: usize,
+    /// Whether the strategy counts tokens.
+    pub(crate) counts_tokens: bool,
+}
+
+impl RunRecord {
+    /// How often prefetched calls of this turn were given up.
+    pub(crate) fn attempt(&self) -> usize {
+        match self.given_up {
+            (turn, attempts) if turn == self.turn => attempts,
+            _ => 0,
+        }
+    }
+
+    /// Uses up the idempotency keys of the current attempt, because a prefetched call begins.
+    pub(crate) fn begin_attempt(&mut self) {
+        self.given_up = (self.turn, self.attempt().saturating_add(1));
+    }
+}
+
+/// The counters of a ledger, apart from its messages, which a request borrows.
+#[derive(Debug)]
+pub(crate) struct Counters<'l> {
+    pub(crate) run: &'l mut RunRecord,
+    turns: &'l mut usize,
+    total_usage: &'l mut TokenUsage,
+    passed_messages: &'l mut usize,
+}
+
+impl Counters<'_> {
+    /// Counts a call of the model that is made now, with so many messages of the conversation.
+    pub(crate) fn count_request(&mut self, messages: usize) {
+        self.run.requests = self.run.requests.saturating_add(1);
+        *self.passed_messages = messages;
+    }
+
+    /// Counts an answer of the model.
+    pub(crate) fn count_answer(&mut self) {
+        self.run.turns = self.run.turns.saturating_add(1);
+        *self.turns = self.turns.saturating_add(1);
+    }
+
+    /// Adds tokens of a call of a model.
+    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+        self.run.usage.total += usage;
+        *self.total_usage += usage;
+    }
+
+    /// Adds tokens of a call of the model that the provider did not report.
+    pub(crate) fn add_estimated_usage(&mut self, usage: &TokenUsage) {
+        self.add_usage(usage);
+        self.run.usage.estimated += usage;
+    }
+}
+
+impl Ledger {
+    /// Lends the messages and the counters apart.
+    pub(crate) fn split(&mut self) -> (&[Message], Counters<'_>) {
+        let Self { messages, run, turns, total_usage, passed_messages, .. } = self;
+        (messages, Counters { run, turns, total_usage, passed_messages })
+    }
+
+    /// The next thing to do in the current run.
+    pub(crate) fn next(&self) -> Next {
+        match &self.phase {
+            Phase::Idle => Next::Nothing,
+            Phase::TurnStart => Next::OpenTurn,
+            Phase::Calling => Next::CallModel,
+            Phase::Batch(batch) if batch.has_work() => Next::RunTools,
+            Phase::Batch(batch) if batch.waits() => Next::Wait,
+            Phase::Batch(_) => Next::RunTools,
+            Phase::Landing { .. } => Next::Land,
+            Phase::Ended(_) => Next::Finish,
+        }
+    }
+
+    /// Notes that a turn begins. The model's call follows.
+    pub(crate) fn begin_turn(&mut self) {
+        self.run.turn = self.run.turns;
+        if let Phase::Landing { is_open, .. } = &mut self.phase {
+            *is_open = true;
+        }
+    }
+
+    /// Notes that the run is over, with an answer or an error. Calls that wait for a person keep waiting.
+    pub(crate) fn end_run(&mut self) -> Option<Ending> {
+        match std::mem::take(&mut self.phase) {
+            Phase::Ended(ending) => Some(ending),
+            waiting @ Phase::Batch(_) => {
+                self.phase = waiting;
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes an answer of the model.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::InvalidOutput`] when a typed run cannot get its output.
+    pub(crate) fn take_answer(
+        &mut self,
+        response: CompletionResponse,
+        view: AnswerView<'_>,
+    ) -> Result<(), LoopError> {
+        let AnswerView { is_cut_off, hidden, output, frame, counts_tokens } = view;
+        let CompletionResponse { mut message, stop_reason, usage, .. } = response;
+        // Providers may call it something else.
+        message.role = Role::Assistant;
+        let calls = message.tool_uses().count();
+        // Providers reject a message without content.
+        let text = match message.content.is_empty() {
+            true => self.said_before(),
+            false => {
+                self.messages.push(message);
+                self.answer_text()
+            }
+        };
+        self.note_size(&usage, frame, counts_tokens);
+        if calls == 0 {
+            return self.end_with_answer(text, stop_reason, output);
+        }
+        self.run.pauses = 0;
+        let limit = self.landing_limit();
+        let batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
+        self.open_batch(batch);
+        if let Some(why) = calls_must_not_run(&stop_reason, is_cut_off) {
+            self.close_batch(why);
+            return self.finish(text, stop_reason, limit, output);
+        }
+        self.take_output_calls(limit, output)
+    }
+
+    fn end_with_answer(
+        &mut self,
+        text: String,
+        stop_reason: StopReason,
+        output: Option<&OutputRules>,
+    ) -> Result<(), LoopError> {
+        let limit = self.landing_limit();
+        match is_pause(&stop_reason) {
+            true => self.run.pauses = self.run.pauses.saturating_add(1),
+            false => self.run.pauses = 0,
+        }
+        if limit.is_none() && (1..=MAX_PAUSES).contains(&self.run.pauses) {
+            self.phase = Phase::TurnStart;
+            return Ok(());
+        }
+        self.finish(text, stop_reason, limit, output)
+    }
+
+    /// Ends the run with an answer, unless a typed run lacks its output: then the model is told and called again.
+    fn finish(
+        &mut self,
+        response: String,
+        stop_reason: StopReason,
+        limit: Option<Limit>,
+        output: Option<&OutputRules>,
+    ) -> Result<(), LoopError> {
+        let output = match output {
+            None => None,
+            Some(rules) => {
+                match self.read_output(rules, &response, &stop_reason, limit.is_some())? {
+                    Attempt::Accepted(value) => Some(value),
+                    Attempt::Rejected(complaint) => {
+                        self.messages.push(Message::user(complaint));
+                        self.phase = Phase::TurnStart;
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let limit = limit.map(|limit| limit.error().to_string());
+        self.phase = Phase::Ended(Ending { response, stop_reason, output, limit });
+        Ok(())
+    }
+
+    /// Ends the batch, whose calls have ended. Returns the stop reason of its answer.
+    pub(crate) fn end_batch(&mut self) -> Option<StopReason> {
+        match std::mem::replace(&mut self.phase, Phase::TurnStart) {
+            Phase::Batch(batch) => Some(batch.stop_reason),
+            other => {
+                self.phase = other;
+                None
+            }
+        }
+    }
+
+    /// Ends the run with its last answer although tools ran, because a stop condition is met.
+    pub(crate) fn stop(&mut self, stop_reason: StopReason) {
+        let response = self.answer_text();
+        self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
+    }
+
+    /// The text of the last answer, with the parts of it before pauses.
+    pub(crate) fn answer_text(&self) -> String {
+        let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
+        trailing_answer(end.and_then(|index| self.messages.get(..=index)).unwrap_or_default())
+    }
+
+    /// The text of a turn that the provider paused. Empty if the history does not end with one.
+    pub(crate) fn said_before(&self) -> String {
+        trailing_answer(&self.messages)
+    }
+
+    /// Whether the history ends with an answer that the model goes on with.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.messages.last().is_some_and(|last| last.role == Role::Assistant)
+    }
+
+    /// Adds tokens of a call of a model.
+    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
+        self.split().1.add_usage(usage);
+    }
+
+    /// Adds tokens that tools took.
+    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
+        self.add_usage(usage);
+        self.run.usage.tools += usage;
+    }
+
+    /// The limit for which the current call is the last.
+    pub(crate) fn landing_limit(&self) -> Option<Limit> {
+        match &self.phase {
+            Phase::Landing { limit, .. } => Some(limit.clone()),
+            _ => None,
+        }
+    }
+}
+
+/// The text of the assistant's messages at the end of a history.
+fn trailing_answer(messages: &[Message]) -> String {
+    let is_user = |message: &Message| message.role == Role::User;
+    let start = messages.iter().rposition(is_user).map_or(0, |index| index + 1);
+    match messages.last() {
+        Some(last) if last.role == Role::Assistant => {
+            let answer = messages.iter().skip(start);
+            answer.filter(|message| message.role == Role::Assistant).map(Message::text).collect()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether the model goes on with its answer when it is called again.
+fn is_pause(stop_reason: &StopReason) -> bool {
+    matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
+}
+
+/// Whether the arguments of the last call of an answer may be incomplete.
+pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
+    use StopReason::{ContentFilter, ContextWindowExceeded, MaxTokens};
+    matches!(stop_reason, MaxTokens | ContentFilter | ContextWindowExceeded)
+}
+
+/// Why the calls of an answer must not run.
+fn calls_must_not_run(stop_reason: &StopReason, is_cut_off: bool) -> Option<&'static str> {
+    match stop_reason {
+        StopReason::Refusal => Some("the model refused to go on"),
+        _ if is_cut_off => {
+            Some("the model's answer was cut off within the arguments of a tool call")
+        }
+        _ => None,
+    }
+}
+
+/// The error of a run for which the model has nothing to answer.
+fn nothing_to_answer() -> LoopError {
+    let text = "the conversation does not end with something that the model can answer";
+    ProviderError::InvalidRequest(text.into()).into()
+}

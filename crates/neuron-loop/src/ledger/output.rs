@@ -1,0 +1,231 @@
+//! The output of a typed run: which answer or call gives it, and what the model is told about an output that does not
+//! fit.
+
+use neuron_types::{JsonMismatch, LoopError, StopReason, ToolCall, ToolDefinition, ToolOutput};
+use serde_json::Value;
+
+use super::{Ending, Ledger, Limit, Phase};
+use crate::settings::{EndStrategy, json_in};
+
+/// The output that a typed run wants.
+#[derive(Debug, Clone)]
+pub(crate) struct OutputRules {
+    /// The tool whose arguments are the output. Without one, the text of the answer is the output.
+    pub(crate) tool: Option<ToolDefinition>,
+    pub(crate) end: EndStrategy,
+    /// Whether a value is an output.
+    pub(crate) check: fn(Value) -> Result<(), JsonMismatch>,
+    /// How often the model may try again.
+    pub(crate) retries: usize,
+}
+
+/// An answer, as an output.
+pub(super) enum Attempt {
+    Accepted(Value),
+    /// The text that the model is told.
+    Rejected(String),
+}
+
+impl OutputRules {
+    pub(crate) fn tool_name(&self) -> Option<&str> {
+        self.tool.as_ref().map(|tool| &*tool.name)
+    }
+
+    fn read_text(&self, text: &str) -> Result<Value, String> {
+        let value = json_in(text)?;
+        (self.check)(value.clone()).map_err(|mismatch| mismatch.to_string())?;
+        Ok(value)
+    }
+
+    fn complaint(&self, fault: &str) -> String {
+        match self.tool {
+            Some(_) => format!("The task is not done: {fault}."),
+            None => format!(
+                "That is not the output that is wanted: {fault}. Answer again with the whole JSON \
+                 and nothing else."
+            ),
+        }
+    }
+
+    /// Checks the output of a call.
+    fn read_call(&self, input: &Value) -> Result<(), String> {
+        if is_invalid_json(input, self.tool.as_ref()) {
+            let raw = ToolCall::invalid_json(input).unwrap_or_default();
+            let error = serde_json::from_str::<Value>(raw).err();
+            let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+            return Err(format!("the arguments are not JSON{error}"));
+        }
+        (self.check)(input.clone()).map_err(|mismatch| mismatch.to_string())
+    }
+}
+
+impl Ledger {
+    /// Reads the output from the text of an answer that would end the run.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::InvalidOutput`] when the model is not to try again.
+    pub(super) fn read_output(
+        &mut self,
+        rules: &OutputRules,
+        text: &str,
+        stop_reason: &StopReason,
+        is_last: bool,
+    ) -> Result<Attempt, LoopError> {
+        self.run.output_attempts = self.run.output_attempts.saturating_add(1);
+        let read = match &rules.tool {
+            Some(tool) => Err(format!("give the output by calling the tool `{}`", tool.name)),
+            None => rules.read_text(text),
+        };
+        let reason = match (stop_reason, read) {
+            (StopReason::Refusal, _) => "the model refused to answer".into(),
+            (_, Ok(value)) => return Ok(Attempt::Accepted(value)),
+            (stop_reason, Err(fault)) if super::may_be_cut_off(stop_reason) => {
+                format!("the answer was cut off: {fault}")
+            }
+            (_, Err(fault)) if is_last || self.run.output_attempts > rules.retries => fault,
+            (_, Err(fault)) => return Ok(Attempt::Rejected(rules.complaint(&fault))),
+        };
+        let called = self.last_calls().find(|call| Some(call.name) == rules.tool_name());
+        let raw = called.map_or_else(|| text.to_owned(), |call| raw_arguments(call.input));
+        Err(self.invalid_output(raw, reason, stop_reason))
+    }
+
+    /// Takes the calls of the output tool among those of an answer. The other calls run, unless the run has its output
+    /// and ends early, or the call was the last.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::InvalidOutput`] when no output fits and the model is not to try again; the limit's error when calls
+    /// are left that may not run.
+    pub(super) fn take_output_calls(
+        &mut self,
+        limit: Option<Limit>,
+        rules: Option<&OutputRules>,
+    ) -> Result<(), LoopError> {
+        let invalid = rules.and_then(|rules| self.answer_output_calls(rules));
+        let given = self.batch().is_some_and(|batch| batch.output.is_some());
+        if let (Some((raw, reason)), Some(rules), false) = (invalid, rules, given)
+            && (limit.is_some() || self.run.output_attempts > rules.retries)
+        {
+            let stop_reason =
+                self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());
+            let error = self.invalid_output(raw, reason, &stop_reason);
+            self.close_batch_because_of(&error);
+            return Err(error);
+        }
+        match (limit, rules) {
+            (Some(limit), Some(rules)) if given => {
+                self.close_open_calls(&limit.error().to_string());
+                self.settle_output(rules, Some(limit));
+            }
+            (Some(limit), _) => {
+                let error = limit.error();
+                self.close_batch_because_of(&error);
+                return Err(error);
+            }
+            (None, Some(rules)) if given && rules.end == EndStrategy::Early => {
+                self.close_open_calls("the run ended with the output of the same answer");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Answers the calls of the output tool. Returns the arguments and the fault of one that does not fit.
+    fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
+        let name = rules.tool_name()?;
+        let calls: Vec<(usize, Value)> = self
+            .last_calls()
+            .enumerate()
+            .filter(|(_, call)| call.name == name)
+            .map(|(index, call)| (index, call.input.clone()))
+            .collect();
+        let (mut given, mut fault) = (None, None);
+        for (index, input) in calls {
+            let output = match given {
+                Some(_) if rules.end != EndStrategy::Exhaustive => not_used(),
+                _ => match rules.read_call(&input) {
+                    Ok(()) if given.is_some() => not_used(),
+                    Ok(()) => {
+                        given = Some(index);
+                        ToolOutput::error("[not used: the run ended before the other calls did]")
+                    }
+                    Err(reason) => {
+                        let hint = format!("{reason}; call `{name}` again with the whole output");
+                        fault = Some((raw_arguments(&input), reason));
+                        ToolOutput::error(hint)
+                    }
+                },
+            };
+            self.answer_call(index, output);
+        }
+        if fault.is_some() || given.is_some() {
+            self.run.output_attempts = self.run.output_attempts.saturating_add(1);
+        }
+        if let Some(batch) = self.batch_mut() {
+            batch.output = given;
+        }
+        fault
+    }
+}
+
+impl Ledger {
+    /// Ends the run with the output of the batch, once its other calls have ended. Returns whether there is one.
+    pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
+        let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
+            return false;
+        };
+        let is_suppressed = limit.is_none()
+            && rules.end == EndStrategy::Graceful
+            && self.has_failed_call(rules.tool_name().unwrap_or_default());
+        if is_suppressed {
+            // The model gave a valid output, so the attempt did not fail.
+            self.run.output_attempts = self.run.output_attempts.saturating_sub(1);
+            let text = "not used: another tool call of the same answer failed; give the output again \
+                        once that is settled";
+            self.answer_call(index, ToolOutput::error(text));
+            return false;
+        }
+        let output = self.call(index).map(|call| call.made.input.clone());
+        self.answer_call(index, ToolOutput::text("The output is accepted."));
+        let stop_reason =
+            self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());
+        let (response, limit) = (self.answer_text(), limit.map(|limit| limit.error().to_string()));
+        self.phase = Phase::Ended(Ending { response, stop_reason, output, limit });
+        true
+    }
+
+    /// The error of a typed run without an output that fits.
+    pub(crate) fn invalid_output(
+        &self,
+        raw: String,
+        reason: impl Into<String>,
+        stop_reason: &StopReason,
+    ) -> LoopError {
+        LoopError::InvalidOutput {
+            raw,
+            reason: reason.into(),
+            attempts: self.run.output_attempts,
+            stop_reason: stop_reason.clone(),
+        }
+    }
+}
+
+fn not_used() -> ToolOutput {
+    ToolOutput::text("Not used: another call gave the output.")
+}
+
+/// Arguments as the model wrote them, where that is known.
+fn raw_arguments(input: &Value) -> String {
+    ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
+}
+
+/// Whether arguments were not JSON. A tool with an argument of the name that marks them is not meant.
+pub(crate) fn is_invalid_json(input: &Value, definition: Option<&ToolDefinition>) -> bool {
+    if ToolCall::invalid_json(input).is_none() {
+        return false;
+    }
+    let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
+    properties.and_then(|properties| properties.get("invalid_json")).is_none()
+}

@@ -1,0 +1,101 @@
+//! One call of the model through all layers, with its outcome for reader and conversation.
+
+use std::sync::{Arc, Mutex};
+
+use neuron_types::{
+    CompletionResponse, LoopError, Message, ModelCall, ModelNext, RequestRef, RunView, StreamEvent,
+    ToolChoice,
+};
+
+use super::link::{Attempts, Link};
+use crate::ledger::{Ledger, Limit};
+use crate::parts::Env;
+use crate::tools::Prefetch;
+
+/// The outcome of a call of the model.
+pub(crate) struct Answered<'a> {
+    pub(crate) answer: Result<CompletionResponse, LoopError>,
+    /// The calls that the answer started before it was whole.
+    pub(crate) prefetch: Prefetch<'a>,
+    /// Names of tools that the request did not offer.
+    pub(crate) hidden: Arc<[String]>,
+}
+
+/// Calls the model. After an error the conversation is as before, without input that a layer rejected.
+pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answered<'a> {
+    let limit = ledger.landing_limit();
+    // A turn that the provider paused goes on without a notice.
+    let notice = limit.as_ref().filter(|_| !ledger.is_paused()).map(|limit| notice(&env, limit));
+    // For one last call it may be copied.
+    let noticed = notice
+        .as_ref()
+        .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
+    let said_before = ledger.said_before();
+    let new_messages = ledger.messages.len() - ledger.new_messages().len();
+    let (turn, size) = (ledger.run.turn, ledger.size);
+    let (turns, tool_calls) = (ledger.run.turns, ledger.run.tool_calls);
+    let usage = ledger.run.usage.total.clone();
+    let (messages, counters) = ledger.split();
+    let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
+    let choice = limit.as_ref().and_then(|_| last_choice(&env, request));
+    let request = match &limit {
+        Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },
+        None => request,
+    };
+    let run = RunView::new(turns, tool_calls, &usage, messages);
+    let mut call = ModelCall::new(request, run, env.token);
+    call.new_messages = messages.get(new_messages..).unwrap_or_default();
+    call.said_before = &said_before;
+    call.output_tool = env.output.and_then(|output| output.tool_name());
+    call.is_last = limit.is_some();
+    let counters = Mutex::new(counters);
+    let link = Link {
+        env,
+        hooks: env.hooks(turn),
+        messages: messages.len(),
+        size,
+        counters: &counters,
+        state: Mutex::default(),
+    };
+    let layers = env.parts.definition.all_layers(env.parts.durability.is_some());
+    let answer = ModelNext::new(layers, &link, env.reader.deltas()).run(call).await;
+    if let Err(error) = &answer {
+        link.give_up_prefetch(Some(error)).await;
+    }
+    let Attempts { prefetch, hidden, usage, rejected_input, .. } =
+        std::mem::take(&mut *link.state());
+    if let Ok(response) = &answer {
+        env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
+    }
+    if let Some(usage) = usage {
+        // It is paid for, also if a layer or a hook rejected the answer.
+        env.reader.tell(|| StreamEvent::Usage(usage)).await;
+    }
+    match (&answer, notice, rejected_input) {
+        (Ok(_), Some(notice), _) => {
+            ledger.said.note(notice.text());
+            ledger.messages.push(notice);
+        }
+        (Err(_), _, Some(with_tool_results)) => ledger.take_back_input(with_tool_results),
+        _ => {}
+    }
+    Answered { answer, prefetch, hidden }
+}
+
+/// The system message before the last call of a run.
+fn notice(env: &Env<'_>, limit: &Limit) -> Message {
+    Message::system(limit.notice(env.output.and_then(|output| output.tool_name())))
+}
+
+/// The tool choice of the last call of a run. `None` where the choice is only asked for in words.
+fn last_choice(env: &Env<'_>, request: RequestRef<'_>) -> Option<ToolChoice> {
+    match env.output.and_then(|output| output.tool_name()) {
+        Some(name) => {
+            let choice = ToolChoice::Specific { name: name.to_owned() };
+            let forced = RequestRef { tool_choice: Some(&choice), ..request };
+            env.parts.model.can_force_tool_dyn(forced).then_some(choice)
+        }
+        // Some vendors reject the choice where there are no tools.
+        None => (!request.tools.is_empty()).then_some(ToolChoice::None),
+    }
+}

@@ -1,0 +1,383 @@
+//! The innermost link of the layers: one attempt to call the model.
+//!
+//! Each attempt is one request for limits and budget, and one `PreLlmCall` for the hooks, which `PostLlmCall` or
+//! `LlmError` follows.
+
+use std::mem;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::{Either, select};
+use neuron_types::{
+    CompletionResponse, DeltaSink, Durability, DurableContext, HookEvent, LoopError, Message,
+    ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
+    RequestRef, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition,
+};
+
+use super::first_chunk::FirstChunkGate;
+use crate::ledger::{Counters, KnownSize};
+use crate::parts::{Env, Hooks, check, or_cancelled};
+use crate::settings::{Amount, Reservation};
+use crate::tools::Prefetch;
+
+/// The tokens at which the first answer of a run is estimated.
+const FIRST_ANSWER: usize = 1_000;
+
+/// Makes the calls of one turn.
+pub(super) struct Link<'a, 'l> {
+    pub(super) env: Env<'a>,
+    pub(super) hooks: Hooks<'a>,
+    /// Number of messages of the conversation.
+    pub(super) messages: usize,
+    pub(super) size: Option<KnownSize>,
+    pub(super) counters: &'l Mutex<Counters<'l>>,
+    pub(super) state: Mutex<Attempts<'a>>,
+}
+
+/// What is known of the attempts of one turn.
+#[derive(Default)]
+pub(super) struct Attempts<'a> {
+    made: usize,
+    /// The calls that the last answer started before it was whole.
+    pub(super) prefetch: Prefetch<'a>,
+    /// Names of tools that the last request did not offer.
+    pub(super) hidden: Arc<[String]>,
+    /// Tokens of the last answer.
+    pub(super) usage: Option<TokenUsage>,
+    /// Whether a layer rejected the new input, and the results of tools in it too.
+    pub(super) rejected_input: Option<bool>,
+}
+
+/// What is known of an attempt that broke.
+#[derive(Default)]
+struct Broken<'a> {
+    /// Tokens that the provider has told of.
+    usage: TokenUsage,
+    prefetch: Prefetch<'a>,
+}
+
+impl ModelEndpoint for Link<'_, '_> {
+    fn make<'c>(&'c self, call: ModelCall<'c>, sink: Option<&'c dyn DeltaSink>) -> ModelAnswer<'c> {
+        Box::pin(self.attempt(call, sink))
+    }
+
+    fn take_back_input(&self, with_tool_results: bool) {
+        self.state().rejected_input = Some(with_tool_results);
+    }
+}
+
+impl<'a, 'l> Link<'a, 'l> {
+    async fn attempt(
+        &self,
+        call: ModelCall<'_>,
+        sink: Option<&dyn DeltaSink>,
+    ) -> Result<CompletionResponse, LoopError> {
+        // A layer may have given up the answer before.
+        self.give_up_prefetch(None).await;
+        let is_first = mem::replace(&mut self.state().made, 1) == 0;
+        if !is_first {
+            check(self.env.token)?;
+            self.counters().run.check_before_call(self.env.config())?;
+        }
+        let mut reservation = self.reserve(&call)?;
+        let mut broken = Broken::default();
+        let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
+        let answered = match asked.and_then(|_| check(self.env.token)) {
+            Ok(()) => {
+                self.counters().count_request(self.messages);
+                if let Some(reservation) = &mut reservation {
+                    reservation.start();
+                }
+                let answered = self.ask_in_scope(call.request, sink, &mut broken).await;
+                let used = self.count(&call, &answered, &broken.usage);
+                if let Some(reservation) = reservation {
+                    settle(reservation, &answered, &used);
+                }
+                answered
+            }
+            Err(error) => Err(error),
+        };
+        let checked =
+            answered.and_then(|response| check_answer(&response.message).map(|()| response));
+        let turn = self.hooks.scope.turn;
+        match checked {
+            Ok(response) => {
+                self.state().prefetch = broken.prefetch;
+                self.hooks.ask(HookEvent::PostLlmCall { response: &response }).await?;
+                Ok(response)
+            }
+            Err(error) => {
+                broken.prefetch.give_up(&self.env, turn, Some(&error)).await;
+                self.hooks.tell(HookEvent::LlmError { error: &error }).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Stops the calls that an answer started which is not taken.
+    pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
+        let mut prefetch = mem::take(&mut self.state().prefetch);
+        prefetch.give_up(&self.env, self.hooks.scope.turn, error).await;
+    }
+
+    /// Reserves room for the call in the budget.
+    fn reserve(&self, call: &ModelCall<'_>) -> Result<Option<Reservation>, LoopError> {
+        let Some(budget) = &self.env.run.budget else {
+            return Ok(None);
+        };
+        let prompt = match self.env.parts.strategy.counts_tokens_dyn() {
+            true => self.env.tokens_of(call.request, self.size),
+            false => self.size.map(|size| size.tokens).unwrap_or_default(),
+        };
+        let (own, turns) = {
+            let run = &self.counters().run;
+            let tools = run.usage.tools.output_tokens;
+            (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
+        };
+        let most = call.request.max_tokens.unwrap_or(usize::MAX);
+        let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
+        budget.reserve(prompt, answer).map(Some)
+    }
+
+    /// Counts a call that was made. Returns the tokens that it took, as far as they are known.
+    fn count(
+        &self,
+        call: &ModelCall<'_>,
+        answered: &Result<CompletionResponse, LoopError>,
+        told: &TokenUsage,
+    ) -> TokenUsage {
+        let used = match answered {
+            Err(_) => told.clone(),
+            Ok(response) => {
+                self.counters().count_answer();
+                self.state().usage = Some(response.usage.clone());
+                match response.usage.total_tokens() {
+                    0 => return self.count_estimate(call, &response.message),
+                    _ => response.usage.clone(),
+                }
+            }
+        };
+        self.env.ctx.usage.add(&used);
+        self.counters().add_usage(&used);
+        used
+    }
+
+    /// Counts estimates for an answer whose usage the provider does not report.
+    fn count_estimate(&self, call: &ModelCall<'_>, answer: &Message) -> TokenUsage {
+        let used = TokenUsage {
+            input_tokens: self.env.tokens_of(call.request, self.size),
+            output_tokens: self.env.parts.strategy.estimate_messages(std::slice::from_ref(answer)),
+            ..TokenUsage::default()
+        };
+        let mut counters = self.counters();
+        if counters.run.usage.estimated == TokenUsage::default() {
+            tracing::warn!(
+                input_tokens = used.input_tokens,
+                output_tokens = used.output_tokens,
+                "the provider reports no usage; the context strategy's estimates count in its place"
+            );
+        }
+        counters.add_estimated_usage(&used);
+        drop(counters);
+        self.env.ctx.usage.add(&used);
+        used
+    }
+
+    async fn ask_in_scope(
+        &self,
+        request: RequestRef<'_>,
+        sink: Option<&dyn DeltaSink>,
+        broken: &mut Broken<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        self.state().hidden = hidden_tools(self.env.frame.tools, request);
+        let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
+        let mut scopes = self.hooks.open(kind);
+        let answered = scopes.run(self.ask(request, sink, broken)).await;
+        scopes.end(match &answered {
+            Ok(response) => Outcome::Response(response),
+            Err(error) => Outcome::Error(error),
+        });
+        answered
+    }
+
+    /// Obtains the answer: from the durable engine or the provider, whole or as a stream.
+    async fn ask(
+        &self,
+        request: RequestRef<'_>,
+        sink: Option<&dyn DeltaSink>,
+        broken: &mut Broken<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let options = || self.env.config().llm_activity.clone();
+        let response = match (self.env.parts.durability, sink) {
+            (None, Some(sink)) => return self.ask_for_stream(request, sink, broken).await,
+            (Some(durability), Some(sink)) => {
+                return self.ask_engine_for_stream(durability, request, sink, broken).await;
+            }
+            (None, None) => {
+                let call = self.env.parts.model.complete_dyn(request);
+                or_cancelled(self.env.token, async { Ok(call.await?) }).await?
+            }
+            (Some(durability), None) => {
+                let call = durability.execute_llm_call_ref(request, options());
+                or_cancelled(self.env.token, async { Ok(call.await?) }).await?
+            }
+        };
+        // It is paid for, whatever the hooks say.
+        broken.usage.clone_from(&response.usage);
+        self.hooks.ask(HookEvent::FirstChunk).await?;
+        Ok(response)
+    }
+
+    /// Lets the durable engine stream the answer. Hooks hear of the first delta before the reader does. A journaled
+    /// answer has no deltas: hooks hear of it once it is there.
+    ///
+    /// A hook that ends the call silences the rest of the answer. The engine gets to its end nevertheless, so that the
+    /// journal has it, and a replay, which asks the hooks later, comes to the same.
+    async fn ask_engine_for_stream(
+        &self,
+        durability: &Durability<'_>,
+        request: RequestRef<'_>,
+        sink: &dyn DeltaSink,
+        broken: &mut Broken<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let gate = FirstChunkGate::new(sink);
+        let options = self.env.config().llm_activity.clone();
+        let mut call = pin!(durability.execute_llm_stream(request, options, &gate));
+        let begun = or_cancelled(self.env.token, async {
+            match select(call.as_mut(), pin!(gate.first())).await {
+                Either::Left((answered, _)) => Ok(Some(answered?)),
+                Either::Right(((), _)) => Ok(None),
+            }
+        });
+        let (response, told) = match begun.await? {
+            Some(response) => (response, None),
+            None => {
+                // A cancellation does not end the hooks.
+                let told = self.hooks.ask(HookEvent::FirstChunk).await;
+                gate.open(told.is_ok());
+                let response = or_cancelled(self.env.token, async { Ok(call.await?) }).await?;
+                (response, Some(told))
+            }
+        };
+        // It is paid for, whatever the hooks say.
+        broken.usage.clone_from(&response.usage);
+        match told {
+            Some(told) => told?,
+            None => self.hooks.ask(HookEvent::FirstChunk).await?,
+        };
+        Ok(response)
+    }
+
+    async fn ask_for_stream(
+        &self,
+        request: RequestRef<'_>,
+        sink: &dyn DeltaSink,
+        broken: &mut Broken<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let open = self.env.parts.model.stream_dyn(request);
+        let opened = or_cancelled(self.env.token, async { Ok(open.await?) }).await?;
+        let (mut events, mut end) = (opened.receiver, ResponseEnd::default());
+        let hidden = self.state().hidden.clone();
+        let mut is_first = true;
+        loop {
+            // A cancellation ends the work of the provider. It does not end hooks and reader.
+            let next = broken.prefetch.beside(events.recv());
+            let Some(event) = or_cancelled(self.env.token, async { Ok(next.await) }).await? else {
+                return Ok(end.finish()?);
+            };
+            if let StreamEvent::Usage(usage) = &event {
+                broken.usage.clone_from(usage);
+            }
+            let progress = end.take(event)?;
+            if mem::take(&mut is_first) {
+                self.hooks.ask(HookEvent::FirstChunk).await?;
+            }
+            match progress {
+                Progress::Done(response) => return Ok(*response),
+                Progress::Event(Some(delta)) if self.env.config().early_tools => {
+                    sink.send(delta.clone()).await;
+                    broken.prefetch.take_event(self.env, &hidden, &delta, self.counters).await?;
+                }
+                Progress::Event(Some(delta)) => sink.send(delta).await,
+                _ => {}
+            }
+        }
+    }
+
+    fn counters(&self) -> MutexGuard<'_, Counters<'l>> {
+        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Exchanges a reservation for the tokens that the call took. Where they are not known, its estimate counts.
+fn settle(
+    mut reservation: Reservation,
+    answered: &Result<CompletionResponse, LoopError>,
+    used: &TokenUsage,
+) {
+    let spent = Amount { requests: 1, ..Amount::of(used) };
+    let is_known = match answered {
+        Ok(_) => true,
+        Err(LoopError::Provider(error)) => takes_no_tokens(error),
+        Err(_) => false,
+    };
+    reservation.close(match is_known {
+        true => spent,
+        false => spent.or_at_least(reservation.amount()),
+    });
+}
+
+/// Whether the provider refused a call, or the call never reached it.
+fn takes_no_tokens(error: &ProviderError) -> bool {
+    use ProviderError as E;
+    let is_refused = matches!(
+        error,
+        E::RateLimit { .. }
+            | E::ModelLoading(_)
+            | E::ServiceUnavailable(_)
+            | E::Authentication(_)
+            | E::InvalidRequest(_)
+            | E::ContextWindowExceeded(_)
+            | E::ModelNotFound(_)
+            | E::InsufficientResources(_)
+    );
+    is_refused || !error.was_sent()
+}
+
+/// Names of the agent's tools that a request does not offer.
+fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
+    if std::ptr::eq(tools, request.tools) {
+        return Arc::default();
+    }
+    let is_offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    let hidden = tools.iter().filter(|tool| !is_offered(&tool.name));
+    hidden.map(|tool| tool.name.clone()).collect()
+}
+
+/// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it answers calls itself.
+fn check_answer(message: &Message) -> Result<(), LoopError> {
+    if message.content.iter().any(|block| block.as_tool_result_id().is_some()) {
+        return Err(malformed("it holds a tool result".into()));
+    }
+    let mut ids: Vec<&str> = Vec::new();
+    for call in message.tool_uses() {
+        if call.id.is_empty() {
+            return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
+        }
+        ids.push(call.id);
+    }
+    ids.sort_unstable();
+    match ids.windows(2).find(|pair| pair.first() == pair.last()) {
+        Some([id, ..]) => Err(malformed(format!("two tool calls have the id `{id}`"))),
+        _ => Ok(()),
+    }
+}
+
+fn malformed(fault: String) -> LoopError {
+    let text = format!("the model's answer is malformed: {fault}; its tools do not run");
+    ProviderError::Other(text.into()).into()
+}

@@ -1,0 +1,99 @@
+//! The callback before each call of the model, and what it may change for that call.
+
+use neuron_types::{
+    CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, RequestRef, RunView,
+    SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+};
+
+use crate::settings::RequestSettings;
+
+/// What the next call of the model will send, to change it for that call alone; given to the callbacks
+/// of [`prepare_turn`](crate::AgentLoopBuilder::prepare_turn).
+#[derive(Debug)]
+pub struct TurnSetup<'a> {
+    /// The run so far.
+    pub run: RunView<'a>,
+    /// Model, sampling, tool choice, thinking and so on.
+    pub settings: RequestSettings,
+    /// The instructions for the model; empty for none.
+    pub system_prompt: SystemPrompt,
+    tools: &'a [ToolDefinition],
+    output_tool: Option<&'a str>,
+    /// For each tool, whether it is offered.
+    offered: Vec<bool>,
+}
+
+impl<'a> TurnSetup<'a> {
+    /// The output tool of a typed run is neither shown nor taken away.
+    fn new(call: &ModelCall<'a>) -> Self {
+        let tools = call.request.tools;
+        let offered = vec![true; tools.len()];
+        let system_prompt = call.request.system.cloned().unwrap_or_default();
+        let settings = RequestSettings::of(&call.request);
+        Self {
+            run: call.run,
+            settings,
+            system_prompt,
+            tools,
+            output_tool: call.output_tool,
+            offered,
+        }
+    }
+
+    /// Returns the tools that are offered to the model, in registration order.
+    pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
+        let tools = self.tools.iter().zip(&self.offered);
+        let shown = tools.filter(|(tool, offered)| **offered && !self.is_output(tool));
+        shown.map(|(tool, _)| tool)
+    }
+
+    /// Offers only those of the offered tools for which the answer is `true`. A tool that is not offered is unknown for
+    /// the turn: calling it nevertheless is calling a tool that does not exist.
+    pub fn retain_tools(&mut self, mut is_offered: impl FnMut(&ToolDefinition) -> bool) {
+        let output_tool = self.output_tool;
+        for (tool, offered) in self.tools.iter().zip(&mut self.offered) {
+            let is_output = output_tool == Some(&*tool.name);
+            *offered = *offered && (is_output || is_offered(tool));
+        }
+    }
+
+    fn is_output(&self, tool: &ToolDefinition) -> bool {
+        self.output_tool == Some(&*tool.name)
+    }
+
+    /// Returns the definitions to offer. `None` means all.
+    fn fewer_tools(&self) -> Option<Vec<ToolDefinition>> {
+        let tools = self.tools.iter().zip(&self.offered);
+        let kept = tools.filter_map(|(tool, offered)| offered.then(|| tool.clone()));
+        self.offered.contains(&false).then(|| kept.collect())
+    }
+}
+
+/// The layer of a callback that changes a request.
+pub(crate) struct PrepareTurn<F>(pub(crate) F);
+
+impl<F> ModelLayer for PrepareTurn<F>
+where
+    F: Fn(&mut TurnSetup<'_>) + WasmCompatSend + WasmCompatSync,
+{
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let mut turn = TurnSetup::new(&call);
+        (self.0)(&mut turn);
+        let fewer_tools = turn.fewer_tools();
+        let TurnSetup { mut settings, system_prompt, .. } = turn;
+        if call.is_last {
+            // The last call of a run chooses its tool itself.
+            settings.tool_choice = call.request.tool_choice.cloned();
+        }
+        let request = RequestRef {
+            system: (!system_prompt.is_empty()).then_some(&system_prompt),
+            tools: fewer_tools.as_deref().unwrap_or(call.request.tools),
+            ..call.request
+        };
+        next.run(call.with_request(settings.apply(request))).await
+    }
+}

@@ -1,0 +1,146 @@
+//! The definition of an agent: everything that its conversations share.
+
+use std::sync::{Arc, OnceLock};
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    BoxedHook, BoxedLayer, Durability, Injector, Message, ObservabilityHook, PermissionPolicy,
+    RequestRef, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+};
+
+use super::{ModelDyn, StrategyDyn};
+use crate::settings::{Budget, LoopConfig, RequestSettings};
+
+/// A condition on which a run ends after tools ran.
+pub(crate) trait StopCondition:
+    Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync
+{
+}
+
+impl<F: Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync> StopCondition for F {}
+
+/// Everything that the conversations of an agent share, beside its model and its strategy.
+#[derive(Clone, Default)]
+pub(crate) struct Definition {
+    pub(crate) tools: ToolRegistry,
+    pub(crate) hooks: Vec<BoxedHook>,
+    /// Layers around calls of the model, the outermost first. Layers of hooks come after them.
+    pub(crate) layers: Vec<BoxedLayer>,
+    /// The innermost layer, except under a durable context, which makes calls again itself.
+    pub(crate) retry: Option<BoxedLayer>,
+    pub(crate) config: LoopConfig,
+    pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    #[cfg(feature = "signed-approvals")]
+    pub(crate) approval_key: Option<crate::ApprovalKey>,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) injectors: Vec<Arc<dyn Injector>>,
+    pub(crate) stop_conditions: Vec<Arc<dyn StopCondition>>,
+    /// Values that are made from the rest when they are needed first.
+    derived: OnceLock<Derived>,
+}
+
+/// Values that are made from a definition.
+#[derive(Clone)]
+struct Derived {
+    tools: Vec<ToolDefinition>,
+    /// All layers.
+    layers: Vec<BoxedLayer>,
+    /// The estimate of the frame by the strategy.
+    size: OnceLock<usize>,
+}
+
+impl Definition {
+    fn derived(&self) -> &Derived {
+        self.derived.get_or_init(|| {
+            let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
+            Derived {
+                tools: self.tools.definitions(),
+                layers: self
+                    .layers
+                    .iter()
+                    .cloned()
+                    .chain(of_hooks)
+                    .chain(self.retry.clone())
+                    .collect(),
+                size: OnceLock::new(),
+            }
+        })
+    }
+
+    /// Returns the definition to change it.
+    pub(crate) fn changed(&mut self) -> &mut Self {
+        self.derived = OnceLock::new();
+        self
+    }
+
+    /// All layers around calls of the model, the outermost first.
+    pub(crate) fn all_layers(&self, is_durable: bool) -> &[BoxedLayer] {
+        match (self.derived().layers.as_slice(), &self.retry) {
+            ([layers @ .., _], Some(_)) if is_durable => layers,
+            (layers, _) => layers,
+        }
+    }
+}
+
+/// Changes of the frame for a typed run.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FrameChanges {
+    pub(crate) system: Option<SystemPrompt>,
+    pub(crate) tools: Option<Vec<ToolDefinition>>,
+    pub(crate) settings: Option<RequestSettings>,
+}
+
+/// The parts of a request that stand beside the conversation.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame<'a> {
+    pub(crate) system: Option<&'a SystemPrompt>,
+    pub(crate) tools: &'a [ToolDefinition],
+    pub(crate) settings: &'a RequestSettings,
+    /// Estimate by the strategy.
+    pub(crate) size: usize,
+}
+
+impl<'a> Frame<'a> {
+    /// A request with these messages.
+    pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
+        let Self { system, tools, settings, .. } = self;
+        settings.apply(RequestRef { messages, system, tools, ..RequestRef::default() })
+    }
+}
+
+/// The definition of an agent with its model, its strategy and its engine, wherever they lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) model: &'a dyn ModelDyn,
+    pub(crate) strategy: &'a dyn StrategyDyn,
+    pub(crate) definition: &'a Definition,
+    /// The durable engine that carries out calls of the model and of tools.
+    pub(crate) durability: Option<&'a Durability<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn config(self) -> &'a LoopConfig {
+        &self.definition.config
+    }
+
+    /// The parts of the agent's requests beside the conversation.
+    pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
+        let (config, derived) = (self.config(), self.definition.derived());
+        let changed = |changes: &'a FrameChanges| changes.system.as_ref();
+        let system = changes.and_then(changed).unwrap_or(&config.system_prompt);
+        let tools = changes.and_then(|changes| changes.tools.as_deref());
+        let settings = changes.and_then(|changes| changes.settings.as_ref());
+        let frame = Frame {
+            system: (!system.is_empty()).then_some(system),
+            tools: tools.unwrap_or(&derived.tools),
+            settings: settings.unwrap_or(&config.request),
+            size: 0,
+        };
+        let estimate = || self.strategy.estimate_whole(frame.request(&[]));
+        let size = match changes {
+            Some(_) => estimate(),
+            None => *derived.size.get_or_init(estimate),
+        };
+        Frame { size, ..frame }
+    }
+}

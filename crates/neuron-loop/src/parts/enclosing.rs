@@ -1,0 +1,66 @@
+//! What a run hands on to agents inside its tool calls: its hooks, its permissions, and how deep they are.
+
+use std::sync::Arc;
+
+use neuron_types::{BoxedHook, OuterCall, PermissionPolicy, ToolContext};
+
+use super::Parts;
+
+/// A run, as an agent inside one of its calls finds it in the extensions of its context.
+#[derive(Clone)]
+pub(crate) struct EnclosingRun {
+    pub(crate) hooks: Arc<[BoxedHook]>,
+    pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
+    pub(crate) pauses: bool,
+    #[cfg(feature = "signed-approvals")]
+    pub(crate) approval_key: Option<crate::ApprovalKey>,
+    /// Number of agents around it.
+    depth: usize,
+}
+
+impl EnclosingRun {
+    /// The run of an agent inside a call, unless nobody could make use of it.
+    pub(crate) fn new(parts: Parts<'_>, ctx: &ToolContext) -> Option<Self> {
+        let (definition, is_durable) = (parts.definition, parts.durability.is_some());
+        let (depth, pauses) = (depth_in(ctx), definition.config.pauses(is_durable));
+        // An agent that is not inside another, and has nothing to hand on, need not allocate.
+        if depth == 0 && !pauses && definition.hooks.is_empty() && definition.policy.is_none() {
+            return None;
+        }
+        Some(Self {
+            hooks: definition.hooks.as_slice().into(),
+            policy: definition.policy.clone(),
+            pauses,
+            #[cfg(feature = "signed-approvals")]
+            approval_key: definition.approval_key.clone(),
+            depth,
+        })
+    }
+}
+
+/// Number of agents around an agent with this context.
+fn depth_in(ctx: &ToolContext) -> usize {
+    match ctx.extensions.get::<EnclosingRun>() {
+        Some(run) => run.depth.saturating_add(1),
+        None => usize::from(!ctx.call_id.is_empty()),
+    }
+}
+
+/// The call inside which a run is.
+#[derive(Debug)]
+pub(crate) struct Within {
+    run_id: String,
+    call_id: String,
+    depth: usize,
+}
+
+impl Within {
+    pub(crate) fn new(ctx: &ToolContext) -> Option<Self> {
+        let (run_id, call_id) = (ctx.run_id.clone(), ctx.call_id.clone());
+        (!call_id.is_empty()).then(|| Self { run_id, call_id, depth: depth_in(ctx) })
+    }
+
+    pub(crate) fn outer_call(&self) -> OuterCall<'_> {
+        OuterCall::new(&self.run_id, &self.call_id, self.depth)
+    }
+}

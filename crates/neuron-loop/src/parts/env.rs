@@ -1,0 +1,176 @@
+//! Everything that the work of a run needs beside its ledger.
+
+use std::sync::Arc;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    DurableContext, Extensions, HookScope, RequestRef, ResumedApproval, ToolCall, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{EnclosingRun, Frame, Hooks, Parts, Reader, Within};
+use crate::ledger::{KnownSize, Ledger, OutputRules};
+use crate::settings::{Budget, LoopConfig};
+
+/// Everything that the work of a run needs beside its ledger.
+#[derive(Clone, Copy)]
+pub(crate) struct Env<'a> {
+    pub(crate) parts: Parts<'a>,
+    pub(crate) frame: Frame<'a>,
+    /// The output of a typed run.
+    pub(crate) output: Option<&'a OutputRules>,
+    /// The context of the caller.
+    pub(crate) ctx: &'a ToolContext,
+    /// Ends work within a turn.
+    pub(crate) token: &'a CancellationToken,
+    pub(crate) run: &'a RunScope,
+    pub(crate) reader: Reader<'a>,
+}
+
+/// Values that belong to one run and do not change in it.
+pub(crate) struct RunScope {
+    pub(crate) run_id: String,
+    pub(crate) run_number: usize,
+    /// The call of another agent inside which the run is.
+    within: Option<Within>,
+    /// Extensions of the context of its tools.
+    pub(crate) extensions: Extensions,
+    /// The budget that it shares with other runs.
+    pub(crate) budget: Option<Budget>,
+    /// Tokens of tools that the ledger does not have yet.
+    pub(crate) tool_meter: UsageMeter,
+}
+
+impl RunScope {
+    /// Takes from the context what the run shares with others, and what its tools are to find. `own_budget` is the
+    /// budget of the run or of its agent.
+    pub(crate) fn new(
+        parts: Parts<'_>,
+        ctx: &ToolContext,
+        ledger: &Ledger,
+        own_budget: Option<&Budget>,
+    ) -> Self {
+        let mut extensions = ctx.extensions.clone();
+        // It is for the agent that finds it, and not for agents inside its calls.
+        extensions.remove::<ResumedApproval>();
+        let found = ctx.extensions.get::<Budget>();
+        let budget = match (own_budget, found) {
+            (Some(own), Some(found)) => Some(own.together_with(found)),
+            (own, found) => own.or(found).cloned(),
+        };
+        if let (Some(_), Some(budget)) = (own_budget, &budget) {
+            extensions.insert(budget.clone());
+        }
+        if let Some(run) = EnclosingRun::new(parts, ctx) {
+            extensions.insert(run);
+        }
+        Self {
+            run_id: ledger.run.id.clone(),
+            run_number: ledger.run.number,
+            within: Within::new(ctx),
+            extensions,
+            budget,
+            tool_meter: UsageMeter::default(),
+        }
+    }
+}
+
+impl<'a> Env<'a> {
+    pub(crate) fn config(&self) -> &'a LoopConfig {
+        self.parts.config()
+    }
+
+    /// Whether calls wait for a person when the policy asks.
+    pub(crate) fn pauses(&self) -> bool {
+        self.config().pauses(self.parts.durability.is_some())
+    }
+
+    /// The hooks, in a turn of the run.
+    pub(crate) fn hooks(&self, turn: usize) -> Hooks<'a> {
+        let provider = self.parts.model.info_dyn();
+        let model = self.frame.settings.model.as_str();
+        let model = if model.is_empty() { provider.default_model } else { model };
+        let replaying = self.parts.durability.is_some_and(DurableContext::is_replaying);
+        let within = self.run.within.as_ref().map(Within::outer_call);
+        let scope = HookScope::new(&self.run.run_id, turn, provider.name, model)
+            .at_server(provider.server_address, provider.server_port)
+            .with_replaying(replaying)
+            .of_agent(&self.config().name)
+            .with_outer_call(within);
+        Hooks { hooks: &self.parts.definition.hooks, scope, offered: self.frame.tools }
+    }
+
+    /// The tokens of the next call: the size that the provider reported last, with an estimate of later messages. An
+    /// estimate of the whole at first, and for strategies that count something else than tokens.
+    pub(crate) fn tokens_of(&self, request: RequestRef<'_>, size: Option<KnownSize>) -> usize {
+        let strategy = self.parts.strategy;
+        let size = size.filter(|_| strategy.counts_tokens_dyn());
+        let known = size.and_then(|size| {
+            let later = request.messages.get(size.messages..)?;
+            let estimate = if later.is_empty() { 0 } else { strategy.estimate_messages(later) };
+            Some(size.with_frame(self.frame.size).saturating_add(estimate))
+        });
+        known.unwrap_or_else(|| strategy.estimate_whole(request))
+    }
+
+    /// The tokens of the conversation as it is.
+    pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
+        self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
+    }
+
+    /// The tools that an answer can call.
+    pub(crate) fn offered(&self, hidden: Arc<[String]>) -> Offered<'a> {
+        Offered { tools: &self.parts.definition.tools, hidden }
+    }
+}
+
+/// The tools that an answer can call: all but those that its request did not offer.
+#[derive(Clone)]
+pub(crate) struct Offered<'a> {
+    tools: &'a ToolRegistry,
+    pub(crate) hidden: Arc<[String]>,
+}
+
+impl<'a> Offered<'a> {
+    fn is_hidden(&self, name: &str) -> bool {
+        self.hidden.iter().any(|hidden| hidden == name)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
+        if self.is_hidden(name) { None } else { self.tools.get(name) }
+    }
+
+    pub(crate) fn definition(&self, name: &str) -> Option<&'a ToolDefinition> {
+        if self.is_hidden(name) { None } else { self.tools.definition(name) }
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.tools.names().filter(|name| !self.is_hidden(name))
+    }
+
+    /// The registry, with another tool in the place of one.
+    pub(crate) fn with_tool(
+        &self,
+        name: &str,
+        tool: impl FnOnce(Arc<dyn ToolDyn>) -> Arc<dyn ToolDyn>,
+    ) -> ToolRegistry {
+        let mut tools = self.tools.clone();
+        if let Some(inner) = tools.remove(name) {
+            tools.register_dyn(tool(inner));
+        }
+        tools
+    }
+
+    /// Runs a call through the middleware of its tool.
+    pub(crate) async fn execute(
+        &self,
+        call: &ToolCall,
+        ctx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        if self.is_hidden(&call.name) {
+            return Err(ToolError::NotFound(call.name.clone()));
+        }
+        self.tools.execute_call(call, ctx).await
+    }
+}

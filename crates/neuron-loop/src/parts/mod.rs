@@ -1,0 +1,17 @@
+//! The parts that a run works with: the definition of its agent, and the values that belong to one run.
+
+mod cancel;
+mod definition;
+mod enclosing;
+mod env;
+mod erased;
+mod hooks;
+mod reader;
+
+pub(crate) use cancel::{check, or_cancelled, wait};
+pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
+pub(crate) use enclosing::{EnclosingRun, Within};
+pub(crate) use env::{Env, Offered, RunScope};
+pub(crate) use erased::{ModelDyn, NoCompaction, StrategyDyn};
+pub(crate) use hooks::Hooks;
+pub(crate) use reader::{Reader, Results, Slot};

@@ -1,0 +1,121 @@
+//! The beginning of a run, or of a step that goes on with one.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use neuron_types::{
+    ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
+    ToolContext, ToolEffect,
+};
+
+use super::Live;
+use crate::conversation::Start;
+use crate::ledger::Ledger;
+use crate::parts::{Parts, RunScope};
+
+/// Applies the start of a run to its conversation.
+///
+/// # Errors
+///
+/// [`LoopError::Approval`] when decisions do not fit; errors of a run that cannot continue. Then nothing has changed.
+pub(super) fn begin(
+    parts: Parts<'_>,
+    ledger: &mut Ledger,
+    live: &mut Live<'_>,
+) -> Result<(), LoopError> {
+    recover(parts, ledger);
+    let Some(start) = live.start.take() else {
+        return Ok(());
+    };
+    let ctx = live.ctx.get();
+    let run_id = || run_id(ctx, parts.durability);
+    match start {
+        Start::Message(message) => ledger.begin_with(message, run_id()),
+        Start::Continue => ledger.begin_continued(run_id())?,
+        Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
+    }
+    let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
+    live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget));
+    Ok(())
+}
+
+/// Decides about calls that began in a step or a run that was interrupted.
+fn recover(parts: Parts<'_>, ledger: &mut Ledger) {
+    ledger.recover(|name| {
+        let tool = parts.definition.tools.get(name);
+        let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
+        matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent)
+    });
+}
+
+/// Takes decisions that fit the calls that wait.
+pub(super) fn accept(
+    parts: Parts<'_>,
+    ledger: &mut Ledger,
+    decisions: &ApprovalDecisions,
+) -> Result<(), ApprovalError> {
+    check_signatures(parts, ledger)?;
+    ledger.check_decisions(decisions)?;
+    for pending in ledger.pending_calls() {
+        let decision = decisions.get(&pending.call.id);
+        if let (Some(ApprovalDecision::ApproveEdited { input }), Some(tool)) =
+            (decision, parts.definition.tools.get(&pending.call.name))
+        {
+            tool.check_input(input).map_err(|error| ApprovalError::InvalidInput {
+                id: pending.call.id.clone(),
+                reason: error.to_string(),
+            })?;
+        }
+    }
+    ledger.decide(decisions);
+    Ok(())
+}
+
+/// Checks the signatures of calls that are to be decided on, if the agent has a key.
+#[cfg(feature = "signed-approvals")]
+fn check_signatures(parts: Parts<'_>, ledger: &Ledger) -> Result<(), ApprovalError> {
+    let Some(key) = &parts.definition.approval_key else {
+        return Ok(());
+    };
+    let calls: Vec<_> = ledger.pending_calls().cloned().collect();
+    key.verify(&ledger.run.id, &calls, &parts.definition.tools, || now(parts))
+}
+
+#[cfg(not(feature = "signed-approvals"))]
+fn check_signatures(_: Parts<'_>, _: &Ledger) -> Result<(), ApprovalError> {
+    Ok(())
+}
+
+/// Signs the calls that wait, if the agent has a key.
+#[cfg(feature = "signed-approvals")]
+pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
+    if let Some(key) = &parts.definition.approval_key {
+        let run_id = ledger.run.id.clone();
+        ledger.change_waiting(|calls| {
+            key.sign(&run_id, calls, &parts.definition.tools, || now(parts));
+        });
+    }
+}
+
+#[cfg(not(feature = "signed-approvals"))]
+pub(super) fn sign(_: Parts<'_>, _: &mut Ledger) {}
+
+#[cfg(feature = "signed-approvals")]
+fn now(parts: Parts<'_>) -> chrono::DateTime<chrono::Utc> {
+    parts.durability.map_or_else(chrono::Utc::now, DurableContext::now)
+}
+
+/// The engine's id if there is one; within a tool call, the key of that call, so that a nested run is told from the run
+/// around it; else the caller's, or a new one.
+fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
+    if let Some(id) = durability.and_then(DurableContext::run_id) {
+        return id.to_owned();
+    }
+    if !ctx.idempotency_key.is_empty() {
+        return ctx.idempotency_key.clone();
+    }
+    if !ctx.run_id.is_empty() {
+        return ctx.run_id.clone();
+    }
+    // The hasher's keys are random for every `RandomState`.
+    format!("run-{:016x}", RandomState::new().build_hasher().finish())
+}

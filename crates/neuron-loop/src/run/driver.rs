@@ -1,0 +1,200 @@
+//! The driver: asks the ledger for the next thing, does it, and tells the ledger. It keeps nothing that must survive:
+//! dropped at any await and called again, it goes on.
+
+use std::borrow::Cow;
+
+use neuron_types::{
+    AgentResult, DeltaSink, DurableContext, HookEvent, LoopError, OperationKind, Outcome, Scopes,
+    ToolCall,
+};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::begin::begin;
+use super::live::{ActiveRun, Progress};
+use super::result::{RunResult, Step, agent_result};
+use super::turn::{Advanced, advance};
+use super::waiting::wait_for_decisions;
+use crate::ledger::{Ledger, Next};
+use crate::parts::{Env, Parts, Reader, Results, check};
+use crate::settings::CancelMode;
+
+/// The outcome of a run or a step, before its output is read.
+pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
+
+/// The way in which a run is driven.
+#[derive(Clone, Copy)]
+pub(crate) enum Way<'a> {
+    /// To its end.
+    Whole,
+    /// To its end, with a reader that hears of everything.
+    Stream(&'a dyn DeltaSink),
+    /// To the end of its next step.
+    Step,
+}
+
+/// Drives a run. `None` if it is over.
+pub(crate) async fn drive(
+    parts: Parts<'_>,
+    ledger: &mut Ledger,
+    run: &mut ActiveRun<'_>,
+    way: Way<'_>,
+) -> Option<Driven> {
+    let ActiveRun { live, progress } = run;
+    if let Progress::New = progress
+        && let Err(error) = begin(parts, ledger, live)
+    {
+        *progress = Progress::Over;
+        return Some(Err(error));
+    }
+    let results = Results::default();
+    let reader = match way {
+        Way::Whole => Reader::Nobody,
+        Way::Stream(sink) => Reader::Stream(sink),
+        Way::Step => Reader::Results(&results),
+    };
+    let typed = live.typed.map(|typed| typed(parts));
+    let ctx = live.ctx.get();
+    let token = match parts.config().cancel_mode {
+        CancelMode::Now => Cow::Borrowed(&ctx.cancellation_token),
+        CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
+    };
+    let env = Env {
+        parts,
+        frame: parts.frame(typed.as_ref().map(|typed| &typed.changes)),
+        output: typed.as_ref().map(|typed| &typed.rules),
+        ctx,
+        token: &token,
+        run: live.scope.as_ref()?,
+        reader,
+    };
+    let driver = Driver { env };
+    if let Progress::New = progress {
+        *progress = driver.open(ledger);
+    }
+    if let Progress::Open { scopes, is_announced } = progress {
+        let stops = matches!(way, Way::Step);
+        // In a box: the run of an agent inside this one stands on the same stack, and each future that holds this one
+        // would have room for a copy of it there.
+        let whole = Box::pin(driver.go_on(ledger, is_announced, stops));
+        let outcome = match scopes.run(whole).await {
+            Ok(Advanced::Tools(calls)) => return Some(Ok(tools_step(ledger, &results, calls))),
+            Ok(Advanced::Compacted(compacted)) => {
+                let (old_tokens, new_tokens) = (compacted.old_tokens, compacted.new_tokens);
+                return Some(Ok(Step::Compacted { old_tokens, new_tokens }));
+            }
+            Ok(Advanced::Ended) => {
+                let ending = ledger.end_run();
+                ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
+            }
+            Err(error) => {
+                ledger.end_run();
+                Err(error)
+            }
+        };
+        let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
+        *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
+    }
+    if let Progress::Ending { scopes, is_announced, is_told, outcome } = progress
+        && !std::mem::replace(is_told, true)
+        && driver.is_heard()
+    {
+        let result = outcome.as_ref().map(|result| agent_result(ledger, result));
+        let result = result.as_ref().map_err(|error| *error);
+        scopes.run(driver.conclude(ledger.run.turn, *is_announced, result)).await;
+        std::mem::take(scopes).end(match result {
+            Ok(result) => Outcome::Run(result),
+            Err(error) => Outcome::Error(error),
+        });
+    }
+    match std::mem::replace(progress, Progress::Over) {
+        Progress::Ending { outcome, .. } => Some(outcome.map(Step::Ended)),
+        _ => None,
+    }
+}
+
+struct Driver<'a> {
+    env: Env<'a>,
+}
+
+impl Driver<'_> {
+    /// Whether anybody hears of start and end of the run.
+    fn is_heard(&self) -> bool {
+        self.env.parts.durability.is_some() || !self.env.parts.definition.hooks.is_empty()
+    }
+
+    /// Opens the hooks' scopes around the run. A run that is cancelled already is none.
+    fn open(&self, ledger: &Ledger) -> Progress {
+        let kind = OperationKind::Run {
+            session_id: &self.env.ctx.session_id,
+            request: &self.env.frame.request(&ledger.messages),
+        };
+        let scopes = match check(&self.env.ctx.cancellation_token) {
+            Ok(()) => self.env.hooks(ledger.run.turn).open(kind),
+            Err(_) => Scopes::default(),
+        };
+        Progress::Open { scopes, is_announced: false }
+    }
+
+    /// Drives the run to something that is to be reported.
+    async fn go_on(
+        &self,
+        ledger: &mut Ledger,
+        is_announced: &mut bool,
+        stops: bool,
+    ) -> Result<Advanced, LoopError> {
+        if !*is_announced {
+            self.announce(ledger.run.turn, is_announced).await?;
+        }
+        loop {
+            let advanced = match ledger.next() {
+                Next::Wait => wait_for_decisions(&self.env, ledger).await.map(|()| None),
+                _ => advance(self.env, ledger).await,
+            };
+            match advanced {
+                Ok(Some(Advanced::Ended)) => return Ok(Advanced::Ended),
+                Ok(Some(progress)) if stops => return Ok(progress),
+                Ok(_) => {}
+                Err(error) if ledger.land_on(&error, self.env.config()) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Tells the hooks that the run starts.
+    async fn announce(&self, turn: usize, is_announced: &mut bool) -> Result<(), LoopError> {
+        let hooks = self.env.hooks(turn);
+        let session_id = &self.env.ctx.session_id;
+        hooks.ask(HookEvent::SessionStart { session_id }).await?;
+        check(&self.env.ctx.cancellation_token)?;
+        *is_announced = true;
+        hooks.ask(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
+        Ok(())
+    }
+
+    /// Tells the hooks that the run ended, and the durable engine how.
+    async fn conclude(
+        &self,
+        turn: usize,
+        is_announced: bool,
+        result: Result<&AgentResult, &LoopError>,
+    ) {
+        let hooks = self.env.hooks(turn);
+        if is_announced {
+            hooks.tell(HookEvent::RunEnd { result }).await;
+            if let Some(durability) = self.env.parts.durability {
+                durability.run_ended(result).await;
+            }
+        }
+        hooks.tell(HookEvent::SessionEnd { session_id: &self.env.ctx.session_id }).await;
+    }
+}
+
+/// The step in which tools ran. A result from before the run waited for an approval is as the model sees it.
+fn tools_step(ledger: &Ledger, results: &Results, calls: Vec<ToolCall>) -> Step<Option<Value>> {
+    let result = |(index, call): (usize, &ToolCall)| {
+        results.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
+    };
+    let results = calls.iter().enumerate().map(result).collect();
+    Step::Tools { calls, results }
+}

@@ -1,0 +1,80 @@
+//! The part of a run that is no data, and that outlives one step.
+
+use neuron_types::{LoopError, Scopes, ToolContext};
+use serde_json::Value;
+
+use super::RunResult;
+use crate::conversation::Start;
+use crate::ledger::OutputRules;
+use crate::parts::{FrameChanges, Parts, RunScope};
+use crate::settings::Budget;
+
+/// The context of a run.
+pub(crate) enum RunContext<'a> {
+    Borrowed(&'a ToolContext),
+    Owned(Box<ToolContext>),
+}
+
+impl RunContext<'_> {
+    pub(crate) fn get(&self) -> &ToolContext {
+        match self {
+            Self::Borrowed(ctx) => ctx,
+            Self::Owned(ctx) => ctx,
+        }
+    }
+}
+
+/// The output of a typed run, and how it changes requests.
+pub(crate) struct TypedOutput {
+    pub(crate) rules: OutputRules,
+    pub(crate) changes: FrameChanges,
+}
+
+/// The part of a run that is no data, and that outlives one step.
+pub(crate) struct Live<'a> {
+    /// Until the run has begun.
+    pub(crate) start: Option<Start>,
+    pub(crate) ctx: RunContext<'a>,
+    pub(crate) budget: Option<Budget>,
+    /// Makes the output of a typed run from the agent.
+    pub(crate) typed: Option<fn(Parts<'_>) -> TypedOutput>,
+    /// Once the run has begun.
+    pub(crate) scope: Option<RunScope>,
+}
+
+/// A run and its progress for hooks.
+pub(crate) struct ActiveRun<'a> {
+    pub(crate) live: Live<'a>,
+    pub(crate) progress: Progress,
+}
+
+/// The progress of a run for hooks.
+pub(crate) enum Progress {
+    New,
+    Open {
+        /// The hooks' scopes around the run.
+        scopes: Scopes,
+        /// Whether the hooks have been told of the start, so that they must be told of the end.
+        is_announced: bool,
+    },
+    /// The outcome is there, and the hooks are told of it.
+    Ending {
+        scopes: Scopes,
+        is_announced: bool,
+        is_told: bool,
+        outcome: Result<RunResult<Option<Value>>, LoopError>,
+    },
+    Over,
+}
+
+impl<'a> Live<'a> {
+    pub(crate) fn new(start: Start, ctx: RunContext<'a>) -> Self {
+        Self { start: Some(start), ctx, budget: None, typed: None, scope: None }
+    }
+}
+
+impl<'a> From<Live<'a>> for ActiveRun<'a> {
+    fn from(live: Live<'a>) -> Self {
+        Self { live, progress: Progress::New }
+    }
+}

@@ -1,0 +1,178 @@
+//! One turn of a run: opening it, calling the model, and running the tools of its answer.
+
+use neuron_types::{
+    CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
+    StopReason, StreamEvent, ToolCall,
+};
+
+use crate::context::{Compacted, compact_if_needed, make_room, remind};
+use crate::conversation::snapshot;
+use crate::ledger::{AnswerView, Call, Ledger, Next, Phase, is_invalid_json, may_be_cut_off};
+use crate::model::{Answered, call_model};
+use crate::parts::{Env, Reader, check};
+use crate::tools::{Prefetch, run_batch};
+
+/// Progress of a run.
+#[derive(Debug)]
+pub(super) enum Advanced {
+    /// The tools of an answer ran. The calls are there for a reader of steps.
+    Tools(Vec<ToolCall>),
+    Compacted(Compacted),
+    Ended,
+}
+
+/// Does the next thing in a run. `None` if there is nothing to report.
+///
+/// # Errors
+///
+/// Everything that ends a run, and a limit on which the run may land.
+pub(super) async fn advance(
+    env: Env<'_>,
+    ledger: &mut Ledger,
+) -> Result<Option<Advanced>, LoopError> {
+    match ledger.next() {
+        Next::OpenTurn => match open_turn(&env, ledger).await? {
+            Some(compacted) => Ok(Some(Advanced::Compacted(compacted))),
+            None => call_and_run(env, ledger).await,
+        },
+        Next::CallModel => {
+            check(&env.ctx.cancellation_token)?;
+            call_and_run(env, ledger).await
+        }
+        Next::RunTools => run_tools(env, ledger, &mut Prefetch::default()).await,
+        Next::Land => {
+            check(&env.ctx.cancellation_token)?;
+            land(env, ledger).await.map(|()| None)
+        }
+        Next::Wait | Next::Finish | Next::Nothing => Ok(Some(Advanced::Ended)),
+    }
+}
+
+/// Checks whether another turn may start, announces it, and compacts the history if that is due.
+async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacted>, LoopError> {
+    check(&env.ctx.cancellation_token)?;
+    if ledger.messages.iter().all(|message| message.role == Role::System) {
+        let text = "the conversation has only system messages: there is nothing to answer";
+        return Err(ProviderError::InvalidRequest(text.into()).into());
+    }
+    if let Some(durability) = env.parts.durability.filter(|engine| engine.should_continue_as_new())
+    {
+        durability.continue_as_new(snapshot(ledger)?).await?;
+    }
+    ledger.run.check_before_call(env.config())?;
+    announce(env, ledger).await?;
+    let compacted = compact_if_needed(env, ledger).await?;
+    ledger.phase = Phase::Calling;
+    Ok(compacted)
+}
+
+/// Tells the hooks that a turn begins.
+async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
+    ledger.begin_turn();
+    let turn = ledger.run.turn;
+    env.hooks(turn).ask(HookEvent::LoopIteration { turn }).await?;
+    Ok(())
+}
+
+/// Calls the model, and runs the tools that its answer calls.
+async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
+    // Again: the compaction may have cost tokens.
+    ledger.run.check_before_call(env.config())?;
+    remind(&env, ledger);
+    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
+    if overflows(&answer) {
+        if let Some(compacted) = make_room(&env, ledger).await? {
+            // An answer that was cut off was a turn. A call that was refused was none.
+            ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
+            let error = answer.err().unwrap_or_else(cut_off_by_the_window).into();
+            env.reader.tell(|| StreamEvent::Reset { attempt: 2, error }).await;
+            return Ok(Some(Advanced::Compacted(compacted)));
+        }
+    } else {
+        ledger.run.overflowed = false;
+    }
+    let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
+    let progress = match taken {
+        Ok(()) if ledger.next() == Next::RunTools => run_tools(env, ledger, &mut prefetch).await,
+        taken => taken.map(|()| None),
+    };
+    prefetch.give_up(&env, ledger.run.turn, progress.as_ref().err()).await;
+    progress
+}
+
+fn take_answer(
+    env: &Env<'_>,
+    ledger: &mut Ledger,
+    response: CompletionResponse,
+    hidden: &[String],
+) -> Result<(), LoopError> {
+    let tools = env.offered(hidden.into());
+    let is_cut_off = may_be_cut_off(&response.stop_reason)
+        && response
+            .message
+            .tool_uses()
+            .any(|call| is_invalid_json(call.input, tools.definition(call.name)));
+    let view = AnswerView {
+        is_cut_off,
+        hidden,
+        output: env.output,
+        frame: env.frame.size,
+        counts_tokens: env.parts.strategy.counts_tokens_dyn(),
+    };
+    ledger.take_answer(response, view)
+}
+
+/// Runs the tools of the last answer. `None` if calls wait for a person, or the run has its output.
+async fn run_tools<'a>(
+    env: Env<'a>,
+    ledger: &mut Ledger,
+    prefetch: &mut Prefetch<'a>,
+) -> Result<Option<Advanced>, LoopError> {
+    let calls = match env.reader {
+        Reader::Results(_) => ledger.calls().map(Call::to_call).collect(),
+        _ => Vec::new(),
+    };
+    run_batch(env, ledger, prefetch).await?;
+    if ledger.next() == Next::Wait {
+        return Ok(None);
+    }
+    if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
+        return Ok(None);
+    }
+    let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
+    let run = &ledger.run;
+    let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
+    if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
+        ledger.stop(stop_reason);
+    }
+    Ok(Some(Advanced::Tools(calls)))
+}
+
+/// Makes the last call of a run that has reached a limit.
+async fn land(env: Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
+    if !matches!(ledger.phase, Phase::Landing { is_open: true, .. }) {
+        announce(&env, ledger).await?;
+    }
+    remind(&env, ledger);
+    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
+    let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
+    prefetch.give_up(&env, ledger.run.turn, taken.as_ref().err()).await;
+    taken
+}
+
+/// Whether a call did not fit into the context window.
+fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
+    match answer {
+        Err(LoopError::Provider(ProviderError::ContextWindowExceeded(_))) => true,
+        // Calls that came whole run first. The next call of the model will not fit.
+        Ok(response) => {
+            response.stop_reason == StopReason::ContextWindowExceeded
+                && response.message.tool_uses().next().is_none()
+        }
+        Err(_) => false,
+    }
+}
+
+fn cut_off_by_the_window() -> LoopError {
+    ProviderError::ContextWindowExceeded("the answer was cut off".into()).into()
+}

@@ -1,0 +1,120 @@
+//! What happens with a call: by the hooks, its arguments, the policy, and the decision of a person, in this order.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use neuron_types::{
+    ApprovalDecision, HookEvent, LoopError, PendingCall, PermissionDecision, ResumedApproval,
+    ToolCall, ToolError, ToolOutput,
+};
+use serde_json::Value;
+
+use crate::ledger::is_invalid_json;
+use crate::parts::{Env, Hooks, Offered};
+
+/// What happens with a call.
+#[derive(Debug, Clone)]
+pub(crate) enum Verdict {
+    /// It runs.
+    Run,
+    /// It runs, and the agent that waited inside it goes on.
+    Resume(Box<ResumedApproval>),
+    /// It does not run. This is its result.
+    Answer(ToolOutput),
+    /// It waits for a person.
+    Wait(Box<PendingCall>),
+    /// The tool refuses it, so that nobody need be asked: it runs into that error and no further.
+    Refused,
+}
+
+/// Asks the hooks about a call, and then decides. `decided` holds the decision of a person.
+///
+/// # Errors
+///
+/// [`LoopError::HookTerminated`].
+pub(crate) async fn decide(
+    env: &Env<'_>,
+    hooks: Hooks<'_>,
+    tools: &Offered<'_>,
+    call: &ToolCall,
+    decided: Option<(PendingCall, ApprovalDecision)>,
+) -> Result<Verdict, LoopError> {
+    let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
+    let hooks = Hooks { scope: hooks.scope.in_call(&call.id), ..hooks };
+    if let Some(reason) = hooks.ask(event).await? {
+        return Ok(Verdict::Answer(ToolOutput::text(reason)));
+    }
+    Ok(match decided {
+        Some((pending, decision)) => after_decision(env, tools, call, pending, decision),
+        None => verdict(env, tools, call),
+    })
+}
+
+/// Decides on a call that the model has just made.
+fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
+    if is_invalid_json(&call.input, tools.definition(&call.name)) {
+        return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
+    }
+    let is_refused =
+        || tools.get(&call.name).is_some_and(|tool| tool.check_input(&call.input).is_err());
+    match ask_policy(env, tools, call) {
+        PermissionDecision::Allow => Verdict::Run,
+        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
+        // A call that the tool refuses is not worth a question.
+        PermissionDecision::Ask(_) if env.pauses() && is_refused() => Verdict::Refused,
+        PermissionDecision::Ask(reason) if env.pauses() => {
+            Verdict::Wait(Box::new(PendingCall::new(call.clone(), reason)))
+        }
+        PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason)),
+    }
+}
+
+/// Decides on a call on which a person decided. The policy may still deny it.
+fn after_decision(
+    env: &Env<'_>,
+    tools: &Offered<'_>,
+    call: &ToolCall,
+    pending: PendingCall,
+    decision: ApprovalDecision,
+) -> Verdict {
+    let allowed = match (decision, pending.nested) {
+        (ApprovalDecision::Deny { reason }, _) => return Verdict::Answer(denial(&reason)),
+        (ApprovalDecision::Supply { output }, _) => return Verdict::Answer(output),
+        (ApprovalDecision::Nested { decisions }, Some(nested)) => {
+            Verdict::Resume(Box::new(ResumedApproval::new(*nested, decisions)))
+        }
+        _ => Verdict::Run,
+    };
+    match ask_policy(env, tools, call) {
+        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
+        PermissionDecision::Allow | PermissionDecision::Ask(_) => allowed,
+    }
+}
+
+fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> PermissionDecision {
+    // A tool that does not exist runs into its error.
+    let (Some(policy), Some(definition)) =
+        (&env.parts.definition.policy, tools.definition(&call.name))
+    else {
+        return PermissionDecision::Allow;
+    };
+    // A policy that breaks must not let anything through.
+    let decide = AssertUnwindSafe(|| policy.check_call(call, Some(definition)));
+    catch_unwind(decide).unwrap_or_else(|_| {
+        tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
+        PermissionDecision::Deny("the permission policy failed".into())
+    })
+}
+
+/// The result of a call that may not run.
+pub(crate) fn denial(reason: &str) -> ToolOutput {
+    ToolOutput::error(format!("permission denied: {reason}"))
+}
+
+/// The error of arguments that are not JSON.
+pub(crate) fn invalid_arguments(call: &ToolCall) -> ToolError {
+    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
+    // Nesting that is too deep ends here too: only the reason tells it from a slip.
+    let reason = serde_json::from_str::<Value>(raw).err();
+    let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();
+    ToolError::InvalidInput(format!("the arguments of `{}` are not JSON{reason}: {raw}", call.name))
+}

@@ -1,0 +1,12 @@
+//! The tool calls of an answer.
+
+mod batch;
+mod context;
+mod decide;
+mod execute;
+mod metered;
+mod prefetch;
+mod refusing;
+
+pub(crate) use batch::run_batch;
+pub(crate) use prefetch::Prefetch;

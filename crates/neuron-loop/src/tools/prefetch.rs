@@ -1,0 +1,224 @@
+//! Tools that only read, started while the answer that calls them still streams.
+//!
+//! A prefetched call is asked about, decided on and counted like any other. The batch reuses the verdict and the result.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
+
+use super::context::{CallPlace, call_context};
+use super::decide::{Verdict, decide};
+use super::execute::{Ran, execute};
+use crate::ledger::{Counters, is_invalid_json};
+use crate::parts::{Env, Offered};
+
+/// The calls of one answer that were decided on before it was whole. They are the first of the answer.
+#[derive(Default)]
+pub(crate) struct Prefetch<'a> {
+    calls: Vec<Prefetched<'a>>,
+    /// How many calls the answer has begun.
+    begun: usize,
+    /// Whether a call has come that must wait for the whole answer, so that all calls after it wait too.
+    is_closed: bool,
+    /// How often prefetched calls of the turn were given up before this answer.
+    attempt: usize,
+}
+
+struct Prefetched<'a> {
+    call: ToolCall,
+    verdict: Verdict,
+    work: Work<'a>,
+    /// Whether the batch has it. Then the batch tells the hooks of its end.
+    is_taken: bool,
+}
+
+enum Work<'a> {
+    /// Never locked. The mutex makes it `Sync`.
+    Running(Mutex<WasmBoxedFuture<'a, Ran>>),
+    Ended(Ran),
+    /// It did not begin, or the batch waits for it.
+    None,
+}
+
+impl<'a> Prefetch<'a> {
+    /// Waits for `work` while the calls run.
+    pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            self.poll(cx);
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        for call in &mut self.calls {
+            if let Work::Running(work) = &mut call.work {
+                let work = work.get_mut().unwrap_or_else(PoisonError::into_inner);
+                if let Poll::Ready(ran) = work.as_mut().poll(cx) {
+                    call.work = Work::Ended(ran);
+                }
+            }
+        }
+    }
+
+    fn running(&self) -> usize {
+        self.calls.iter().filter(|call| matches!(call.work, Work::Running(_))).count()
+    }
+
+    /// Starts the call that an event of the stream completes, if it may start before the answer is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::HookTerminated`].
+    pub(crate) async fn take_event(
+        &mut self,
+        env: Env<'a>,
+        hidden: &Arc<[String]>,
+        event: &StreamEvent,
+        counters: &Mutex<Counters<'_>>,
+    ) -> Result<(), LoopError> {
+        let call = match event {
+            StreamEvent::ToolUseStart { .. } => {
+                self.begun = self.begun.saturating_add(1);
+                return Ok(());
+            }
+            StreamEvent::ToolUse { id, name, input } => {
+                ToolCall { id: id.clone(), name: name.clone(), input: input.clone() }
+            }
+            _ => return Ok(()),
+        };
+        let tools = env.offered(hidden.clone());
+        if !self.may_start(&env, &tools, &call) || !has_room(&env, counters) {
+            self.is_closed = true;
+            return Ok(());
+        }
+        let turn = lock(counters).run.turn;
+        let hooks = env.hooks(turn);
+        let verdict = match decide(&env, hooks, &tools, &call, None).await {
+            Ok(verdict) => verdict,
+            Err(error) => {
+                hooks.tell_failed(&call, &error).await;
+                return Err(error);
+            }
+        };
+        let work = match &verdict {
+            Verdict::Run => self.start(env, tools, &call, counters),
+            Verdict::Answer(_) => Work::None,
+            Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refused => {
+                self.is_closed = true;
+                Work::None
+            }
+        };
+        self.calls.push(Prefetched { call, verdict, work, is_taken: false });
+        Ok(())
+    }
+
+    /// Whether the call and all calls before it only read.
+    fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
+        let Some(tool) = tools.get(&call.name) else {
+            return false;
+        };
+        let config = env.config();
+        let most = if config.parallel_tool_execution { config.most_tools_at_once() } else { 1 };
+        !self.is_closed
+            && self.begun.saturating_sub(1) <= self.calls.len()
+            && tool.effect() == ToolEffect::Pure
+            && !tool.runs_alone()
+            && self.running() < most
+            && !self.calls.iter().any(|other| other.call.id == call.id)
+            && !is_invalid_json(&call.input, tools.definition(&call.name))
+            && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
+    }
+
+    /// Starts a call, and counts it: it counts also if the answer breaks off.
+    fn start(
+        &mut self,
+        env: Env<'a>,
+        tools: Offered<'a>,
+        call: &ToolCall,
+        counters: &Mutex<Counters<'_>>,
+    ) -> Work<'a> {
+        let mut counters = lock(counters);
+        let run = &mut *counters.run;
+        if !self.calls.iter().any(|call| matches!(call.verdict, Verdict::Run)) {
+            self.attempt = run.attempt();
+            run.begin_attempt();
+        }
+        run.tool_calls = run.tool_calls.saturating_add(1);
+        if let Some(Ok(mut reserved)) =
+            env.run.budget.as_ref().map(|budget| budget.reserve_tool_calls(1))
+        {
+            reserved.spend_tool_call();
+        }
+        let place = CallPlace { turn: run.turn, attempt: self.attempt, index: self.calls.len() };
+        let ctx = call_context(&env, place, call, env.token);
+        let scopes = env.hooks(run.turn).open_call(call);
+        let call = call.clone();
+        Work::Running(Mutex::new(Box::pin(async move {
+            execute(env, tools, None, &call, ctx, scopes).await
+        })))
+    }
+
+    /// How often prefetched calls of the turn were given up before this answer. `None` if no call has begun.
+    pub(crate) fn attempt(&self) -> Option<usize> {
+        let has_begun = self.calls.iter().any(|call| matches!(call.verdict, Verdict::Run));
+        has_begun.then_some(self.attempt)
+    }
+
+    /// Number of calls that were counted as started.
+    pub(crate) fn started(&self) -> usize {
+        self.calls.iter().filter(|call| matches!(call.verdict, Verdict::Run)).count()
+    }
+
+    /// Takes a call over into the batch, with its verdict. A call that came otherwise in the whole answer than in the
+    /// stream was not prefetched.
+    pub(crate) fn take_over(&mut self, index: usize, call: &ToolCall) -> Option<Verdict> {
+        let prefetched = self.calls.get_mut(index).filter(|other| other.call == *call)?;
+        prefetched.is_taken = true;
+        Some(prefetched.verdict.clone())
+    }
+
+    /// Whether a call was started, and the batch has taken it over.
+    pub(crate) fn has_started(&self, index: usize) -> bool {
+        let taken = self.calls.get(index).filter(|call| call.is_taken);
+        taken.is_some_and(|call| matches!(call.verdict, Verdict::Run))
+    }
+
+    /// Takes the work of a call that the batch has taken over.
+    pub(crate) fn work_of(&mut self, index: usize) -> Option<WasmBoxedFuture<'a, Ran>> {
+        let call = self.calls.get_mut(index).filter(|call| call.is_taken)?;
+        match std::mem::replace(&mut call.work, Work::None) {
+            Work::Running(work) => Some(work.into_inner().unwrap_or_else(PoisonError::into_inner)),
+            Work::Ended(ran) => Some(Box::pin(std::future::ready(ran))),
+            Work::None => None,
+        }
+    }
+
+    /// Stops the calls that no batch took over, and tells the hooks: the answer broke off, or its calls must not run.
+    pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
+        let calls = std::mem::take(self).calls;
+        let cancelled = LoopError::Tool(ToolError::Cancelled);
+        let hooks = env.hooks(turn);
+        for Prefetched { call, is_taken, work, .. } in calls {
+            drop(work);
+            if !is_taken {
+                hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
+            }
+        }
+    }
+}
+
+/// Whether the limits and the budget allow one more tool call.
+fn has_room(env: &Env<'_>, counters: &Mutex<Counters<'_>>) -> bool {
+    let budget = env.run.budget.as_ref();
+    lock(counters).run.check_before_tools(env.config(), 1).is_ok()
+        && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok())
+}
+
+fn lock<'g, 'l>(counters: &'g Mutex<Counters<'l>>) -> std::sync::MutexGuard<'g, Counters<'l>> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
+}
