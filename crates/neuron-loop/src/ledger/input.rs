@@ -68,7 +68,12 @@ impl Ledger {
                 return Err(LoopError::ApprovalRequired(Box::new(pending)));
             }
             Next::Nothing => {}
-            _ => return Ok(()),
+            _ => {
+                if self.run.id.is_empty() {
+                    self.run.id = run_id;
+                }
+                return Ok(());
+            }
         }
         let is_paused = self.run.pauses > 0 && self.is_paused();
         if !is_open(&self.messages, is_paused) {

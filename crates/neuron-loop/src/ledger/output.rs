@@ -122,6 +122,8 @@ impl Ledger {
             (Some(limit), _) => {
                 let error = limit.error();
                 self.close_batch_because_of(&error);
+                // The run does not land twice.
+                self.phase = Phase::Idle;
                 return Err(error);
             }
             (None, Some(rules)) if given && rules.end == EndStrategy::Early => {

@@ -288,6 +288,12 @@ impl<'a, 'l> Link<'a, 'l> {
             if let StreamEvent::Usage(usage) = &event {
                 broken.usage.clone_from(usage);
             }
+            if let StreamEvent::Error(error) = &event
+                && error.is_final()
+            {
+                // It says of itself that the same call fails again.
+                return Err(ProviderError::Other(Box::new(error.clone())).into());
+            }
             let progress = end.take(event)?;
             if mem::take(&mut is_first) {
                 self.hooks.ask(HookEvent::FirstChunk).await?;

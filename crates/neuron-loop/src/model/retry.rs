@@ -38,7 +38,7 @@ impl ModelLayer for Retry {
             attempt += 1;
             tracing::debug!(parent: None, %error, attempt, "a call of the model failed; it is made again");
             if let Some(sink) = next.sink() {
-                let error = error.into();
+                let error = LoopError::Provider(error).into();
                 sink.send(StreamEvent::Reset { attempt, error }).await;
             }
             or_cancelled(call.cancellation, async {

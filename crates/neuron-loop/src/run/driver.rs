@@ -18,6 +18,7 @@ use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
 use crate::parts::{Env, Parts, Reader, Results, check};
 use crate::settings::CancelMode;
+use crate::tools::Metered;
 
 /// The outcome of a run or a step, before its output is read.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
@@ -69,6 +70,7 @@ pub(crate) async fn drive(
         reader,
     };
     let driver = Driver { env };
+    let ledger = &mut Metered::new(ledger, env);
     if let Progress::New = progress {
         *progress = driver.open(ledger);
     }

@@ -10,7 +10,7 @@ use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Next, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
 use crate::parts::{Env, Reader, check};
-use crate::tools::{Prefetch, run_batch};
+use crate::tools::{Prefetch, count_tool_usage, run_batch};
 
 /// Progress of a run.
 #[derive(Debug)]
@@ -97,6 +97,7 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
         taken => taken.map(|()| None),
     };
     prefetch.give_up(&env, ledger.run.turn, progress.as_ref().err()).await;
+    count_tool_usage(&env, ledger);
     progress
 }
 

@@ -16,7 +16,7 @@ use super::Prefetch;
 use super::context::{CallPlace, call_context};
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::{Ran, execute, outcome, settle};
-use super::metered::{CallMeter, Metered};
+use super::metered::{CallMeter, count_tool_usage};
 use super::refusing::{NOT_ASKED, refusing};
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check, or_cancelled, wait};
@@ -43,7 +43,8 @@ pub(crate) async fn run_batch<'a>(
         turn,
         attempt: attempt.unwrap_or_else(|| ledger.run.attempt()),
         reservation: None,
-        ledger: Metered::new(ledger, &env),
+        ledger,
+        told: Vec::new(),
         prefetch,
     };
     let open = run.ledger.open_calls();
@@ -59,6 +60,7 @@ pub(crate) async fn run_batch<'a>(
         return Err(error);
     }
     let ran = run.run_all(open).await;
+    count_tool_usage(&env, run.ledger);
     let ran = ran.and_then(|()| run.count_failing());
     if let Err(error) = &ran {
         run.ledger.close_batch_because_of(error);
@@ -74,7 +76,9 @@ struct BatchRun<'l, 'a> {
     attempt: usize,
     /// Room in the budget for all calls.
     reservation: Option<Reservation>,
-    ledger: Metered<'l, 'a>,
+    ledger: &'l mut Ledger,
+    /// The calls of which the hooks know that they ended.
+    told: Vec<usize>,
     prefetch: &'l mut Prefetch<'a>,
 }
 
@@ -201,19 +205,11 @@ impl<'a> BatchRun<'_, 'a> {
             return Ok(());
         };
         for item in &run {
-            if !self.has_ended(item.index) {
+            if !self.told.contains(&item.index) {
                 self.hooks.tell_failed(&item.call, &error).await;
             }
         }
         Err(error)
-    }
-
-    /// Whether hooks know how a call ended.
-    fn has_ended(&self, index: usize) -> bool {
-        let call = self.ledger.call(index);
-        call.is_none_or(|call| {
-            matches!(call.state, CallState::Ended { .. } | CallState::Waiting(_))
-        })
     }
 
     /// Asks hooks and policy about a call, unless a prefetch did.
@@ -415,6 +411,7 @@ impl<'a> BatchRun<'_, 'a> {
             Ok(output) => return self.finish(item.index, &item.call, output).await,
             Err(error) => error,
         };
+        self.told.push(item.index);
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = &error {
             let reason = "an agent inside the call waits";
             let mut pending = PendingCall::new(item.call.clone(), reason);
@@ -435,6 +432,7 @@ impl<'a> BatchRun<'_, 'a> {
         call: &ToolCall,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
+        self.told.push(index);
         if self.hooks.hooks.is_empty() && self.env.reader.is_nobody() {
             self.ledger.finish_call(index, output);
             return Ok(());

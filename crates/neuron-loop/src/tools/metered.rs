@@ -7,27 +7,31 @@ use neuron_types::{TokenUsage, UsageMeter};
 use crate::ledger::Ledger;
 use crate::parts::Env;
 
-/// A ledger while tools run. Dropping it counts the tokens that they took, so however a batch ends: finished, failed,
-/// cancelled, or with its future dropped.
+/// A ledger while a run is driven. Dropping it counts the tokens that tools took, so however the run ends: with an answer,
+/// an error, or its future dropped.
 pub(crate) struct Metered<'l, 'a> {
     ledger: &'l mut Ledger,
-    meter: &'a UsageMeter,
-    outer: &'a UsageMeter,
+    env: Env<'a>,
 }
 
 impl<'l, 'a> Metered<'l, 'a> {
-    pub(crate) fn new(ledger: &'l mut Ledger, env: &Env<'a>) -> Self {
-        Self { ledger, meter: &env.run.tool_meter, outer: &env.ctx.usage }
+    pub(crate) fn new(ledger: &'l mut Ledger, env: Env<'a>) -> Self {
+        Self { ledger, env }
     }
 }
 
 impl Drop for Metered<'_, '_> {
     fn drop(&mut self) {
-        let usage = self.meter.take();
-        if usage != TokenUsage::default() {
-            self.outer.add(&usage);
-            self.ledger.add_tool_usage(&usage);
-        }
+        count_tool_usage(&self.env, self.ledger);
+    }
+}
+
+/// Counts the tokens that tools took since this was last done.
+pub(crate) fn count_tool_usage(env: &Env<'_>, ledger: &mut Ledger) {
+    let usage = env.run.tool_meter.take();
+    if usage != TokenUsage::default() {
+        env.ctx.usage.add(&usage);
+        ledger.add_tool_usage(&usage);
     }
 }
 

@@ -9,4 +9,5 @@ mod prefetch;
 mod refusing;
 
 pub(crate) use batch::run_batch;
+pub(crate) use metered::{Metered, count_tool_usage};
 pub(crate) use prefetch::Prefetch;

@@ -210,7 +210,8 @@ async fn the_calls_that_need_no_approval_run_and_the_others_wait() {
         assert_eq!(pending.messages, agent.messages());
         check_valid(agent.messages());
         check_pairs(&hook.log.lines());
-        assert_eq!(hook.log.count("PreTool act c0"), 0, "it has not begun");
+        let waits = "ToolError act c0 approval required for `act` (c0)";
+        assert_eq!(hook.log.count(waits), 1, "hooks hear that it waits");
 
         let decisions = ApprovalDecisions::new().approve("c0").deny("c2", "not today");
         assert_eq!(go_on(way, &mut agent, decisions, &ctx).await.answer(), "done");
@@ -561,13 +562,24 @@ async fn a_resumed_call_that_is_dropped_does_not_run_again() {
         last_results(agent.messages()),
         [
             "c0: ![interrupted: the run was interrupted; whether the call took effect is unknown]",
-            "c1: ![not executed: the run was interrupted]",
+            "c1: ![not executed: the call awaits an approval]",
             "c2: b",
         ]
     );
     let error = agent.resume(decisions, &ctx).await.unwrap_err();
-    assert!(matches!(error, LoopError::Approval(ApprovalError::NothingPending)));
-    assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "done");
+    assert!(matches!(error, LoopError::Approval(ApprovalError::UnknownCall { .. })), "{error}");
+    // The call that did not begin can still be decided on.
+    let decisions = ApprovalDecisions::new().approve("c1");
+    assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "done");
+    assert_eq!(
+        last_results(agent.messages()),
+        [
+            "c0: ![interrupted: the run was interrupted; whether the call took effect is unknown]",
+            "c1: ok",
+            "c2: b",
+        ]
+    );
+    assert_eq!(setup.log.count("start c0"), 1);
 }
 
 /// Waits for ever at the start of the run when it resumes for the first time, and refuses the session from then on.

@@ -244,7 +244,7 @@ async fn an_engine_runs_what_is_approved_and_no_more_at_once_than_allowed() {
         let steps = engine.steps.lock().unwrap();
         steps.iter().map(|step| step.split(" wf-1").next().unwrap().to_owned()).collect()
     };
-    let before = ["llm 600", "batch 2", "tool act c0", "tool act c2", "batch 1", "tool act c3"];
+    let before = ["llm 600", "batch 1", "tool act c0", "batch 2", "tool act c2", "tool act c3"];
     assert_eq!(steps(), before);
     let decisions = neuron_types::ApprovalDecisions::approve_all(&pending);
     agent.resume(decisions, &ctx).await.unwrap();

@@ -261,7 +261,7 @@ async fn what_was_read_for_an_answer_that_broke_off_is_discarded() {
     let broken = Answer { breaks: true, ..answer(&calls) };
     let hook = Recorder::default();
     let again = answer(&[("read", json!({"text": "b"}))]);
-    let retry = |builder: Builder| builder.stream_retries(1);
+    let retry = |builder: Builder| builder.retries(1);
     let mut retrying = agent([broken.clone(), again, done()], &hook, retry);
     let result = run(Way::Stream, &mut retrying, &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(&result.messages), ["c0: b"]);
@@ -430,7 +430,7 @@ async fn calls_that_were_started_for_nothing_count() {
     let budget = Budget::new(UsageLimits::default());
     let mut agent = agent([broken.clone(), broken, done()], &hook, |builder| {
         let limits = UsageLimits::default().with_tool_calls_limit(3);
-        builder.stream_retries(2).usage_limits(limits).budget(budget.clone())
+        builder.retries(2).usage_limits(limits).budget(budget.clone())
     });
     run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!((hook.log.count("start"), budget.tool_calls()), (3, 3));
@@ -461,7 +461,7 @@ async fn a_call_of_another_attempt_has_a_key_of_its_own() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };
     let again = answer(&[("read", json!({"text": "b"}))]);
     let hook = Recorder::default();
-    let retry = |builder: Builder| builder.stream_retries(1);
+    let retry = |builder: Builder| builder.retries(1);
     let next = answer(&[("read", json!({"text": "c"}))]);
     let mut agent = agent([broken, again, next, done()], &hook, retry);
     let ctx = ToolContext { run_id: "r".into(), ..ToolContext::default() };

@@ -157,7 +157,7 @@ async fn a_last_call_that_fails_or_is_left_takes_its_notice_back_and_is_made_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_limits_error() {
+async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_last_call() {
     let setup = setup(replies(Reply::hang()));
     let mut agent = setup.builder.max_turns(2).on_limit(OnLimit::Finalize).build();
     let ctx = ToolContext::default();
@@ -167,8 +167,11 @@ async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_limits_error
     let second = Duration::from_secs(1);
     assert!(tokio::time::timeout(second, steps.next()).await.is_err(), "it hangs");
     let ended = steps.next().await;
-    assert!(matches!(ended, Some(neuron_loop::TurnResult::MaxTurnsReached)), "{ended:?}");
-    assert_eq!(setup.provider.calls(), 3, "the last call is made once");
+    let Some(neuron_loop::TurnResult::FinalResponse(result)) = ended else { panic!("{ended:?}") };
+    assert_eq!(result.limit_reached.as_deref(), Some("max turns reached (2)"));
+    assert_eq!(setup.provider.calls(), 4);
+    let notices = result.messages.iter().filter(|message| message.role == Role::System);
+    assert_eq!(notices.count(), 1, "the notice of the call that was dropped is not there");
 }
 
 #[tokio::test]

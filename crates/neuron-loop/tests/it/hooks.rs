@@ -221,43 +221,30 @@ async fn an_answer_that_a_hook_rejects_when_it_comes_has_cost_its_tokens() {
     }
 }
 
-/// A hook that fails at an event, and may have to be heard.
+/// A hook that fails at an event.
 struct Failing {
     event: &'static str,
-    guards: bool,
 }
 
 impl ObservabilityHook for Failing {
     async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
         match format!("{event:?}").starts_with(self.event) {
-            true => Err(HookError::Failed("the classifier is down".into())),
+            true => Err(HookError::Failed("no connection".into())),
             false => Ok(HookAction::Continue),
         }
-    }
-
-    fn fails_closed(&self) -> bool {
-        self.guards
     }
 }
 
 #[tokio::test]
-async fn a_failing_hook_is_logged_and_one_that_guards_ends_the_run() {
-    for (event, started) in
-        [("PreLlmCall", 0), ("PostLlmCall", 0), ("PreToolExecution", 0), ("PostTool", 1)]
-    {
-        for (way, guards) in WAYS.into_iter().flat_map(|way| [(way, false), (way, true)]) {
+async fn a_failing_hook_does_not_end_the_run() {
+    for event in ["PreLlmCall", "PostLlmCall", "PreToolExecution", "PostTool"] {
+        for way in WAYS {
             let setup = setup([calls([json!({})]), Reply::text("done")]);
             let recorder = Recorder::default();
             let builder = setup.builder.hook(recorder.clone());
-            let mut agent = builder.hook(Failing { event, guards }).build();
+            let mut agent = builder.hook(Failing { event }).build();
             let ended = run(way, &mut agent, &ToolContext::default()).await;
-            if guards {
-                let text = "terminated by hook: a guarding hook failed: hook failed: the classifier is down";
-                assert_eq!(ended.unwrap_err(), text, "{event}");
-                assert_eq!(setup.log.count("start"), started, "{event}");
-            } else {
-                assert_eq!(ended.unwrap().response, "done");
-            }
+            assert_eq!(ended.unwrap().response, "done");
             check_pairs(&recorder.log.lines());
             check_valid(agent.messages());
         }

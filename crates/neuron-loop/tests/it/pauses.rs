@@ -366,7 +366,14 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
                 next.expect("it ends").unwrap();
             } else {
                 let is_waiting = |id: &str| ids.iter().any(|waiting| waiting == id);
-                assert_eq!(ids.len(), if is_waiting("c1") { 3 } else { 2 }, "{at}: {ids:?}");
+                // Calls that began do not wait any more.
+                let has_begun = |id: &str| {
+                    let is_inner = usize::from(id == "c1");
+                    log.count(&format!("start {id}")) > is_inner
+                };
+                for id in ["c1", "c3"] {
+                    assert_eq!(is_waiting(id), !has_begun(id), "{at}: {ids:?}");
+                }
                 let mut all = ApprovalDecisions::new();
                 for waiting in &pending.calls {
                     let id = &waiting.call.id;
@@ -379,7 +386,13 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
                 let next = poll_times(pin!(agent.resume(all, &again)), TO_THE_END);
                 next.expect("it ends").unwrap();
                 let results: Vec<_> = last_results(agent.messages());
-                assert_eq!(results, ["out: inner done", "c1: b", "c2: c", "c3: d"], "{at}");
+                let whole = ["out: inner done", "c1: b", "c2: c", "c3: d"];
+                for ((result, whole), id) in
+                    results.iter().zip(whole).zip(["out", "c1", "c2", "c3"])
+                {
+                    let was_left = !is_waiting(id) && result.contains("[interrupted: ");
+                    assert!(was_left || result == whole, "{at}: {results:?}");
+                }
             }
             check_valid(agent.messages());
             for call in ["start c1", "start c2", "start c3"] {

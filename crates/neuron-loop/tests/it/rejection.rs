@@ -7,11 +7,11 @@ use futures_util::{FutureExt, StreamExt};
 use neuron_loop::{LoopError, OnLimit, TurnResult};
 use neuron_testing::Reply;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
-    ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HookAction, HookError,
-    HookEvent, HookScope, InjectionPoint, Injector, Message, ObservabilityHook, PermissionDecision,
-    PermissionPolicy, ProviderError, RequestRef, Role, StreamEvent, ToolContext, ToolOutput,
-    UsageLimits,
+    ActivityOptions, ApprovalDecisions, BoxedLayer, CompletionRequest, CompletionResponse,
+    ContentBlock, ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HeldBack,
+    HookAction, HookError, HookEvent, HookScope, InjectionPoint, Injector, Message, ModelCall,
+    ModelLayer, ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError,
+    RequestRef, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
 };
 use serde_json::{Value, json};
 
@@ -32,49 +32,44 @@ fn says(messages: &[Message], is_wanted: impl Fn(&ContentBlock) -> bool) -> bool
 
 impl ObservabilityHook for Guard {
     async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
-        unreachable!("the loop calls on_event_in")
+        Ok(HookAction::Continue)
     }
 
-    async fn on_event_in(
+    fn layer(&self) -> Option<BoxedLayer> {
+        Some(BoxedLayer::new(self.clone()))
+    }
+}
+
+impl ModelLayer for Guard {
+    async fn call(
         &self,
-        event: HookEvent<'_>,
-        scope: &HookScope<'_>,
-    ) -> Result<HookAction, HookError> {
-        let is_bad = match event {
-            HookEvent::PreLlmCall { request } => {
-                let new = scope.new_messages(request.messages);
-                let texts: Vec<String> = new.iter().map(Message::text).collect();
-                self.log.push(format!("checks {}", texts.join("|")));
-                let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
-                says(new, |block| self.rejects_results || !is_result(block))
-            }
-            HookEvent::PostLlmCall { response } => {
-                let text = format!("{}{}", scope.said_before, response.message.text());
-                self.log.push(format!("judges {text} {:?}", scope.output_tool));
-                let is_output = |block: &ContentBlock| {
-                    let name = block.as_tool_use().map(|call| call.name);
-                    name.is_some() && name == scope.output_tool
-                };
-                text.contains("bad") || says(std::slice::from_ref(&response.message), is_output)
-            }
-            _ => false,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let new = call.new_messages;
+        let texts: Vec<String> = new.iter().map(Message::text).collect();
+        self.log.push(format!("checks {}", texts.join("|")));
+        let is_result = |block: &ContentBlock| block.as_tool_result_id().is_some();
+        if says(new, |block| self.rejects_results || !is_result(block)) {
+            next.take_back_input(self.rejects_results);
+            return Err(call.rejected("no", self.rejects_results));
+        }
+        let held = next.sink().filter(|_| self.holds_back).map(HeldBack::new);
+        let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
+        let response = inner.run(call).await?;
+        let text = format!("{}{}", call.said_before, response.message.text());
+        self.log.push(format!("judges {text} {:?}", call.output_tool));
+        let is_output = |block: &ContentBlock| {
+            let name = block.as_tool_use().map(|call| call.name);
+            name.is_some() && name == call.output_tool
         };
-        Ok(match is_bad {
-            true => HookAction::Terminate { reason: "no".into() },
-            false => HookAction::Continue,
-        })
-    }
-
-    fn rejects_text(&self) -> bool {
-        true
-    }
-
-    fn rejects_tool_results(&self) -> bool {
-        self.rejects_results
-    }
-
-    fn holds_back_text(&self) -> bool {
-        self.holds_back
+        if text.contains("bad") || says(std::slice::from_ref(&response.message), is_output) {
+            return Err(call.rejected("no", false));
+        }
+        if let Some(held) = &held {
+            held.release().await;
+        }
+        Ok(response)
     }
 }
 
@@ -148,7 +143,7 @@ async fn rejected_input_leaves_the_history_as_it_was() {
         assert_eq!(agent.messages(), before);
         assert_eq!(setup.provider.calls(), usize::from(earlier));
         check_pairs(&after.log.lines());
-        assert_eq!(after.log.count("LlmError terminated by hook: no"), 1);
+        assert_eq!(after.log.count("Llm"), 2 * usize::from(earlier), "no call was made");
         // It goes on with another message, and without the rejected one.
         assert_eq!(agent.run_text("good", &ctx).await.unwrap().response, "fine");
         let sent = setup.provider.requests();
@@ -199,9 +194,9 @@ async fn what_was_never_checked_is_checked_with_the_next_run() {
     let cancelled = ToolContext::default();
     cancelled.cancellation_token.cancel();
     agent.run_text("worse", &cancelled).await.unwrap_err();
-    assert_eq!(agent.messages().len(), 2);
-    agent.run_text("good", &ctx).await.unwrap_err();
-    assert_eq!(guard.log.lines(), ["checks bad|worse|good"]);
+    assert_eq!(agent.messages().len(), 1, "the first run was never polled");
+    agent.run_text("bad", &ctx).await.unwrap_err();
+    assert_eq!(guard.log.lines(), ["checks worse|bad"]);
     assert_eq!(agent.messages(), []);
     agent.run_text("good", &ctx).await.unwrap();
 }
@@ -255,7 +250,7 @@ async fn rejected_results_make_room_for_a_notice() {
              the latest results are removed from the conversation)"
         );
         check_valid(agent.messages());
-        let notice = "![removed: a guarding hook rejected the result]";
+        let notice = "![removed: a guardrail rejected the result]";
         let removed = [format!("c0: {notice}"), format!("c1: {notice}")];
         assert_eq!(last_results(agent.messages()), removed);
         assert_eq!(last_results(&agent.messages()[..3]), ["c0: ok"], "an earlier pair stays");
@@ -350,7 +345,7 @@ async fn what_was_held_back_stays_so_whichever_hook_ends_the_run() {
     let mut agent = setup.builder.hook(other).hook(guard.clone()).build();
     assert_eq!(
         told(&mut agent, "go", &guard.log).await,
-        ["checks go", "judges fine None", "usage", "error terminated by hook: mine"]
+        ["checks go", "usage", "error terminated by hook: mine"]
     );
 }
 
@@ -408,14 +403,12 @@ async fn of_a_stream_that_broke_nothing_is_shown_when_it_is_held_back() {
         Reply::text("cut").fail_after(1, overloaded()),
     ]);
     let guard = holding();
-    let mut agent = setup.builder.stream_retries(1).hook(guard.clone()).build();
+    let mut agent = setup.builder.retries(1).hook(guard.clone()).build();
     assert_eq!(
         told(&mut agent, "go", &guard.log).await,
         [
             "checks go",
             "reset 2",
-            // Of the same call: all that there is passed already.
-            "checks ",
             "judges done None",
             "text done",
             "message done",
@@ -562,7 +555,7 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
         if text == "bad" {
             let error = resumed.unwrap_err().to_string();
             assert_eq!(error, "terminated by hook: no", "a supplied result is no call that ran");
-            let notice = "c0: ![removed: a guarding hook rejected the result]";
+            let notice = "c0: ![removed: a guardrail rejected the result]";
             assert_eq!(last_results(agent.messages()), [notice]);
             assert_eq!(agent.messages()[0], user("go"), "the message was accepted");
             assert!(agent.pending_calls().is_empty());
@@ -676,7 +669,7 @@ async fn what_is_rejected_is_gone_before_anybody_else_is_told() {
     struct Hangs;
     impl ObservabilityHook for Hangs {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
-            if let HookEvent::LlmError { .. } = event {
+            if let HookEvent::RunEnd { .. } = event {
                 std::future::pending::<()>().await;
             }
             Ok(HookAction::Continue)
@@ -689,31 +682,6 @@ async fn what_is_rejected_is_gone_before_anybody_else_is_told() {
         let mut run = pin!(agent.run_text("bad", &ctx));
         assert!(run.as_mut().now_or_never().is_none());
     }
-    assert_eq!(agent.messages(), []);
-}
-
-/// A hook that fails where failing ends the run rejects too: nobody knows what the text was.
-#[tokio::test]
-async fn a_guard_that_cannot_judge_rejects() {
-    struct Down;
-    impl ObservabilityHook for Down {
-        async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
-            match event {
-                HookEvent::PreLlmCall { .. } => Err(HookError::Failed("down".into())),
-                _ => Ok(HookAction::Continue),
-            }
-        }
-        fn fails_closed(&self) -> bool {
-            true
-        }
-        fn rejects_text(&self) -> bool {
-            true
-        }
-    }
-    let setup = setup([Reply::text("unused")]);
-    let mut agent = setup.builder.hook(Down).build();
-    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
-    assert_eq!(error.to_string(), "terminated by hook: a guarding hook failed: hook failed: down");
     assert_eq!(agent.messages(), []);
 }
 

@@ -62,7 +62,7 @@ fn replies() -> [Reply; 4] {
 async fn a_broken_stream_is_told_superseded_and_tried_again() {
     let setup = setup(replies());
     let hook = Recorder::default();
-    let mut agent = setup.builder.stream_retries(2).hook(hook.clone()).build();
+    let mut agent = setup.builder.retries(2).hook(hook.clone()).build();
     let told = told(&mut agent, &ToolContext::default()).await;
     assert_eq!(
         told,
@@ -119,7 +119,7 @@ async fn a_run_whose_streams_broke_ends_as_one_whose_did_not() {
     for way in WAYS {
         let skip = if way == Way::Stream { 1 } else { 2 };
         let setup = setup(replies().into_iter().skip(skip));
-        let mut agent = setup.builder.stream_retries(1).build();
+        let mut agent = setup.builder.retries(1).build();
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         setup.provider.assert_complete();
         ends.push(result);
@@ -129,20 +129,20 @@ async fn a_run_whose_streams_broke_ends_as_one_whose_did_not() {
 }
 
 #[tokio::test]
-async fn by_default_and_in_the_other_ways_nothing_is_tried_again() {
+async fn every_way_to_run_tries_again_and_none_by_default() {
     for way in WAYS {
-        for retries in [0, 3] {
-            if (way, retries) == (Way::Stream, 3) {
-                continue;
-            }
-            let setup = setup([Reply::error(overloaded()), Reply::text("never")]);
-            let mut agent = setup.builder.stream_retries(retries).build();
-            let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
-            assert_eq!(error, "provider error: service unavailable: overloaded");
-            assert_eq!(setup.provider.calls(), 1);
-        }
+        let script = || [Reply::error(overloaded()), Reply::text("whole")];
+        let setup = setup(script());
+        let mut agent = setup.builder.build();
+        let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
+        assert_eq!(error, "provider error: service unavailable: overloaded");
+        assert_eq!(setup.provider.calls(), 1);
+
+        let setup = crate::support::setup(script());
+        let mut agent = setup.builder.retries(1).build();
+        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!((&*result.response, setup.provider.calls()), ("whole", 2));
     }
-    assert_eq!(neuron_loop::LoopConfig::default().stream_retries, 0);
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn only_what_may_pass_is_tried_again() {
                 false => Reply::error(error()),
             };
             let setup = setup([broken, Reply::text("whole")]);
-            let mut agent = setup.builder.stream_retries(1).build();
+            let mut agent = setup.builder.retries(1).build();
             let result = run(Way::Stream, &mut agent, &ToolContext::default()).await;
             assert_eq!(result.is_ok(), again, "{:?}, opens: {opens}", error());
             assert_eq!(setup.provider.calls(), if again { 2 } else { 1 });
@@ -200,7 +200,7 @@ async fn an_error_that_says_that_it_is_not_retryable_is_not_retried() {
     {
         let script = ScriptedProvider::new([Reply::text("lost"), Reply::text("whole")]);
         let provider = Says(error, script.clone());
-        let mut agent = AgentLoop::builder(provider, window()).stream_retries(5).build();
+        let mut agent = AgentLoop::builder(provider, window()).retries(5).build();
         let result = run(Way::Stream, &mut agent, &ToolContext::default()).await;
         assert_eq!((result.is_ok(), script.calls()), (again, if again { 2 } else { 1 }));
     }
@@ -215,7 +215,7 @@ async fn after_the_last_retry_the_stream_ends_with_its_error_and_the_next_run_wo
         Reply::text("later"),
     ]);
     let hook = Recorder::default();
-    let mut agent = setup.builder.stream_retries(2).hook(hook.clone()).build();
+    let mut agent = setup.builder.retries(2).hook(hook.clone()).build();
     let ctx = ToolContext::default();
     assert_eq!(
         told(&mut agent, &ctx).await,
@@ -238,7 +238,7 @@ async fn retries_count_for_each_answer_anew() {
         Reply::error(overloaded()),
         Reply::text("done"),
     ]);
-    let mut agent = setup.builder.stream_retries(1).build();
+    let mut agent = setup.builder.retries(1).build();
     let result = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("done", 2));
 }
@@ -252,10 +252,12 @@ async fn each_attempt_is_a_request_and_a_limit_prevents_the_next_one() {
     ] {
         let setup = setup(replies());
         let hook = Recorder::default();
-        let builder = setup.builder.stream_retries(2).hook(hook.clone());
+        let builder = setup.builder.retries(2).hook(hook.clone());
         let mut agent = builder.usage_limits(limits).build();
         let told = told(&mut agent, &ToolContext::default()).await;
-        assert_eq!(told, ["Look", "call c0", &format!("error usage limit exceeded: {error}")]);
+        let reset = "reset 2: provider error: service unavailable: overloaded";
+        let error = format!("error usage limit exceeded: {error}");
+        assert_eq!(told, ["Look", "call c0", reset, &error]);
         assert_eq!(setup.provider.calls(), 1);
         assert_eq!(agent.usage(), &usage(10, 1));
         check_pairs(&hook.log.lines());
@@ -277,7 +279,7 @@ async fn a_hook_may_forbid_the_next_attempt() {
     }
     let setup = setup([Reply::error(overloaded()), Reply::text("never")]);
     let hook = Recorder::default();
-    let builder = setup.builder.stream_retries(3).hook(hook.clone());
+    let builder = setup.builder.retries(3).hook(hook.clone());
     let mut agent = builder.hook(ForbidsTheSecond(AtomicUsize::new(0))).build();
     let told = told(&mut agent, &ToolContext::default()).await;
     assert_eq!(told.last().unwrap(), "error terminated by hook: enough");
@@ -291,7 +293,7 @@ async fn the_wait_that_the_provider_asks_for_is_kept_up_to_a_minute() {
         let retry_after = asked.map(Duration::from_secs);
         let setup =
             setup([Reply::error(ProviderError::RateLimit { retry_after }), Reply::text("on")]);
-        let mut agent = setup.builder.stream_retries(1).build();
+        let mut agent = setup.builder.retries(1).build();
         let start = Instant::now();
         let result = run(Way::Stream, &mut agent, &ToolContext::default()).await;
         let waited = result.is_ok().then(|| start.elapsed().as_secs());
@@ -305,7 +307,7 @@ async fn cancelling_ends_the_wait_for_the_next_attempt_at_once() {
     let setup =
         setup([Reply::error(ProviderError::RateLimit { retry_after }), Reply::text("never")]);
     let hook = Recorder::default();
-    let mut agent = setup.builder.stream_retries(1).hook(hook.clone()).build();
+    let mut agent = setup.builder.retries(1).hook(hook.clone()).build();
     let ctx = ToolContext::default();
     let start = Instant::now();
     let (told, ()) = tokio::join!(told(&mut agent, &ctx), async {
@@ -332,7 +334,7 @@ async fn a_run_that_was_cancelled_when_its_stream_broke_makes_no_other_attempt()
     let setup = setup([Reply::text("half").fail_after(1, overloaded()), Reply::text("never")]);
     let ctx = ToolContext::default();
     let hook = CancelsAtTheError(ctx.cancellation_token.clone());
-    let mut agent = setup.builder.stream_retries(1).hook(hook).build();
+    let mut agent = setup.builder.retries(1).hook(hook).build();
     assert_eq!(told(&mut agent, &ctx).await, ["half", "error cancelled"]);
     assert_eq!(setup.provider.calls(), 1);
 }
@@ -344,7 +346,7 @@ async fn the_next_attempt_waits_for_the_reader_and_a_dropped_reader_ends_it() {
         Reply::text("a long answer").chunk_chars(1),
         Reply::text("again"),
     ]);
-    let mut agent = setup.builder.stream_retries(1).build();
+    let mut agent = setup.builder.retries(1).build();
     let ctx = ToolContext::default();
     {
         let mut events = agent.run_stream(Message::user("go"), &ctx).await;
@@ -407,7 +409,7 @@ async fn under_a_durable_context_the_context_alone_tries_again() {
         let unused = ScriptedProvider::new([""; 0]);
         let builder: AgentLoopBuilder<_, _> = AgentLoop::builder(unused, window());
         let context = TriesAgain(provider.clone());
-        (builder.stream_retries(5).durability(context).build(), provider)
+        (builder.retries(5).durability(context).build(), provider)
     };
     let failing = || Reply::error(overloaded());
     let ctx = ToolContext::default();
@@ -430,7 +432,7 @@ async fn dropped_or_cancelled_after_any_event_the_history_is_valid_and_the_next_
             let again = [Reply::text("again"), Reply::text("again")];
             let setup = setup(replies().into_iter().chain(again));
             let hook = Recorder::default();
-            let mut agent = setup.builder.stream_retries(2).hook(hook.clone()).build();
+            let mut agent = setup.builder.retries(2).hook(hook.clone()).build();
             let ctx = ToolContext::default();
             let mut events = agent.run_stream(Message::user("go"), &ctx).await;
             let mut ended = false;
@@ -470,7 +472,7 @@ async fn where_a_limit_forbids_the_next_attempt_the_last_call_begins_anew_for_th
     let hook = Recorder::default();
     let limits = UsageLimits::default().with_request_limit(1);
     let builder = setup.builder.usage_limits(limits).on_limit(OnLimit::Finalize);
-    let mut agent = builder.stream_retries(1).hook(hook.clone()).build();
+    let mut agent = builder.retries(1).hook(hook.clone()).build();
     let told = told(&mut agent, &ToolContext::default()).await;
     assert_eq!(told[0], "Look");
     assert!(told[1].starts_with("reset 2: "), "{told:?}");
@@ -485,7 +487,7 @@ async fn where_a_limit_forbids_the_next_attempt_the_last_call_begins_anew_for_th
 async fn a_last_call_whose_stream_breaks_ends_the_run_with_its_error() {
     let call = Reply::text("in short").end_early_after(1);
     let setup = setup([calls([json!({})]), call]);
-    let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).stream_retries(3);
+    let builder = setup.builder.max_turns(1).on_limit(OnLimit::Finalize).retries(3);
     let mut agent = builder.build();
     let error = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap_err();
     assert!(error.contains("the stream ended before the answer was complete"), "{error}");
@@ -500,7 +502,7 @@ async fn a_broken_attempt_takes_what_the_provider_told_of_the_budget_if_that_is_
     let broken = call.fail_after(7, ProviderError::StreamError("cut".into()));
     let setup = setup([broken, Reply::text("done").usage(usage(10, 1))]);
     let budget = Budget::new(UsageLimits::default());
-    let mut agent = setup.builder.stream_retries(1).budget(budget.clone()).build();
+    let mut agent = setup.builder.retries(1).budget(budget.clone()).build();
     run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!(agent.usage(), &usage(50_010, 9_001));
     assert_eq!(budget.usage(), usage(50_010, 9_001));
