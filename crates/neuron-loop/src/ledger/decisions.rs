@@ -48,8 +48,9 @@ impl Ledger {
         PendingApproval::new("", pending).check(decisions)
     }
 
-    /// Takes decisions on calls that wait.
+    /// Takes decisions on calls that wait. Earlier decisions that were not carried out count no more.
     pub(crate) fn decide(&mut self, decisions: &ApprovalDecisions) {
+        self.undecide();
         let Some(batch) = self.batch_mut() else {
             return;
         };

@@ -331,15 +331,9 @@ impl Ledger {
 
 /// The text of the assistant's messages at the end of a history.
 fn trailing_answer(messages: &[Message]) -> String {
-    let is_user = |message: &Message| message.role == Role::User;
-    let start = messages.iter().rposition(is_user).map_or(0, |index| index + 1);
-    match messages.last() {
-        Some(last) if last.role == Role::Assistant => {
-            let answer = messages.iter().skip(start);
-            answer.filter(|message| message.role == Role::Assistant).map(Message::text).collect()
-        }
-        _ => String::new(),
-    }
+    let is_other = |message: &Message| message.role != Role::Assistant;
+    let start = messages.iter().rposition(is_other).map_or(0, |index| index + 1);
+    messages.iter().skip(start).map(Message::text).collect()
 }
 
 /// Whether the model goes on with its answer when it is called again.

@@ -256,20 +256,17 @@ impl<'a> BatchRun<'_, 'a> {
         'a: 'w,
     {
         let early = self.prefetch.work_of(item.index);
-        let own = early.is_none().then(|| {
-            let registry = match item.verdict {
-                Verdict::Refused => Some(refusing(&self.tools, &item.call.name)),
-                _ => None,
-            };
-            let (ctx, scopes) = (self.context_of(item, token), self.hooks.open_call(&item.call));
-            execute(self.env, self.tools.clone(), registry, &item.call, ctx, scopes)
-        });
+        let ctx = early.is_none().then(|| self.context_of(item, token));
+        let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
         async move {
-            match (early, own) {
-                (Some(work), _) => work.await,
-                (None, Some(work)) => work.await,
-                (None, None) => Err(LoopError::Cancelled),
-            }
+            let ctx = match (early, ctx) {
+                (Some(work), _) => return work.await,
+                (None, ctx) => ctx.unwrap_or_default(),
+            };
+            let is_refused = matches!(item.verdict, Verdict::Refused);
+            let registry = is_refused.then(|| refusing(&tools, &item.call.name));
+            let scopes = hooks.open_call(&item.call);
+            execute(env, tools, registry, &item.call, ctx, scopes).await
         }
     }
 

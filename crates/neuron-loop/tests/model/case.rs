@@ -68,7 +68,7 @@ pub(crate) struct Config {
     pub(crate) finalizes: bool,
     /// Whether a run that is cancelled finishes its turn.
     pub(crate) cancels_after_turn: bool,
-    pub(crate) stream_retries: usize,
+    pub(crate) retries: usize,
     /// In milliseconds; never what a tool takes.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
@@ -110,7 +110,9 @@ pub(crate) enum Deed {
 }
 
 /// The kinds of events, which are the first words of their lines.
-pub(crate) const EVENTS: [&str; 13] = [
+pub(crate) const EVENTS: [&str; 15] = [
+    "GuardIn",
+    "GuardOut",
     "SessionStart",
     "RunStart",
     "Turn",

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use neuron_types::{
-    ApprovalDecisions, ContentBlock, Message, PendingApproval, Role, TokenUsage, ToolContext,
-    transcript,
+    ApprovalDecisions, ContentBlock, Message, PendingApproval, PendingCall, Role, TokenUsage,
+    ToolContext, transcript,
 };
 
 use crate::case::*;
@@ -250,6 +250,7 @@ impl<'a> Session<'a> {
         for events in &journal.events {
             same_list("the events", events, &expected.events)?;
         }
+        same_list("what the guards judge", &journal.guards, &expected.guards)?;
         same_list("the ends that the engine hears of", &journal.ends, &expected.ends)?;
         same_list("the lines", &journal.lines, &expected.lines)?;
         same("the outcome", &outcome, &expected.outcome)?;
@@ -276,7 +277,7 @@ impl<'a> Session<'a> {
     fn same_calls_wait(&self) -> Checked {
         let waiting = self.memory.waiting.as_ref();
         let pending = waiting.map_or(&[][..], |waiting| &waiting.pending);
-        same_list("the calls that wait", self.agent.pending_calls(), pending)
+        same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
     /// Nothing happens twice, over all runs.
@@ -695,6 +696,7 @@ impl Interrupted<'_> {
                 seen.insert("waits: as expected".to_owned());
                 memory.waiting = self.after.waiting.clone();
             }
+            Waits::Interrupted => drop(seen.insert("waits: interrupted".to_owned())),
             Waits::For(state) => memory.wait_for(&state),
         }
         Ok(Some(memory))
@@ -723,8 +725,23 @@ impl Interrupted<'_> {
             Some(state) if self.how == How::DropStep => Ok(Waits::For(Box::new(state.clone()))),
             _ if is_resumed && is(&self.before) && !has_begun => Ok(Waits::AsBefore),
             _ if is(&self.after) => Ok(Waits::AsExpected),
+            _ if self.may_wait_for(&pending) => Ok(Waits::Interrupted),
             _ => Err(format!("it must not wait for {pending:?}")),
         }
+    }
+
+    /// Whether each of these calls waited before, or was about to wait when the run was dropped.
+    fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
+        let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
+        let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);
+        let is_made = |pending: &PendingCall| {
+            let mut calls = last.into_iter().flat_map(Message::tool_uses);
+            calls.any(|call| call.id == pending.call.id)
+        };
+        let has_begun = |pending: &PendingCall| {
+            self.journal.begun.contains(&Order::read(&pending.call.input).number)
+        };
+        is_dropped && pending.iter().all(|call| is_made(call) && !has_begun(call))
     }
 
     fn example(&self, seen: &mut BTreeSet<String>) {
@@ -755,6 +772,8 @@ enum Waits {
     /// For what it waited for before.
     AsBefore,
     AsExpected,
+    /// In the middle of a batch: some calls wait, and others have not begun.
+    Interrupted,
     /// After a step that was dropped.
     For(Box<PendingApproval>),
 }

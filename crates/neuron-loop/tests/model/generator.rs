@@ -61,7 +61,7 @@ impl Generator {
             hides_every: random.maybe(15, |random| 1 + random.below(3)),
             finalizes: random.percent(40),
             cancels_after_turn: random.percent(15),
-            stream_retries: random.one_of(&[0, 0, 0, 1, 2]),
+            retries: random.one_of(&[0, 0, 0, 1, 2]),
             grace: random.one_of(&[0, 15, 15, 1_005]),
             hooks: hooks(random),
             guards: Vec::new(),
@@ -373,7 +373,7 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
 /// Lets hooks guard, and mostly reject something: often the same.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
-        event: random.one_of(&["PreLlm", "PreLlm", "PostLlm", "ToolError"]),
+        event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),
         nth: random.one_of(&[0, 1, 1, 2, 3]),
         deed: Deed::Terminate,
     };

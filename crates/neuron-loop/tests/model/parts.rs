@@ -11,10 +11,10 @@ use neuron_loop::{
 };
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, BoxedHook, CompletionRequest, CompletionResponse,
+    ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, CompletionRequest, CompletionResponse,
     ContentItem, ContextError, ContextStrategy, DurableContext, DurableError, HookAction,
-    HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector, Message,
-    ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, PendingApproval,
+    HeldBack, HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector, Message,
+    ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, PendingApproval,
     PermissionDecision, PermissionPolicy, Provider, ProviderError, StreamEvent, StreamHandle,
     StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
     ToolInvocation, ToolOutput, WasmBoxedFuture,
@@ -70,7 +70,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
                 true => CancelMode::AfterTurn,
                 false => CancelMode::Now,
             },
-            stream_retries: config.stream_retries,
+            retries: config.retries,
             pause_for_approval: config.pauses,
             approval_signal: config.engine.as_ref().filter(|engine| engine.signals).map(|_| {
                 let timeout = std::time::Duration::from_secs(60);
@@ -357,7 +357,8 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// A hook that writes every event down and follows rules.
+/// A hook that writes every event down and follows rules, as a layer too if it guards something.
+#[derive(Clone)]
 struct Ruled {
     index: usize,
     rules: Vec<Rule>,
@@ -377,24 +378,10 @@ impl ObservabilityHook for Ruled {
         event: HookEvent<'_>,
         scope: &HookScope<'_>,
     ) -> Result<HookAction, HookError> {
-        let mut line = line(&event, scope);
-        if let (HookEvent::PreLlmCall { request }, Some(_)) = (event, self.guard) {
-            line += &format!(", {} new", scope.new_messages(request.messages).len());
-        }
+        let line = line(&event, scope);
         let kind = kind(&line);
         self.world.note(|journal| journal.events[self.index].push(line));
-        let nth = self.world.count(|counters| {
-            let count = counters.events[self.index].entry(kind).or_default();
-            *count += 1;
-            *count - 1
-        });
-        self.world.pass(Place::Hook);
-        self.world.wait(Place::Hook, self.waits).await;
-        let deed = deed(&self.rules, kind, nth);
-        if let HookEvent::PreLlmCall { request } = event {
-            let messages = request.messages.len();
-            self.world.judge(self.index, messages, deed != Some(Deed::Terminate));
-        }
+        let (nth, deed) = self.deed(kind).await;
         match deed {
             Some(Deed::Skip) => Ok(HookAction::Skip { reason: reason(self.index, kind, nth) }),
             Some(Deed::Terminate) => {
@@ -405,16 +392,8 @@ impl ObservabilityHook for Ruled {
         }
     }
 
-    fn rejects_text(&self) -> bool {
-        self.guard.is_some_and(|guard| guard.rejects_text)
-    }
-
-    fn rejects_tool_results(&self) -> bool {
-        self.guard.is_some_and(|guard| guard.rejects_results)
-    }
-
-    fn holds_back_text(&self) -> bool {
-        self.guard.is_some_and(|guard| guard.holds_back)
+    fn layer(&self) -> Option<BoxedLayer> {
+        self.guard.map(|_| BoxedLayer::new(self.clone()))
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
@@ -425,6 +404,7 @@ impl ObservabilityHook for Ruled {
         let name = match operation.kind {
             OperationKind::Run { session_id, .. } => format!("run {session_id}"),
             OperationKind::ModelCall { request, .. } => {
+                self.world.sent(request.messages.len());
                 format!("model call {}", request.messages.len())
             }
             OperationKind::ToolCall { call, .. } => format!("tool call {}", call.id),
@@ -433,6 +413,59 @@ impl ObservabilityHook for Ruled {
         };
         self.world.note(|journal| journal.open_scopes += 1);
         Some(Box::new(Watched { name, world: self.world.clone(), ended: false }))
+    }
+}
+
+impl Ruled {
+    /// What it does at an event of this kind, and how many of them there were before.
+    async fn deed(&self, kind: &'static str) -> (usize, Option<Deed>) {
+        let nth = self.world.count(|counters| {
+            let count = counters.events[self.index].entry(kind).or_default();
+            *count += 1;
+            *count - 1
+        });
+        self.world.pass(Place::Hook);
+        self.world.wait(Place::Hook, self.waits).await;
+        (nth, deed(&self.rules, kind, nth))
+    }
+
+    /// Judges input or an answer. Returns why it is rejected.
+    async fn judge(&self, line: String) -> Option<String> {
+        let kind = kind(&line);
+        self.world.note(|journal| journal.guards.push(format!("{}: {line}", self.index)));
+        let (nth, deed) = self.deed(kind).await;
+        (deed == Some(Deed::Terminate)).then(|| reason(self.index, kind, nth))
+    }
+}
+
+impl ModelLayer for Ruled {
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let Guard { rejects_text, rejects_results, holds_back } = self.guard.unwrap_or_default();
+        let error = |reason: String, are_results_removed| match rejects_text {
+            true => call.rejected(reason, are_results_removed),
+            false => LoopError::HookTerminated(reason),
+        };
+        if let Some(reason) = self.judge(format!("GuardIn {}", call.new_messages.len())).await {
+            if rejects_text {
+                next.take_back_input(rejects_results);
+            }
+            return Err(error(reason, rejects_results));
+        }
+        let held = next.sink().filter(|_| holds_back).map(HeldBack::new);
+        let inner = held.as_ref().map_or(next, |held| next.with_sink(held));
+        let response = inner.run(call).await?;
+        let line = format!("GuardOut {:?} after {:?}", response.stop_reason, call.said_before);
+        if let Some(reason) = self.judge(line).await {
+            return Err(error(reason, false));
+        }
+        if let Some(held) = &held {
+            held.release().await;
+        }
+        Ok(response)
     }
 }
 
@@ -464,7 +497,7 @@ fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
         HookEvent::LoopIteration { turn } => format!("Turn {turn} {}", scope.turn),
         HookEvent::PreLlmCall { request } => format!("PreLlm {}", request.messages.len()),
         HookEvent::PostLlmCall { response } => {
-            format!("PostLlm {:?} after {:?}", response.stop_reason, scope.said_before)
+            format!("PostLlm {:?}", response.stop_reason)
         }
         HookEvent::LlmError { error } => format!("LlmError {error}"),
         HookEvent::FirstChunk => "FirstChunk".into(),

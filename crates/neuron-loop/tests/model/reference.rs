@@ -52,6 +52,7 @@ pub(crate) struct Waiting {
     tool_usage: TokenUsage,
     failing: Failing,
     hides_look: bool,
+    stop_reason: StopReason,
 }
 
 /// In how many turns in a row the calls of a tool failed; of unknown ones under no name.
@@ -101,11 +102,12 @@ impl Memory {
     }
 
     /// The messages that neither the model answered nor the hooks let pass.
-    fn new_messages(&self) -> &[Message] {
+    fn new_messages(&self, messages: usize) -> &[Message] {
+        let history = &self.history[..messages];
         let is_answer = |message: &Message| message.role == Role::Assistant;
-        let answers = self.history.iter().filter(|message| is_answer(message)).count();
-        let until_last = self.history.split_inclusive(is_answer).take(answers).flatten().count();
-        &self.history[until_last.max(self.passed).min(self.history.len())..]
+        let answers = history.iter().filter(|message| is_answer(message)).count();
+        let until_last = history.split_inclusive(is_answer).take(answers).flatten().count();
+        &history[until_last.max(self.passed).min(messages)..]
     }
 
     /// What a new agent knows that is restored from the state of a run that waits.
@@ -135,6 +137,7 @@ impl Memory {
             tool_usage: state.tool_usage.clone(),
             failing: Failing::default(),
             hides_look: false,
+            stop_reason: StopReason::ToolUse,
         });
     }
 
@@ -165,6 +168,8 @@ pub(crate) struct Expected {
     pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
+    /// What the guards judge.
+    pub(crate) guards: Vec<String>,
     /// Sorted: parallel tools end in an order that the events tell already.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
@@ -240,6 +245,13 @@ enum Fate {
 
 type Ran = Result<ToolOutput, Failure>;
 
+/// What happens with a call.
+enum Verdict {
+    Run,
+    Answer(ToolOutput),
+    Wait(PendingCall),
+}
+
 /// Says what must come of a run, and changes the memory as the agent must change its own.
 pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
@@ -262,7 +274,9 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -
         answers: BTreeMap::new(),
         refused: BTreeSet::new(),
         held: Vec::new(),
-        rejects: Guard::default(),
+        paid: None,
+        is_decided: false,
+        answer: String::new(),
     };
     match begin {
         Begin::Message(message) => run.begin_run(message),
@@ -303,8 +317,12 @@ struct Run<'a> {
     refused: BTreeSet<String>,
     /// What the reader is not shown yet.
     held: Vec<StreamEvent>,
-    /// What those hooks guard that wanted the run to end at the last event.
-    rejects: Guard,
+    /// What the last answer of the model took.
+    paid: Option<TokenUsage>,
+    /// Whether the calls of this part were decided on by a person.
+    is_decided: bool,
+    /// The text of the last answer.
+    answer: String,
 }
 
 impl Run<'_> {
@@ -335,6 +353,9 @@ impl Run<'_> {
         self.seen.turns = waiting.turns;
         self.seen.usage = waiting.usage.clone();
         self.seen.tool_usage = waiting.tool_usage.clone();
+        let results = self.memory.history.pop().expect("the results of the calls");
+        self.answer = self.said_before().unwrap_or_default();
+        self.memory.history.push(results);
         // So it is until the first of the calls begins.
         self.seen.histories.push(self.memory.history.clone());
         self.decisions = Some(decisions);
@@ -397,7 +418,7 @@ impl Run<'_> {
                 turn => turn?,
             };
             if let Some(stop) = stop {
-                return Ok((stop, self.response()));
+                return Ok((stop, self.answer.clone()));
             }
         }
     }
@@ -408,7 +429,7 @@ impl Run<'_> {
         }
         self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
         self.remind();
-        let answered = self.call_model();
+        let answered = self.call_model(self.memory.history.len());
         let overflows = match &answered {
             Err(failure) => failure.detail == "ContextWindowExceeded",
             // What it calls is done first.
@@ -490,19 +511,23 @@ impl Run<'_> {
             self.ask(format!("Turn {0} {0}", self.turn))?;
         }
         self.remind();
-        let before = self.memory.history.len();
         // A turn that the provider paused is continued.
-        if self.memory.history.last().is_none_or(|last| last.role != Role::Assistant) {
-            self.memory.said.insert(notice.clone());
-            self.memory.history.push(Message::system(notice));
+        let is_told = self.said_before().is_none();
+        let before = self.memory.history.len();
+        if is_told {
+            self.memory.history.push(Message::system(notice.clone()));
         }
-        let response = self.call_model();
-        if response.is_err() {
-            self.seen.histories.push(self.memory.history.clone());
-            self.memory.history.truncate(before);
-            self.memory.passed = self.memory.passed.min(before);
+        let response = self.call_model(before);
+        if response.is_err() && is_told {
+            // What was told stands in the request alone, unless it is answered.
+            let notice = Message::system(notice.clone());
+            let place = self.memory.history.iter().rposition(|message| *message == notice);
+            place.filter(|place| *place >= before).map(|place| self.memory.history.remove(place));
         }
         let response = response?;
+        if is_told {
+            self.memory.said.insert(notice);
+        }
         let stop_reason = response.stop_reason.clone();
         Ok(self.take(response)?.unwrap_or(stop_reason))
     }
@@ -598,7 +623,7 @@ impl Run<'_> {
         }
         self.note_budget();
         // What is new is so as long as it is there, word for word.
-        let fresh = self.memory.new_messages();
+        let fresh = self.memory.new_messages(self.memory.history.len());
         self.memory.passed = match compacted.ends_with(fresh) {
             true => compacted.len() - fresh.len(),
             false => 0,
@@ -687,58 +712,87 @@ impl Run<'_> {
 
     // The model.
 
-    /// A stream that breaks with what may pass is tried again, so often.
-    fn call_model(&mut self) -> Result<CompletionResponse, Failure> {
+    /// Calls the model through the guards. `messages` are those of the conversation: what a limit adds is none.
+    fn call_model(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         self.hides_look =
             self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
-        let mut attempt = 1;
-        let response = loop {
-            match self.attempt() {
-                Ok(response) => break response,
-                Err(failure)
-                    if self.may_pass(&failure) && attempt <= self.config.stream_retries =>
-                {
-                    attempt += 1;
-                    if let Err(limit) = self.limits_before_call() {
-                        if self.limit.is_some() {
-                            return Err(failure);
-                        }
-                        self.is_turn_open = true;
-                        if self.lands_on(&limit) {
-                            self.line(drive::reset(attempt, &failure.text));
-                        }
-                        return Err(limit);
-                    }
-                    self.note("stream: tried again".into());
-                    self.line(drive::reset(attempt, &failure.text));
-                }
-                Err(failure) => return Err(failure),
-            }
-        };
-        let is_judged_first =
-            self.config.guards.iter().any(|guard| guard.rejects_text || guard.holds_back);
-        let message = StreamEvent::MessageComplete(response.message.clone());
-        let usage = StreamEvent::Usage(response.usage.clone());
-        if !is_judged_first {
-            self.emit(message.clone());
-            self.emit(usage.clone());
+        self.paid = None;
+        self.held.clear();
+        let tool_calls = self.tool_calls;
+        let answered = self.guarded(messages, tool_calls);
+        if let Ok(response) = &answered {
+            self.emit(StreamEvent::MessageComplete(response.message.clone()));
         }
-        let goes_on = self.memory.history.last().is_some_and(|last| last.role == Role::Assistant);
-        let before = if goes_on { self.response() } else { String::new() };
-        let asked = self.ask(format!("PostLlm {:?} after {before:?}", response.stop_reason));
-        let held = std::mem::take(&mut self.held);
-        if is_judged_first {
-            if asked.is_ok() {
-                held.into_iter().for_each(|event| self.emit(event));
-                self.emit(message);
-            }
-            self.emit(usage);
+        if let Some(usage) = self.paid.take() {
+            self.emit(StreamEvent::Usage(usage));
         }
-        asked.map_err(|failure| self.rejection("output", failure))?;
+        let response = answered?;
         let kind = format!("{:?}", response.stop_reason);
         let calls = response.message.tool_uses().count().min(2);
         self.note(format!("answered: {kind} with {calls} calls"));
         Ok(response)
+    }
+
+    /// The first guard is outermost: it judges input first, and answers last.
+    fn guarded(
+        &mut self,
+        messages: usize,
+        tool_calls: usize,
+    ) -> Result<CompletionResponse, Failure> {
+        let guards = self.config.guards.clone();
+        let new = self.memory.new_messages(messages).len();
+        for (index, guard) in guards.iter().enumerate() {
+            if let Some(reason) = self.judged(index, format!("GuardIn {new}")) {
+                if guard.rejects_text {
+                    self.reject_input(*guard, messages);
+                }
+                return Err(self.rejection("input", reason, *guard, tool_calls));
+            }
+        }
+        let said_before = self.said_before().unwrap_or_default();
+        let response = self.tried(messages)?;
+        let outermost = guards.iter().position(|guard| guard.holds_back);
+        for (index, guard) in guards.iter().enumerate().rev() {
+            let line = format!("GuardOut {:?} after {said_before:?}", response.stop_reason);
+            if let Some(reason) = self.judged(index, line) {
+                return Err(self.rejection("output", reason, *guard, tool_calls));
+            }
+            if outermost == Some(index) {
+                let held = std::mem::take(&mut self.held);
+                held.into_iter().for_each(|event| self.emit(event));
+            }
+        }
+        Ok(response)
+    }
+
+    /// Lets a guard judge. Returns why it rejects.
+    fn judged(&mut self, index: usize, line: String) -> Option<String> {
+        let kind = kind(&line);
+        self.seen.guards.push(format!("{index}: {line}"));
+        let nth = next(self.memory.counters.events[index].entry(kind).or_default());
+        let deed = deed(&self.config.hooks[index], kind, nth)?;
+        (deed == Deed::Terminate).then(|| reason(index, kind, nth))
+    }
+
+    /// Calls the model again after what may pass, so often.
+    fn tried(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
+        let mut attempt = 1;
+        loop {
+            let failure = match self.attempt(messages) {
+                Err(failure) if self.may_pass(&failure) => failure,
+                answered => return answered,
+            };
+            if attempt > self.config.retries || self.limit.is_some() {
+                return Err(failure);
+            }
+            attempt += 1;
+            self.note(format!("{:?}: tried again", self.way));
+            if self.way == Way::Stream {
+                self.line(drive::reset(attempt, &failure.text));
+            }
+            self.held.clear();
+            self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
+        }
     }
 
     fn may_pass(&self, failure: &Failure) -> bool {
@@ -748,27 +802,16 @@ impl Run<'_> {
             "ModelLoading",
             "Timeout",
             "ServiceUnavailable",
-            "StreamError",
         ];
-        let streams = self.way == Way::Stream && self.config.engine.is_none();
-        streams && failure.kind == "Provider" && passes.contains(&&*failure.detail)
+        let passes = passes.contains(&&*failure.detail)
+            || (failure.detail == "StreamError" && self.way == Way::Stream);
+        self.config.engine.is_none() && failure.kind == "Provider" && passes
     }
 
-    fn attempt(&mut self) -> Result<CompletionResponse, Failure> {
-        self.held.clear();
-        let mut event = format!("PreLlm {}", self.memory.history.len());
-        if !self.config.guards.is_empty() {
-            event += &format!(", {} new", self.memory.new_messages().len());
-        }
-        let asked = self.ask(event);
-        let asked = asked.map_err(|failure| {
-            if self.rejects.rejects_text {
-                self.reject_input();
-            }
-            self.rejection("input", failure)
-        });
+    fn attempt(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
+        let asked = self.ask(format!("PreLlm {}", self.memory.history.len()));
         let answered = asked.and_then(|()| {
-            self.memory.passed = self.memory.history.len();
+            self.memory.passed = messages;
             self.requests += 1;
             let scope = format!("model call {}", self.memory.history.len());
             let answered = self.ask_provider();
@@ -784,21 +827,30 @@ impl Run<'_> {
         let checked = answered.and_then(|response| {
             self.seen.turns += 1;
             self.memory.turns += 1;
+            self.paid = Some(response.usage.clone());
             self.spend(&self.taken(&response));
             check_answer(&response.message)?;
             Ok(response)
         });
-        checked.inspect_err(|failure| {
-            let text = failure.text.clone();
-            self.tell(format!("LlmError {text}"));
-        })
+        match checked {
+            Ok(response) => {
+                self.ask(format!("PostLlm {:?}", response.stop_reason))?;
+                Ok(response)
+            }
+            Err(failure) => {
+                let text = failure.text.clone();
+                self.tell(format!("LlmError {text}"));
+                Err(failure)
+            }
+        }
     }
 
     /// New messages of the user's are not kept, nor what the model was to be reminded of after them;
     /// of results, at the most their place.
-    fn reject_input(&mut self) {
+    fn reject_input(&mut self, guard: Guard, messages: usize) {
+        self.memory.history.truncate(messages);
         self.seen.histories.push(self.memory.history.clone());
-        let new = self.memory.new_messages().to_vec();
+        let new = self.memory.new_messages(messages).to_vec();
         let length = self.memory.history.len() - new.len();
         self.memory.history.truncate(length);
         let mut is_message_gone = false;
@@ -813,10 +865,10 @@ impl Run<'_> {
             content.retain(|block| matches!(block, ContentBlock::ToolResult { .. }));
             for block in &mut content {
                 if let ContentBlock::ToolResult { content, is_error, .. } = block
-                    && self.rejects.rejects_results
+                    && guard.rejects_results
                 {
                     self.seen.seen.push("rejected: results".into());
-                    let notice = "[removed: a guarding hook rejected the result]";
+                    let notice = "[removed: a guardrail rejected the result]";
                     *content = vec![ContentItem::Text(notice.into())];
                     *is_error = true;
                 }
@@ -830,21 +882,27 @@ impl Run<'_> {
         }
     }
 
-    /// The error of a hook that rejects says what ran before.
-    fn rejection(&mut self, side: &str, mut failure: Failure) -> Failure {
-        if self.rejects.rejects_text {
+    /// The error of a guard that rejects says what ran before.
+    fn rejection(
+        &mut self,
+        side: &str,
+        mut reason: String,
+        guard: Guard,
+        tool_calls: usize,
+    ) -> Failure {
+        if guard.rejects_text {
             self.note(format!("rejected: {side}"));
-            let results = match self.rejects.rejects_results && side == "input" {
+            let results = match guard.rejects_results && side == "input" {
                 true => "the latest results are removed from the conversation",
                 false => "their results stay in the conversation",
             };
-            failure.text += &match self.tool_calls {
+            reason += &match tool_calls {
                 0 => String::new(),
                 1 => format!(" (before that, 1 tool call ran; {results})"),
                 count => format!(" (before that, {count} tool calls ran; {results})"),
             };
         }
-        failure
+        LoopError::HookTerminated(reason).into()
     }
 
     /// What an answer took: as the provider says, or an estimate if it says nothing.
@@ -920,6 +978,7 @@ impl Run<'_> {
     fn take(&mut self, response: CompletionResponse) -> Result<Option<StopReason>, Failure> {
         let CompletionResponse { mut message, stop_reason, .. } = response;
         message.role = Role::Assistant;
+        self.answer = self.said_before().unwrap_or_default() + &message.text();
         let calls = calls(&message);
         if !message.content.is_empty() {
             self.memory.history.push(message);
@@ -964,9 +1023,7 @@ impl Run<'_> {
                 Err(failure)
             }
             _ => {
-                for (call, fate) in calls.iter().zip(&mut fates) {
-                    self.decide(call, fate);
-                }
+                self.is_decided = false;
                 self.run_tools(&calls, &mut fates)
             }
         });
@@ -974,7 +1031,7 @@ impl Run<'_> {
     }
 
     /// What the policy says of a call that the model has just made.
-    fn decide(&mut self, call: &ToolCall, fate: &mut Fate) {
+    fn decide(&mut self, call: &ToolCall) -> Option<PendingCall> {
         // A call of an earlier answer may have had the id.
         self.answers.remove(&call.id);
         self.refused.remove(&call.id);
@@ -987,9 +1044,10 @@ impl Run<'_> {
                 self.note("approval: not worth it".into());
                 self.refused.insert(call.id.clone());
             }
-            Judgement::Ask => *fate = Fate::Held(PendingCall::new(call.clone(), "really?")),
+            Judgement::Ask => return Some(PendingCall::new(call.clone(), "really?")),
             Judgement::Allow => {}
         }
+        None
     }
 
     fn judge(&self, call: &ToolCall) -> Judgement {
@@ -1054,8 +1112,9 @@ impl Run<'_> {
             }
             fates.push(fate);
         }
+        self.is_decided = true;
         let ran = self.run_tools(&calls, &mut fates);
-        self.close(waiting.calls, calls, fates, &notes, ran, StopReason::ToolUse)
+        self.close(waiting.calls, calls, fates, &notes, ran, waiting.stop_reason)
     }
 
     /// The calls that wait never run, because one last call of the model follows.
@@ -1113,7 +1172,7 @@ impl Run<'_> {
         let results = self.add_results(&calls, fates, notes, &why);
         ran?;
         if !pending.is_empty() {
-            return Err(self.pause(made, pending));
+            return Err(self.pause(made, pending, stop_reason));
         }
         if self.way == Way::Step {
             self.line(drive::executed(&calls, &results));
@@ -1126,7 +1185,12 @@ impl Run<'_> {
     }
 
     /// Stops the run until a person has decided.
-    fn pause(&mut self, calls: Vec<ToolCall>, pending: Vec<PendingCall>) -> Failure {
+    fn pause(
+        &mut self,
+        calls: Vec<ToolCall>,
+        pending: Vec<PendingCall>,
+        stop_reason: StopReason,
+    ) -> Failure {
         self.note(format!("paused in {:?}", self.way));
         self.memory.waiting = Some(Waiting {
             calls,
@@ -1139,6 +1203,7 @@ impl Run<'_> {
             tool_usage: self.seen.tool_usage.clone(),
             failing: self.failing.clone(),
             hides_look: self.hides_look,
+            stop_reason,
         });
         let state = self.memory.state().expect("it waits");
         LoopError::ApprovalRequired(Box::new(state)).into()
@@ -1220,29 +1285,19 @@ impl Run<'_> {
         outputs
     }
 
-    /// The text of all assistant messages since the last of the user's, results of calls that were
-    /// cut off aside.
-    fn response(&self) -> String {
-        let mut messages = &self.memory.history[..];
-        if let Some((last, rest)) = messages.split_last()
-            && last.content.iter().any(|block| block.as_tool_result_id().is_some())
-        {
-            messages = rest;
-        }
-        let since = messages.iter().rposition(|message| message.role == Role::User);
-        let messages = &messages[since.map_or(0, |index| index + 1)..];
-        let answers = messages.iter().filter(|message| message.role == Role::Assistant);
-        answers.map(Message::text).collect()
+    /// The text of the turn that the model goes on with.
+    fn said_before(&self) -> Option<String> {
+        let history = self.memory.history.iter().rev();
+        let parts = history.take_while(|message| message.role == Role::Assistant);
+        let texts: Vec<String> = parts.map(Message::text).collect();
+        (!texts.is_empty()).then(|| texts.into_iter().rev().collect())
     }
 
     // Tools.
 
     fn run_tools(&mut self, calls: &[ToolCall], fates: &mut [Fate]) -> Result<(), Failure> {
         for group in self.groups(calls, fates) {
-            match group[..] {
-                [index] if self.config.engine.is_none() => self.run_alone(calls, index, fates)?,
-                _ => self.run_together(calls, group, fates)?,
-            }
+            self.run_group(calls, group, fates)?;
         }
         Ok(())
     }
@@ -1269,63 +1324,55 @@ impl Run<'_> {
         self.config.most_at_once.map_or(usize::MAX, |most| most.max(1))
     }
 
-    fn run_alone(
-        &mut self,
-        calls: &[ToolCall],
-        index: usize,
-        fates: &mut [Fate],
-    ) -> Result<(), Failure> {
-        let call = &calls[index];
-        match self.ask_before(call) {
-            Err(failure) => {
-                self.tell_failed(call, &failure);
-                return Err(failure);
-            }
-            Ok(Some(output)) => {
-                fates[index] = Fate::Answered(output);
-                return self.tell_after(call, &fates[index]);
-            }
-            Ok(None) => {}
-        }
-        self.tool_calls += 1;
-        let ran = self.run_one(call);
-        self.record(call, ran, &mut fates[index])
-    }
-
-    /// Asks about all, tells of those that are skipped, and runs the others: at the same time, or in
-    /// the durable engine.
-    fn run_together(
+    /// Asks about all, and then runs those that may run: at the same time, or in the durable engine.
+    fn run_group(
         &mut self,
         calls: &[ToolCall],
         group: Vec<usize>,
         fates: &mut [Fate],
     ) -> Result<(), Failure> {
-        let (mut run, mut skipped) = (Vec::new(), Vec::new());
-        for (asked, &index) in group.iter().enumerate() {
+        let mut asked = Vec::new();
+        for (count, &index) in group.iter().enumerate() {
             match self.ask_before(&calls[index]) {
-                Ok(None) => run.push(index),
-                Ok(Some(output)) => skipped.push((index, output)),
+                Ok(verdict) => asked.push((index, verdict)),
                 Err(failure) => {
-                    for &index in &group[..=asked] {
+                    for &index in &group[..=count] {
                         self.tell_failed(&calls[index], &failure);
                     }
                     return Err(failure);
                 }
             }
         }
-        let mut first = None;
-        for (index, output) in skipped {
-            fates[index] = Fate::Answered(output);
-            let told = self.tell_after(&calls[index], &fates[index]);
-            first = first.or(told.err());
+        let (mut run, mut first) = (Vec::new(), None);
+        for (index, verdict) in asked {
+            let call = &calls[index];
+            match verdict {
+                Verdict::Run => run.push(index),
+                Verdict::Answer(output) => {
+                    fates[index] = Fate::Answered(output);
+                    let told = self.tell_after(call, &fates[index]);
+                    first = first.or(told.err());
+                }
+                Verdict::Wait(pending) => {
+                    let state = PendingApproval::new("run", vec![pending.clone()]);
+                    let waits = LoopError::ApprovalRequired(Box::new(state)).into();
+                    fates[index] = Fate::Held(pending);
+                    self.tell_failed(call, &waits);
+                }
+            }
         }
         if first.is_none() && !run.is_empty() {
-            first = match &self.config.engine {
-                Some(engine) => {
+            first = match (&self.config.engine, &run[..]) {
+                (Some(engine), _) => {
                     self.tool_calls += run.len();
                     self.run_durably(engine, calls, &run, fates)
                 }
-                None => self.run_here(calls, &run, fates),
+                (None, &[index]) => {
+                    self.tool_calls += 1;
+                    let ran = self.run_one(&calls[index]);
+                    return self.record(&calls[index], ran, &mut fates[index]);
+                }
+                (None, _) => self.run_here(calls, &run, fates),
             };
         }
         let Some(failure) = first else { return Ok(()) };
@@ -1405,7 +1452,7 @@ impl Run<'_> {
         // not for the engine.
         let is_given = |run: &Self, index: &&usize| {
             let call = &calls[**index];
-            !run.refused.contains(&call.id) && (!run.hides_look || run.is_known(call))
+            !run.refused.contains(&call.id) && !(run.hides_look && call.name == "look")
         };
         let mut lost = None;
         if run.iter().any(|index| is_given(self, &index)) {
@@ -1510,21 +1557,26 @@ impl Run<'_> {
         }
     }
 
-    /// Asks the hooks; a call that a hook skips, or that may not run, has its result at once.
-    fn ask_before(&mut self, call: &ToolCall) -> Result<Option<ToolOutput>, Failure> {
+    /// Asks the hooks, and then the policy.
+    fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {
-            return Ok(Some(ToolOutput::text(reason)));
+            return Ok(Verdict::Answer(ToolOutput::text(reason)));
         }
         if ToolCall::invalid_json(&call.input).is_some() && call.name != "raw" {
             let text = failure_text(&malformed_arguments(call));
-            return Ok(Some(ToolOutput::error(text)));
+            return Ok(Verdict::Answer(ToolOutput::error(text)));
+        }
+        if !self.is_decided
+            && let Some(pending) = self.decide(call)
+        {
+            return Ok(Verdict::Wait(pending));
         }
         let answer = self.answers.remove(&call.id);
         if let Some(answer) = answer.as_ref().filter(|answer| answer.is_error) {
             self.note(answer.content.first().map(ToString::to_string).unwrap_or_default());
         }
-        Ok(answer)
+        Ok(answer.map_or(Verdict::Run, Verdict::Answer))
     }
 
     fn tell_after(&mut self, call: &ToolCall, fate: &Fate) -> Result<(), Failure> {
@@ -1547,19 +1599,13 @@ impl Run<'_> {
         let kind = kind(&line);
         self.seen.events.push(line);
         let (mut skip, mut terminate) = (None, None);
-        self.rejects = Guard::default();
         for (index, rules) in self.config.hooks.iter().enumerate() {
             let nth = next(self.memory.counters.events[index].entry(kind).or_default());
             let Some(deed) = deed(rules, kind, nth) else { continue };
             self.seen.seen.push(format!("hook: {deed:?} at {kind}"));
             match deed {
                 Deed::Skip => skip = skip.or(Some(reason(index, kind, nth))),
-                Deed::Terminate => {
-                    terminate = terminate.or(Some(reason(index, kind, nth)));
-                    let guard = self.config.guards.get(index).copied().unwrap_or_default();
-                    self.rejects.rejects_text |= guard.rejects_text;
-                    self.rejects.rejects_results |= guard.rejects_text && guard.rejects_results;
-                }
+                Deed::Terminate => terminate = terminate.or(Some(reason(index, kind, nth))),
                 Deed::Fail => {}
             }
         }
@@ -1685,7 +1731,7 @@ fn malformed_arguments(call: &ToolCall) -> Failure {
 /// An answer with which no history would be valid is none.
 fn check_answer(message: &Message) -> Result<(), Failure> {
     let malformed = |fault: String| {
-        let text = format!("the model's answer is malformed: {fault}; no tool was run");
+        let text = format!("the model's answer is malformed: {fault}; its tools do not run");
         Failure::of(LoopError::Provider(ProviderError::Other(text.into())))
     };
     if message.content.iter().any(|block| matches!(block, ContentBlock::ToolResult { .. })) {

@@ -70,6 +70,8 @@ pub(crate) struct Journal {
     pub(crate) place: Option<Place>,
     /// Where a step was dropped.
     pub(crate) dropped_in: Option<Place>,
+    /// What the guards judged.
+    pub(crate) guards: Vec<String>,
     /// How often each place was passed.
     pub(crate) passed: BTreeMap<Place, usize>,
     pub(crate) when_cancelled: Option<Cancelled>,
@@ -96,8 +98,6 @@ struct State {
     journal: Journal,
     /// How many messages all hooks let pass when they were asked last.
     passed: usize,
-    /// Whether those that were asked so far do.
-    passes: bool,
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
     token: CancellationToken,
@@ -135,13 +135,9 @@ impl World {
         self.state().counters.clone()
     }
 
-    /// A hook is asked about a request: the last of them is asked when all others were.
-    pub(crate) fn judge(&self, hook: usize, messages: usize, passes: bool) {
-        let mut state = self.state();
-        state.passes = passes && (hook == 0 || state.passes);
-        if state.passes && hook + 1 == state.counters.events.len() {
-            state.passed = messages;
-        }
+    /// Notes that so many messages go to the model.
+    pub(crate) fn sent(&self, messages: usize) {
+        self.state().passed = messages;
     }
 
     /// How many messages the hooks let pass.
