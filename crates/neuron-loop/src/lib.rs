@@ -144,6 +144,8 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod agent;
+mod builder;
 mod context;
 mod conversation;
 mod facade;
@@ -154,11 +156,16 @@ mod run;
 mod settings;
 mod tools;
 
+pub use agent::Agent;
+pub use builder::AgentBuilder;
 pub use conversation::{Conversation, Start};
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult, TypedResult};
 pub use model::TurnSetup;
 pub use neuron_types::{AgentResult, LoopError, RunView};
-pub use run::{RunResult, Step};
+pub use run::{
+    Finished, OwnedRun, OwnedStream, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream,
+    SessionHandle, Step, Steps,
+};
 #[cfg(feature = "signed-approvals")]
 pub use settings::ApprovalKey;
 pub use settings::{

@@ -45,6 +45,20 @@ pub struct Message {
     pub content: Vec<ContentBlock>,
 }
 
+/// A message of the user.
+impl From<&str> for Message {
+    fn from(text: &str) -> Self {
+        Self::user(text)
+    }
+}
+
+/// A message of the user.
+impl From<String> for Message {
+    fn from(text: String) -> Self {
+        Self::user(text)
+    }
+}
+
 impl Message {
     /// Builds a user message with one text block.
     pub fn user(text: impl Into<String>) -> Self {

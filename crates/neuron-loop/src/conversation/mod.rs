@@ -3,22 +3,36 @@
 mod start;
 mod stored;
 
-use neuron_types::{Message, PendingCall, TokenUsage};
+use neuron_types::{Message, PendingApproval, PendingCall, TokenUsage};
 use serde::{Deserialize, Serialize};
 
 pub use start::Start;
 
-pub(crate) use stored::{from_pending, from_snapshot, snapshot};
+pub(crate) use stored::{from_pending, from_snapshot, session_parts, snapshot};
 
 use crate::ledger::Ledger;
 
 /// A conversation as a value: messages, calls that wait, counters, and the place at which its current run stands.
 ///
-/// It is a valid history at any time, however a run ended. Clone it to fork it; serialize it to store it.
+/// Its history is one that providers accept at any time, however a run ended. It can be cloned, and stored with `serde`
+/// or as a [`Session`](neuron_types::Session).
+///
+/// # Example: two answers to one question
+///
+/// ```
+/// # use neuron_loop::{Agent, Conversation, LoopError};
+/// # async fn compare(cautious: Agent, bold: Agent) -> Result<(), LoopError> {
+/// let mut chat = Conversation::new();
+/// cautious.run(&mut chat, "Collect the facts").await?;
+/// let mut other = chat.fork(chat.messages().len());
+/// cautious.run(&mut chat, "And now?").await?;
+/// bold.run(&mut other, "And now?").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "stored::StoredConversation", into = "stored::StoredConversation")]
 pub struct Conversation {
-    version: u32,
-    #[serde(flatten)]
     pub(crate) ledger: Ledger,
 }
 
@@ -35,14 +49,61 @@ impl Conversation {
         &self.ledger.messages
     }
 
+    /// Adds a message to the conversation.
+    pub fn push(&mut self, message: impl Into<Message>) {
+        self.ledger.add_message(message.into());
+    }
+
     /// Returns the tokens of all runs.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {
         &self.ledger.total_usage
     }
 
-    /// Returns the calls that wait for an approval.
+    /// Returns the tokens of the last run, with those that its tools took.
+    #[must_use]
+    pub fn usage(&self) -> &TokenUsage {
+        &self.ledger.run.usage.total
+    }
+
+    /// Returns the part of [`usage`](Self::usage) that tools took.
+    #[must_use]
+    pub fn tool_usage(&self) -> &TokenUsage {
+        &self.ledger.run.usage.tools
+    }
+
+    /// Returns the answered calls of the model in the last run.
+    #[must_use]
+    pub fn turns(&self) -> usize {
+        self.ledger.run.turns
+    }
+
+    /// Returns the calls that wait for a decision; [`Start::Decide`] goes on with them.
     pub fn pending_calls(&self) -> impl Iterator<Item = &PendingCall> {
         self.ledger.pending_calls()
+    }
+
+    /// Returns the state of a run that waits for decisions. `None` if no call waits.
+    #[must_use]
+    pub fn pending(&self) -> Option<PendingApproval> {
+        self.ledger.pending()
+    }
+
+    /// Returns a conversation with the first messages of this one, which any agent can continue. A cut between calls of
+    /// tools and their results gives those calls a result that says that they were interrupted.
+    #[must_use]
+    pub fn fork(&self, messages: usize) -> Self {
+        let kept = self.ledger.messages.iter().take(messages).cloned().collect();
+        let mut ledger = Ledger::from_messages(kept);
+        // Idempotency keys of the fork differ from those of the runs that it does not have.
+        ledger.runs = self.ledger.runs;
+        Self { ledger }
+    }
+}
+
+/// Starts from an earlier history, repaired where no provider would accept it.
+impl From<Vec<Message>> for Conversation {
+    fn from(messages: Vec<Message>) -> Self {
+        Self { ledger: Ledger::from_messages(messages) }
     }
 }

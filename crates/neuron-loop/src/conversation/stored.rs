@@ -2,15 +2,116 @@
 
 use neuron_types::{
     ApprovalError, DurableError, LoopError, Message, PendingApproval, PendingCall, RunSnapshot,
-    StopReason, TokenUsage, transcript,
+    Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Conversation;
 use crate::ledger::{
     Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage, Said,
     is_open, place_of_results,
 };
+
+/// The version of the stored form that this release writes, and the newest that it reads.
+const VERSION: u32 = 1;
+
+/// The key of the conversation in the state of a session.
+const SESSION_KEY: &str = "neuron.conversation";
+
+/// The stored form of a conversation.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredConversation {
+    version: u32,
+    #[serde(flatten)]
+    ledger: Ledger,
+}
+
+impl From<Conversation> for StoredConversation {
+    fn from(conversation: Conversation) -> Self {
+        Self { version: VERSION, ledger: conversation.ledger }
+    }
+}
+
+impl TryFrom<StoredConversation> for Conversation {
+    type Error = String;
+
+    fn try_from(stored: StoredConversation) -> Result<Self, String> {
+        let StoredConversation { version, ledger } = stored;
+        if version > VERSION {
+            return Err(format!(
+                "the conversation has version {version}, and this release reads up to {VERSION}: use \
+                 the release that wrote it, or a newer one"
+            ));
+        }
+        match transcript::validate(&ledger.messages) {
+            Ok(()) => Ok(Self { ledger }),
+            Err(violation) => Err(format!("the conversation is damaged: {violation}")),
+        }
+    }
+}
+
+/// The messages of a conversation that change no more, and the state of its session with the rest. Calls that have not
+/// begun count as begun there: nobody knows what becomes of them before the next state is stored.
+pub(crate) fn session_parts(
+    ledger: &Ledger,
+    mut state: SessionState,
+) -> Result<(&[Message], SessionState), StorageError> {
+    let (settled, open) = ledger.messages.split_at_checked(ledger.settled()).unwrap_or_default();
+    let mut head = Ledger { messages: open.to_vec(), ..ledger.without_messages() };
+    head.begin_all_calls();
+    let stored = StoredConversation { version: VERSION, ledger: head };
+    let value = serde_json::to_value(stored)?;
+    state.custom.insert(SESSION_KEY.to_owned(), value);
+    state.token_usage.clone_from(&ledger.total_usage);
+    Ok((settled, state))
+}
+
+impl Conversation {
+    /// Reads the conversation of a session. Where it holds only messages, or does not fit together, the messages are
+    /// repaired, and its next run is another one.
+    #[must_use]
+    pub fn from_session(mut session: Session) -> Self {
+        let stored = session.state.custom.remove(SESSION_KEY);
+        let stored: Option<StoredConversation> =
+            stored.and_then(|value| serde_json::from_value(value).ok());
+        let Some(StoredConversation { version: ..=VERSION, ledger }) = stored else {
+            return Self::from_messages(session);
+        };
+        let mut ledger = ledger;
+        let messages = session.messages.len();
+        session.messages.append(&mut ledger.messages);
+        if transcript::validate(&session.messages).is_err() {
+            session.messages.truncate(messages);
+            let runs = ledger.runs;
+            let mut conversation = Self::from_messages(session);
+            conversation.ledger.runs = runs;
+            return conversation;
+        }
+        ledger.messages = session.messages;
+        Self { ledger }
+    }
+
+    fn from_messages(session: Session) -> Self {
+        let mut conversation = Self::from(session.messages);
+        conversation.ledger.total_usage = session.state.token_usage;
+        conversation
+    }
+
+    /// Writes the conversation into a session, which was changed now. The rest of the session stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError`] if a value cannot be written as JSON.
+    pub fn write_session(&self, session: &mut Session) -> Result<(), StorageError> {
+        let state = std::mem::take(&mut session.state);
+        let (settled, state) = session_parts(&self.ledger, state)?;
+        session.messages = settled.to_vec();
+        session.state = state;
+        session.touch();
+        Ok(())
+    }
+}
 
 /// The state of a run between two turns, as a durable engine stores it.
 pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
@@ -101,6 +202,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
             overflowed: state.overflowed,
             ..RunRecord::default()
         },
+        rewrites: 0,
     })
 }
 

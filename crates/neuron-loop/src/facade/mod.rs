@@ -254,10 +254,10 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ) -> Result<RunResult<Option<Value>>, LoopError> {
         let start = start?;
         let (parts, durability, ledger) = self.lend();
-        let parts = Parts { durability: durability.as_ref(), ..parts };
+        let parts = parts.with_durability(durability.as_ref());
         let mut live = Live::new(start, RunContext::Borrowed(ctx));
         live.typed = typed;
-        let driven = drive(parts, ledger, &mut ActiveRun::from(live), way).await;
+        let driven = drive(parts, None, ledger, &mut ActiveRun::from(live), way).await;
         match driven {
             Some(Ok(Step::Ended(result))) => Ok(result),
             Some(Err(error)) => Err(error),

@@ -11,7 +11,6 @@ use neuron_types::{
 use serde_json::Value;
 
 use super::{AgentLoop, FacadeStart};
-use crate::parts::Parts;
 use crate::run::{ActiveRun, Live, RunContext, Step, Way, agent_result, drive};
 
 /// A run turn by turn; made by [`AgentLoop::run_step`].
@@ -126,8 +125,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
                 Err(error) => return error.take().map(TurnResult::Error),
             };
             let (parts, durability, ledger) = self.agent.lend();
-            let parts = Parts { durability: durability.as_ref(), ..parts };
-            Some(match drive(parts, ledger, run, Way::Step).await? {
+            let parts = parts.with_durability(durability.as_ref());
+            Some(match drive(parts, None, ledger, run, Way::Step).await? {
                 Ok(Step::Tools { calls, results }) => {
                     let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
                     TurnResult::ToolsExecuted { calls: calls.collect(), results }

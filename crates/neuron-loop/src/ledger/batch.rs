@@ -136,6 +136,12 @@ impl Ledger {
         made.zip(states).map(|(made, state)| Call { made, state })
     }
 
+    /// Number of messages, from the start, that change no more.
+    pub(crate) fn settled(&self) -> usize {
+        let place = place_of_results(&self.messages).filter(|_| self.batch().is_some());
+        place.map_or(self.messages.len(), |place| place.saturating_sub(1))
+    }
+
     /// A call of the last answer.
     pub(crate) fn call(&self, index: usize) -> Option<Call<'_>> {
         self.calls().nth(index)
@@ -172,6 +178,13 @@ impl Ledger {
         };
         *state = CallState::Begun { input };
         self.write(index, vec![ContentItem::Text(interrupted(INTERRUPTED))], true);
+    }
+
+    /// Notes that all calls begin that can.
+    pub(crate) fn begin_all_calls(&mut self) {
+        for index in self.open_calls() {
+            self.begin_call(index);
+        }
     }
 
     /// Counts a tool call as started.

@@ -143,6 +143,7 @@ impl Ledger {
         self.passed_messages =
             messages.strip_suffix(self.new_messages()).map_or(0, <[Message]>::len);
         self.messages = messages;
+        self.rewrites = self.rewrites.saturating_add(1);
         match is_enough {
             true => self.compaction.reached(),
             false => self.compaction.not_reached(size.tokens),

@@ -109,11 +109,26 @@ impl Ledger {
         }
     }
 
+    /// Adds messages that were sent to a live run. An answer that would end the run is then not its last. Returns whether
+    /// there are any.
+    pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
+        let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
+        if messages.is_empty() || has_landed {
+            return false;
+        }
+        for message in messages {
+            self.add_message(message);
+        }
+        self.phase = Phase::TurnStart;
+        true
+    }
+
     fn repair(&mut self) {
         if let Err(violation) = transcript::validate(&self.messages) {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
             self.messages = transcript::repair(std::mem::take(&mut self.messages));
             self.passed_messages = 0;
+            self.rewrites = self.rewrites.saturating_add(1);
         }
     }
 
@@ -145,6 +160,7 @@ impl Ledger {
     /// text takes their place, so that each call has one.
     pub(crate) fn take_back_input(&mut self, with_tool_results: bool) {
         let start = self.first_new_message();
+        self.rewrites = self.rewrites.saturating_add(1);
         let mut is_taken_back = false;
         for mut message in self.messages.split_off(start) {
             if message.role == Role::User {

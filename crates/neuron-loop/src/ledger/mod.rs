@@ -48,6 +48,8 @@ pub(crate) struct Ledger {
     pub(crate) said: Said,
     pub(crate) size: Option<KnownSize>,
     pub(crate) compaction: CompactionBackoff,
+    /// How often messages that stood in the history were changed or removed.
+    pub(crate) rewrites: usize,
 }
 
 /// Counters of one run.
@@ -154,6 +156,23 @@ impl Counters<'_> {
 }
 
 impl Ledger {
+    /// A copy without the messages.
+    pub(crate) fn without_messages(&self) -> Self {
+        Self {
+            messages: Vec::new(),
+            phase: self.phase.clone(),
+            run: self.run.clone(),
+            runs: self.runs,
+            turns: self.turns,
+            total_usage: self.total_usage.clone(),
+            passed_messages: self.passed_messages,
+            said: self.said.clone(),
+            size: self.size,
+            compaction: self.compaction.clone(),
+            rewrites: self.rewrites,
+        }
+    }
+
     /// Lends the messages and the counters apart.
     pub(crate) fn split(&mut self) -> (&[Message], Counters<'_>) {
         let Self { messages, run, turns, total_usage, passed_messages, .. } = self;

@@ -26,17 +26,17 @@ pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
     if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }
 
-/// Waits, if there is a clock to wait by.
+/// Waits. Returns `false` at once if there is no clock to wait by.
 #[cfg(not(target_family = "wasm"))]
-pub(crate) fn wait(duration: Duration) -> impl Future<Output = ()> {
-    async move {
-        if !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok() {
-            tokio::time::sleep(duration).await;
-        }
+pub(crate) async fn wait(duration: Duration) -> bool {
+    let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
+    if has_clock {
+        tokio::time::sleep(duration).await;
     }
+    has_clock
 }
 
 #[cfg(target_family = "wasm")]
-pub(crate) fn wait(_duration: Duration) -> impl Future<Output = ()> {
-    std::future::ready(())
+pub(crate) async fn wait(_duration: Duration) -> bool {
+    false
 }

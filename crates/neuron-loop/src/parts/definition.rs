@@ -119,6 +119,14 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// The same parts with a durable engine.
+    pub(crate) fn with_durability<'b>(self, durability: Option<&'b Durability<'b>>) -> Parts<'b>
+    where
+        'a: 'b,
+    {
+        Parts { durability, ..self }
+    }
+
     pub(crate) fn config(self) -> &'a LoopConfig {
         &self.definition.config
     }

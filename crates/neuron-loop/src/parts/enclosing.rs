@@ -19,6 +19,11 @@ pub(crate) struct EnclosingRun {
 }
 
 impl EnclosingRun {
+    /// The run around a tool call with this context.
+    pub(crate) fn around(ctx: &ToolContext) -> Option<&Self> {
+        ctx.extensions.get()
+    }
+
     /// The run of an agent inside a call, unless nobody could make use of it.
     pub(crate) fn new(parts: Parts<'_>, ctx: &ToolContext) -> Option<Self> {
         let (definition, is_durable) = (parts.definition, parts.durability.is_some());
@@ -40,7 +45,7 @@ impl EnclosingRun {
 
 /// Number of agents around an agent with this context.
 fn depth_in(ctx: &ToolContext) -> usize {
-    match ctx.extensions.get::<EnclosingRun>() {
+    match EnclosingRun::around(ctx) {
         Some(run) => run.depth.saturating_add(1),
         None => usize::from(!ctx.call_id.is_empty()),
     }

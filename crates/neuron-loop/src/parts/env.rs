@@ -22,9 +22,13 @@ pub(crate) struct Env<'a> {
     pub(crate) output: Option<&'a OutputRules>,
     /// The context of the caller.
     pub(crate) ctx: &'a ToolContext,
+    /// Asks the run to end.
+    pub(crate) stop: &'a CancellationToken,
     /// Ends work within a turn.
     pub(crate) token: &'a CancellationToken,
     pub(crate) run: &'a RunScope,
+    /// Whether calls wait for a person when the policy asks.
+    pub(crate) pauses: bool,
     pub(crate) reader: Reader<'a>,
 }
 
@@ -79,11 +83,6 @@ impl RunScope {
 impl<'a> Env<'a> {
     pub(crate) fn config(&self) -> &'a LoopConfig {
         self.parts.config()
-    }
-
-    /// Whether calls wait for a person when the policy asks.
-    pub(crate) fn pauses(&self) -> bool {
-        self.config().pauses(self.parts.durability.is_some())
     }
 
     /// The hooks, in a turn of the run.

@@ -4,15 +4,16 @@
 use std::borrow::Cow;
 
 use neuron_types::{
-    AgentResult, DeltaSink, DurableContext, HookEvent, LoopError, OperationKind, Outcome, Scopes,
-    ToolCall,
+    AgentResult, DeltaSink, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
+    Outcome, Scopes, ToolCall,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::begin::begin;
-use super::live::{ActiveRun, Progress};
+use super::live::{ActiveRun, Live, Progress};
 use super::result::{RunResult, Step, agent_result};
+use super::store::SessionHandle;
 use super::turn::{Advanced, advance};
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
@@ -37,6 +38,7 @@ pub(crate) enum Way<'a> {
 /// Drives a run. `None` if it is over.
 pub(crate) async fn drive(
     parts: Parts<'_>,
+    store: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     run: &mut ActiveRun<'_>,
     way: Way<'_>,
@@ -56,8 +58,12 @@ pub(crate) async fn drive(
     };
     let typed = live.typed.map(|typed| typed(parts));
     let ctx = live.ctx.get();
+    let stop = match &live.handle {
+        Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
+        None => Cow::Borrowed(&ctx.cancellation_token),
+    };
     let token = match parts.config().cancel_mode {
-        CancelMode::Now => Cow::Borrowed(&ctx.cancellation_token),
+        CancelMode::Now => Cow::Borrowed(&*stop),
         CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
     };
     let env = Env {
@@ -65,11 +71,13 @@ pub(crate) async fn drive(
         frame: parts.frame(typed.as_ref().map(|typed| &typed.changes)),
         output: typed.as_ref().map(|typed| &typed.rules),
         ctx,
+        stop: &stop,
         token: &token,
         run: live.scope.as_ref()?,
+        pauses: live.waits || parts.config().pauses(parts.durability.is_some()),
         reader,
     };
-    let driver = Driver { env };
+    let driver = Driver { env, live, store };
     let ledger = &mut Metered::new(ledger, env);
     if let Progress::New = progress {
         *progress = driver.open(ledger);
@@ -117,6 +125,8 @@ pub(crate) async fn drive(
 
 struct Driver<'a> {
     env: Env<'a>,
+    live: &'a Live<'a>,
+    store: Option<&'a SessionHandle<'a>>,
 }
 
 impl Driver<'_> {
@@ -131,7 +141,7 @@ impl Driver<'_> {
             session_id: &self.env.ctx.session_id,
             request: &self.env.frame.request(&ledger.messages),
         };
-        let scopes = match check(&self.env.ctx.cancellation_token) {
+        let scopes = match check(self.env.stop) {
             Ok(()) => self.env.hooks(ledger.run.turn).open(kind),
             Err(_) => Scopes::default(),
         };
@@ -149,10 +159,7 @@ impl Driver<'_> {
             self.announce(ledger.run.turn, is_announced).await?;
         }
         loop {
-            let advanced = match ledger.next() {
-                Next::Wait => wait_for_decisions(&self.env, ledger).await.map(|()| None),
-                _ => advance(self.env, ledger).await,
-            };
+            let advanced = self.advance(ledger).await;
             match advanced {
                 Ok(Some(Advanced::Ended)) => return Ok(Advanced::Ended),
                 Ok(Some(progress)) if stops => return Ok(progress),
@@ -163,12 +170,58 @@ impl Driver<'_> {
         }
     }
 
+    /// Does the next thing in the run. Stores the conversation and takes messages of the handle where that is possible.
+    async fn advance(&self, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
+        match ledger.next() {
+            Next::OpenTurn if !ledger.is_paused() => {
+                self.steer(ledger).await?;
+            }
+            // A message that arrived after the last call makes the run go on.
+            Next::Finish if self.steer(ledger).await? => return Ok(None),
+            _ => {}
+        }
+        self.store(ledger).await?;
+        match ledger.next() {
+            Next::Wait => wait_for_decisions(&self.env, self.live, ledger).await.map(|()| None),
+            _ => advance(self.env, ledger).await,
+        }
+    }
+
+    /// Takes the messages that were sent to the run. Returns whether there are any.
+    async fn steer(&self, ledger: &mut Ledger) -> Result<bool, LoopError> {
+        let Some(handle) = &self.live.handle else {
+            return Ok(false);
+        };
+        let sent = handle.sent();
+        let mut messages = sent.clone();
+        if let Some(durability) = self.env.parts.durability {
+            // A replay takes the same messages at the same place.
+            let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
+            let name = format!("steering {}.{}", ledger.run.number, ledger.run.requests);
+            let value = serde_json::to_value(&messages).map_err(failed)?;
+            let value = durability.record(&name, value).await?;
+            messages = serde_json::from_value(value).map_err(failed)?;
+        }
+        handle.taken(sent.len());
+        Ok(ledger.steer(messages))
+    }
+
+    /// Stores the conversation where a stored form can go on.
+    async fn store(&self, ledger: &Ledger) -> Result<(), LoopError> {
+        let is_place =
+            matches!(ledger.next(), Next::OpenTurn | Next::RunTools | Next::Wait | Next::Finish);
+        match self.store {
+            Some(store) if is_place => Ok(store.write(ledger).await?),
+            _ => Ok(()),
+        }
+    }
+
     /// Tells the hooks that the run starts.
     async fn announce(&self, turn: usize, is_announced: &mut bool) -> Result<(), LoopError> {
         let hooks = self.env.hooks(turn);
         let session_id = &self.env.ctx.session_id;
         hooks.ask(HookEvent::SessionStart { session_id }).await?;
-        check(&self.env.ctx.cancellation_token)?;
+        check(self.env.stop)?;
         *is_announced = true;
         hooks.ask(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
         Ok(())

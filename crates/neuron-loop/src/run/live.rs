@@ -3,7 +3,7 @@
 use neuron_types::{LoopError, Scopes, ToolContext};
 use serde_json::Value;
 
-use super::RunResult;
+use super::{RunHandle, RunResult};
 use crate::conversation::Start;
 use crate::ledger::OutputRules;
 use crate::parts::{FrameChanges, Parts, RunScope};
@@ -36,6 +36,9 @@ pub(crate) struct Live<'a> {
     pub(crate) start: Option<Start>,
     pub(crate) ctx: RunContext<'a>,
     pub(crate) budget: Option<Budget>,
+    pub(crate) handle: Option<RunHandle>,
+    /// Whether the run waits for decisions of the handle.
+    pub(crate) waits: bool,
     /// Makes the output of a typed run from the agent.
     pub(crate) typed: Option<fn(Parts<'_>) -> TypedOutput>,
     /// Once the run has begun.
@@ -69,7 +72,15 @@ pub(crate) enum Progress {
 
 impl<'a> Live<'a> {
     pub(crate) fn new(start: Start, ctx: RunContext<'a>) -> Self {
-        Self { start: Some(start), ctx, budget: None, typed: None, scope: None }
+        Self {
+            start: Some(start),
+            ctx,
+            budget: None,
+            handle: None,
+            waits: false,
+            typed: None,
+            scope: None,
+        }
     }
 }
 

@@ -2,13 +2,21 @@
 
 mod begin;
 mod driver;
+mod handle;
 mod live;
 mod result;
+mod start;
+mod store;
 mod turn;
 mod typed;
 mod waiting;
+mod watch;
 
+pub use handle::RunHandle;
 pub use result::{RunResult, Step};
+pub use start::{OwnedRun, Run};
+pub use store::SessionHandle;
+pub use watch::{Finished, OwnedStream, RunEvent, RunEvents, RunStream, Steps};
 
 pub(crate) use driver::{Driven, Way, drive};
 pub(crate) use live::{ActiveRun, Live, RunContext, TypedOutput};

@@ -36,12 +36,12 @@ pub(super) async fn advance(
             None => call_and_run(env, ledger).await,
         },
         Next::CallModel => {
-            check(&env.ctx.cancellation_token)?;
+            check(env.stop)?;
             call_and_run(env, ledger).await
         }
         Next::RunTools => run_tools(env, ledger, &mut Prefetch::default()).await,
         Next::Land => {
-            check(&env.ctx.cancellation_token)?;
+            check(env.stop)?;
             land(env, ledger).await.map(|()| None)
         }
         Next::Wait | Next::Finish | Next::Nothing => Ok(Some(Advanced::Ended)),
@@ -50,7 +50,7 @@ pub(super) async fn advance(
 
 /// Checks whether another turn may start, announces it, and compacts the history if that is due.
 async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacted>, LoopError> {
-    check(&env.ctx.cancellation_token)?;
+    check(env.stop)?;
     if ledger.messages.iter().all(|message| message.role == Role::System) {
         let text = "the conversation has only system messages: there is nothing to answer";
         return Err(ProviderError::InvalidRequest(text.into()).into());

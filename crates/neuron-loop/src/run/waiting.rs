@@ -2,6 +2,7 @@
 
 use neuron_types::{ApprovalDecisions, DurableContext, DurableError, LoopError, PendingApproval};
 
+use super::Live;
 use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
@@ -18,6 +19,7 @@ const MOST_UNFIT: usize = 1000;
 /// [`LoopError::Durable`] after [`MOST_UNFIT`] signals; errors of the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
+    live: &Live<'_>,
     ledger: &mut Ledger,
 ) -> Result<(), LoopError> {
     let parts = env.parts;
@@ -27,7 +29,7 @@ pub(super) async fn wait_for_decisions(
         let Some(pending) = ledger.pending() else {
             return Ok(());
         };
-        let decisions = match next_signal(env, &pending).await? {
+        let decisions = match next_signal(env, live, &pending).await? {
             Signal::Decisions(decisions) => decisions,
             Signal::Unreadable(error) => {
                 let (line, column) = (error.line(), error.column());
@@ -67,14 +69,22 @@ enum Signal {
     Missing,
 }
 
-async fn next_signal(env: &Env<'_>, pending: &PendingApproval) -> Result<Signal, LoopError> {
+async fn next_signal(
+    env: &Env<'_>,
+    live: &Live<'_>,
+    pending: &PendingApproval,
+) -> Result<Signal, LoopError> {
+    if let Some(handle) = live.handle.as_ref().filter(|_| live.waits) {
+        let decided = async { Ok(handle.decided(pending).await) };
+        return or_cancelled(env.stop, decided).await.map(Signal::Decisions);
+    }
     let (Some(durability), Some(signal)) = (env.parts.durability, &env.config().approval_signal)
     else {
         return Ok(Signal::Missing);
     };
     let wait =
         async { Ok(durability.wait_for_approval(pending, &signal.name, signal.timeout).await) };
-    match or_cancelled(&env.ctx.cancellation_token, wait).await? {
+    match or_cancelled(env.stop, wait).await? {
         Ok(Some(decisions)) => Ok(Signal::Decisions(decisions)),
         Ok(None) | Err(DurableError::SignalTimeout) => Ok(Signal::Missing),
         Err(DurableError::Other(error)) => match error.downcast() {

@@ -50,6 +50,9 @@ pub struct LoopConfig {
     /// With parallel tools: how many calls of an answer run at the same time; zero is as one.
     /// Default: all of them.
     pub max_parallel_tools: Option<usize>,
+    /// How long one tool call may take, where there is a tokio runtime. A durable engine has limits of its own. Default: no
+    /// limit.
+    pub tool_timeout: Option<Duration>,
     /// What a tool's failure means for the run. Default: it ends the run.
     pub tool_errors: ToolErrorPolicy,
     /// In how many turns in a row the calls of a tool may fail with something that the model sees,
@@ -119,6 +122,7 @@ impl Default for LoopConfig {
             cancel_mode: CancelMode::Now,
             tool_grace: Duration::from_secs(5),
             max_parallel_tools: None,
+            tool_timeout: None,
             tool_errors: ToolErrorPolicy::default(),
             tool_retry_limit: None,
             pause_for_approval: false,

@@ -60,8 +60,8 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
         PermissionDecision::Allow => Verdict::Run,
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
         // A call that the tool refuses is not worth a question.
-        PermissionDecision::Ask(_) if env.pauses() && is_refused() => Verdict::Refused,
-        PermissionDecision::Ask(reason) if env.pauses() => {
+        PermissionDecision::Ask(_) if env.pauses && is_refused() => Verdict::Refused,
+        PermissionDecision::Ask(reason) if env.pauses => {
             Verdict::Wait(Box::new(PendingCall::new(call.clone(), reason)))
         }
         PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason)),

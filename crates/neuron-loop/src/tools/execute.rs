@@ -1,11 +1,16 @@
 //! Running a call in this process, and the meaning of its error.
 
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
 use neuron_tool::ToolRegistry;
 use neuron_types::{LoopError, Outcome, Scopes, ToolCall, ToolContext, ToolError, ToolOutput};
 
 use super::decide::denial;
 use super::metered::CallMeter;
-use crate::parts::{Env, Offered, or_cancelled};
+use crate::parts::{Env, Offered, or_cancelled, wait};
 use crate::settings::ToolErrorPolicy;
 
 /// The end of a call.
@@ -25,16 +30,40 @@ pub(crate) async fn execute(
     let guard = ctx.cancellation_token.clone().drop_guard();
     let _metered = CallMeter { call: ctx.usage.clone(), run: &env.run.tool_meter };
     let work = async {
-        Ok(match &registry {
-            Some(registry) => registry.execute_call(call, &ctx).await?,
-            None => tools.execute(call, &ctx).await?,
-        })
+        match &registry {
+            Some(registry) => registry.execute_call(call, &ctx).await,
+            None => tools.execute(call, &ctx).await,
+        }
     };
-    let ran = scopes.run(or_cancelled(env.token, work)).await;
+    let limited = async { Ok(within(env.config().tool_timeout, &call.name, work).await?) };
+    let ran = scopes.run(or_cancelled(env.token, limited)).await;
     let ran = ran.or_else(|error| settle(&env, &tools, error));
     scopes.end(outcome(&ran));
     guard.disarm();
     ran
+}
+
+/// Fails if work takes longer than the limit, where there is a clock.
+async fn within(
+    limit: Option<Duration>,
+    tool: &str,
+    work: impl Future<Output = Result<ToolOutput, ToolError>>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(limit) = limit else {
+        return work.await;
+    };
+    let timer = async {
+        if !wait(limit).await {
+            std::future::pending().await
+        }
+    };
+    match select(pin!(work), pin!(timer)).await {
+        Either::Left((result, _)) => result,
+        Either::Right(((), _)) => {
+            let text = format!("`{tool}` took longer than {limit:?}");
+            Err(ToolError::ExecutionFailed(text.into()))
+        }
+    }
 }
 
 /// Decides whether the error of a call is a result for the model, or ends the run.
@@ -48,7 +77,7 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ra
         LoopError::Tool(ToolError::Cancelled) if env.token.is_cancelled() => {
             Err(LoopError::Cancelled)
         }
-        LoopError::Tool(ToolError::ApprovalRequired(nested)) => match env.pauses() {
+        LoopError::Tool(ToolError::ApprovalRequired(nested)) => match env.pauses {
             true => Err(ToolError::ApprovalRequired(nested).into()),
             false => Ok(denial("an agent inside the call needs an approval")),
         },

@@ -1,5 +1,6 @@
 //! The loop's behaviour, path by path. One binary, so that it links once.
 
+mod agent;
 mod approval;
 mod approval_signal;
 mod budget;

@@ -9,9 +9,9 @@ use neuron_testing::Reply;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, BoxedLayer, CompletionRequest, CompletionResponse,
     ContentBlock, ContextError, ContextStrategy, DeltaSink, DurableContext, DurableError, HeldBack,
-    HookAction, HookError, HookEvent, HookScope, InjectionPoint, Injector, Message, ModelCall,
-    ModelLayer, ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError,
-    RequestRef, Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
+    HookAction, HookError, HookEvent, InjectionPoint, Injector, Message, ModelCall, ModelLayer,
+    ModelNext, ObservabilityHook, PermissionDecision, PermissionPolicy, ProviderError, RequestRef,
+    Role, StreamEvent, ToolContext, ToolOutput, UsageLimits,
 };
 use serde_json::{Value, json};
 

@@ -89,7 +89,7 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
             same("the outcome", &ended, &Ended::With(expected.outcome.clone()))?;
             same_list("the history", agent.messages(), &memory.history)?;
             same("the usage", agent.usage(), &expected.usage)?;
-            early_calls_are_first(case, &first.early)?;
+            early_calls_are_first(case, &first)?;
         } else {
             seen.insert(format!("early tools, and trouble: {has_begun}"));
         }
@@ -134,16 +134,18 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
 }
 
 /// None overtakes a call that must wait for the whole answer.
-fn early_calls_are_first(case: &Case, early: &[u64]) -> Checked {
+fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     for reply in &case.script {
         let Reply::Answers(answer) = reply else { continue };
         let calls = answer.message.tool_uses().map(|call| Order::read(call.input).number);
         let mut late = None;
         for call in calls {
-            match (early.contains(&call), late) {
+            match (journal.early.contains(&call), late) {
                 (true, Some(late)) => return Err(format!("call {call} overtakes call {late}")),
                 (true, None) => {}
-                (false, _) => late = Some(call),
+                // A call that is skipped or denied has nothing to wait for.
+                (false, _) if journal.begun.contains(&call) => late = Some(call),
+                (false, _) => {}
             }
         }
     }
@@ -265,7 +267,10 @@ impl<'a> Session<'a> {
         same("the counters", &self.world.counters(), &memory.counters)?;
         // A run that cannot go on waits as before, and its end is another.
         let state = memory.state().filter(|_| outcome.starts_with("error ApprovalRequired"));
-        same("the state of the run that waits", &journal.pending, &state)?;
+        let [pending, state] = [&journal.pending, &state].map(serde_json::to_string);
+        let text =
+            |state: Result<String, serde_json::Error>| state.map_err(|error| error.to_string());
+        same("the state of the run that waits", &text(pending)?, &text(state)?)?;
         self.same_calls_wait()?;
         check_history(self.agent.messages())?;
         no_scope_is_open(&journal)?;
@@ -606,7 +611,8 @@ impl Interrupted<'_> {
     /// The history is one that the run had, but for results of calls that did not come to their end.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
-        if self.after.runs == self.before.runs && history == self.before.history {
+        let is_resumed = self.after.runs == self.before.runs;
+        if (is_resumed || !self.has_begun()) && history == self.before.history {
             return Ok(());
         }
         // A run that finishes its turn interrupts no call.
@@ -664,6 +670,10 @@ impl Interrupted<'_> {
         compacted: usize,
         seen: &mut BTreeSet<String>,
     ) -> Checked<Option<Memory>> {
+        if !self.has_begun() {
+            seen.insert("dropped before it began".to_owned());
+            return Ok(Some(self.before.clone()));
+        }
         let is_unsure = self.how == How::DropStep || self.is_restored;
         // So it is of what the hooks let pass of a history that was compacted since.
         let guards = !self.case.config.guards.is_empty();
@@ -702,6 +712,11 @@ impl Interrupted<'_> {
         Ok(Some(memory))
     }
 
+    /// Whether the run was polled. One that was not changes nothing.
+    fn has_begun(&self) -> bool {
+        !self.journal.events[0].is_empty()
+    }
+
     /// For what the agent waits now. Decisions are used up once they are carried out, and not before.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
@@ -709,6 +724,13 @@ impl Interrupted<'_> {
             let waiting = memory.waiting.as_ref();
             waiting.is_some_and(|waiting| waiting.pending == pending) && memory.history == history
         };
+        if !self.has_begun() {
+            return match self.before.waiting.is_some() && is(&self.before) {
+                true => Ok(Waits::AsBefore),
+                false if pending.is_empty() => Ok(Waits::No),
+                false => Err(format!("it must not wait for {pending:?}")),
+            };
+        }
         let has_begun =
             |events: &Vec<String>| events.iter().any(|event| event.starts_with("PreTool "));
         let has_begun = self.journal.events.iter().any(has_begun);

@@ -11,13 +11,13 @@ use neuron_loop::{
 };
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, CompletionRequest, CompletionResponse,
-    ContentItem, ContextError, ContextStrategy, DurableContext, DurableError, HookAction,
-    HeldBack, HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector, Message,
-    ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind, OperationScope, Outcome, PendingApproval,
-    PermissionDecision, PermissionPolicy, Provider, ProviderError, StreamEvent, StreamHandle,
-    StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ActivityOptions, ApprovalDecisions, BoxedHook, BoxedLayer, CompletionRequest,
+    CompletionResponse, ContentItem, ContextError, ContextStrategy, DurableContext, DurableError,
+    HeldBack, HookAction, HookError, HookEvent, HookScope, ImageSource, InjectionPoint, Injector,
+    Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind,
+    OperationScope, Outcome, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
+    ProviderError, StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 

@@ -796,13 +796,7 @@ impl Run<'_> {
     }
 
     fn may_pass(&self, failure: &Failure) -> bool {
-        let passes = [
-            "Network",
-            "RateLimit",
-            "ModelLoading",
-            "Timeout",
-            "ServiceUnavailable",
-        ];
+        let passes = ["Network", "RateLimit", "ModelLoading", "Timeout", "ServiceUnavailable"];
         let passes = passes.contains(&&*failure.detail)
             || (failure.detail == "StreamError" && self.way == Way::Stream);
         self.config.engine.is_none() && failure.kind == "Provider" && passes

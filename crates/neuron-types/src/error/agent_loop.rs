@@ -1,8 +1,8 @@
 //! What ends a run early, and the errors of the strategy and the hooks that take part in it.
 
 use crate::{
-    ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason, TokenUsage,
-    ToolError,
+    ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason,
+    StorageError, TokenUsage, ToolError,
 };
 
 /// What ends a run of the agent loop without an answer.
@@ -55,6 +55,9 @@ pub enum LoopError {
     /// A run that waits for an approval cannot go on like this; it still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
+    /// The conversation could not be stored.
+    #[error("session storage: {0}")]
+    Storage(#[from] StorageError),
 }
 
 impl LoopError {
@@ -84,6 +87,7 @@ impl LoopError {
             Self::Durable(_) => "Durable",
             Self::ApprovalRequired(_) => "ApprovalRequired",
             Self::Approval(_) => "Approval",
+            Self::Storage(_) => "Storage",
         }
     }
 

@@ -1,0 +1,96 @@
+//! The definition of an agent.
+
+use std::fmt;
+use std::sync::Arc;
+
+use neuron_tool::ToolRegistry;
+use neuron_types::Provider;
+
+use crate::builder::AgentBuilder;
+use crate::conversation::{Conversation, Start};
+use crate::parts::{Definition, ModelDyn, Parts, StrategyDyn};
+use crate::run::{OwnedRun, Run};
+use crate::settings::LoopConfig;
+
+/// The definition of an agent: a model, its tools, and how it runs. Cheap to clone, and shared by any number of
+/// [conversations](Conversation).
+///
+/// # Example
+///
+/// ```
+/// # use neuron_loop::{Agent, Conversation, LoopError};
+/// # use neuron_testing::ScriptedProvider;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LoopError> {
+/// # let provider = ScriptedProvider::new(["4", "5"]);
+/// let agent = Agent::builder(provider).system_prompt("You are a calculator.").build();
+///
+/// let mut chat = Conversation::new();
+/// let result = agent.run(&mut chat, "What is 2 + 2?").await?;
+/// assert_eq!(result.response, "4");
+/// agent.run(&mut chat, "And one more?").await?;
+/// assert_eq!(chat.messages().len(), 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Agent(pub(crate) Arc<Inner>);
+
+#[derive(Clone)]
+pub(crate) struct Inner {
+    pub(crate) model: Arc<dyn ModelDyn>,
+    pub(crate) strategy: Arc<dyn StrategyDyn>,
+    pub(crate) definition: Definition,
+}
+
+impl Agent {
+    /// Starts building an agent.
+    pub fn builder(provider: impl Provider + 'static) -> AgentBuilder {
+        AgentBuilder::new(provider)
+    }
+
+    /// Starts a run of a conversation. It does nothing until it is awaited, streamed or stepped.
+    pub fn run<'a>(&self, conversation: &'a mut Conversation, start: impl Into<Start>) -> Run<'a> {
+        Run::new(self.clone(), conversation, start.into())
+    }
+
+    /// Starts a run that owns its conversation, and gives it back however it ends: for servers.
+    pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
+        Run::new(self.clone(), conversation, start.into())
+    }
+
+    /// Returns the tools.
+    #[must_use]
+    pub fn tools(&self) -> &ToolRegistry {
+        &self.0.definition.tools
+    }
+
+    /// Returns the settings.
+    #[must_use]
+    pub fn config(&self) -> &LoopConfig {
+        &self.0.definition.config
+    }
+
+    /// Returns an agent with other tools or settings. The agent itself does not change.
+    #[must_use]
+    pub fn with(&self, change: impl FnOnce(&mut ToolRegistry, &mut LoopConfig)) -> Self {
+        let mut inner = Inner::clone(&self.0);
+        let definition = inner.definition.changed();
+        change(&mut definition.tools, &mut definition.config);
+        Self(Arc::new(inner))
+    }
+
+    pub(crate) fn parts(&self) -> Parts<'_> {
+        let Inner { model, strategy, definition } = &*self.0;
+        Parts { model: &**model, strategy: &**strategy, definition, durability: None }
+    }
+}
+
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Agent")
+            .field("tools", self.tools())
+            .field("config", self.config())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,148 @@
+//! Control over a live run from outside.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use neuron_types::{ApprovalDecisions, Message, PendingApproval};
+use tokio_util::sync::CancellationToken;
+
+use crate::Conversation;
+
+/// Control over a live run from outside: sends it messages, cancels it, decides on its calls, and takes its conversation
+/// back. Clones control the same run.
+///
+/// # Example
+///
+/// ```
+/// # use neuron_loop::{Agent, Conversation, LoopError};
+/// # use neuron_testing::ScriptedProvider;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), LoopError> {
+/// let agent = Agent::builder(ScriptedProvider::new(["Hello.", "Bonjour."])).build();
+/// let run = agent.run_owned(Conversation::new(), "Hi");
+/// let handle = run.handle();
+/// handle.steer("Speak French.");
+/// let finished = run.await;
+/// assert_eq!(finished.conversation.messages().len(), 3);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct RunHandle(Arc<Mutex<Control>>);
+
+#[derive(Default)]
+struct Control {
+    /// Messages for the run.
+    sent: Vec<Message>,
+    is_cancelled: bool,
+    /// The token of the run, while it is driven.
+    token: Option<CancellationToken>,
+    /// The calls that wait, while the run waits for decisions.
+    pending: Option<PendingApproval>,
+    decisions: Option<ApprovalDecisions>,
+    /// The run that waits for decisions.
+    waiting: Option<Waker>,
+    /// The conversation of an owned run that ended or was dropped.
+    conversation: Option<Conversation>,
+}
+
+impl RunHandle {
+    /// Creates a handle, for [`Run::with_handle`](crate::Run::with_handle).
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sends a message to the run. It enters the conversation before the next call of the model. A message that arrives
+    /// after the last call makes the run go on for one more turn, unless a limit ended it.
+    pub fn steer(&self, message: impl Into<Message>) {
+        self.lock().sent.push(message.into());
+    }
+
+    /// Cancels the run, as [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) does.
+    pub fn cancel(&self) {
+        let mut control = self.lock();
+        control.is_cancelled = true;
+        if let Some(token) = &control.token {
+            token.cancel();
+        }
+    }
+
+    /// Returns the calls that wait for a decision, of a run that [waits for it](crate::Run::wait_for_approval).
+    #[must_use]
+    pub fn pending(&self) -> Option<PendingApproval> {
+        self.lock().pending.clone()
+    }
+
+    /// Decides on the calls of a run that [waits for it](crate::Run::wait_for_approval).
+    pub fn decide(&self, decisions: ApprovalDecisions) {
+        let mut control = self.lock();
+        control.decisions = Some(decisions);
+        if let Some(waiting) = control.waiting.take() {
+            waiting.wake();
+        }
+    }
+
+    /// Takes the conversation of an owned run that ended or was dropped.
+    #[must_use]
+    pub fn take_conversation(&self) -> Option<Conversation> {
+        self.lock().conversation.take()
+    }
+
+    /// The token of a run with this handle, which `outer` and the handle cancel.
+    pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
+        let (mut control, token) = (self.lock(), outer.child_token());
+        if control.is_cancelled {
+            token.cancel();
+        }
+        control.token = Some(token.clone());
+        token
+    }
+
+    pub(super) fn sent(&self) -> Vec<Message> {
+        self.lock().sent.clone()
+    }
+
+    /// Forgets the first messages, which the run has.
+    pub(super) fn taken(&self, count: usize) {
+        self.lock().sent.drain(..count);
+    }
+
+    /// Waits for decisions on calls.
+    pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
+        self.lock().pending = Some(pending.clone());
+        let decisions = poll_fn(|cx| {
+            let mut control = self.lock();
+            match control.decisions.take() {
+                Some(decisions) => Poll::Ready(decisions),
+                None => {
+                    control.waiting = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        self.lock().pending = None;
+        decisions
+    }
+
+    pub(super) fn give_back(&self, conversation: Conversation) {
+        self.lock().conversation = Some(conversation);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Control> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for RunHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let control = self.lock();
+        f.debug_struct("RunHandle")
+            .field("sent", &control.sent.len())
+            .field("is_cancelled", &control.is_cancelled)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! Storing a conversation while it runs.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::conversation::{Conversation, session_parts};
+use crate::ledger::Ledger;
+use neuron_types::{
+    Message, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+};
+
+/// A session in a storage, and the position up to which it is stored there. Clones share both.
+///
+/// # Example
+///
+/// ```
+/// # use neuron_loop::{Agent, LoopError, SessionHandle};
+/// # use neuron_types::VersionedSessionStorage;
+/// async fn answer(agent: &Agent, sessions: &impl VersionedSessionStorage) -> Result<(), Box<dyn std::error::Error>> {
+///     let session = SessionHandle::new(sessions, "chat-42");
+///     let mut chat = session.load().await?;
+///     agent.run(&mut chat, "Hello again").store(&session).await?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Clone)]
+pub struct SessionHandle<'s>(Arc<Stored<dyn StorageDyn + 's>>);
+
+struct Stored<S: ?Sized> {
+    id: String,
+    position: Mutex<Option<Position>>,
+    storage: S,
+}
+
+/// The position up to which a session is stored.
+#[derive(Clone)]
+struct Position {
+    revision: SessionRevision,
+    messages: usize,
+    /// How often the history was rewritten before.
+    rewrites: usize,
+    /// The state of the session, which may hold values of others.
+    state: SessionState,
+}
+
+impl<'s> SessionHandle<'s> {
+    /// Creates a handle for a session, which need not exist. Give it an `Arc` of a storage for a run that owns its parts.
+    pub fn new(storage: impl VersionedSessionStorage + 's, id: impl Into<String>) -> Self {
+        Self(Arc::new(Stored { id: id.into(), position: Mutex::default(), storage }))
+    }
+
+    /// Loads the conversation. A session that does not exist is an empty one.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the storage.
+    pub async fn load(&self) -> Result<Conversation, StorageError> {
+        let (session, revision) = match self.0.storage.load_dyn(&self.0.id).await {
+            Err(StorageError::NotFound(_)) => {
+                self.set(None);
+                return Ok(Conversation::new());
+            }
+            loaded => loaded?,
+        };
+        let (messages, state) = (session.messages.len(), session.state.clone());
+        let conversation = Conversation::from_session(session);
+        let rewrites = conversation.ledger.rewrites;
+        self.set(Some(Position { revision, messages, rewrites, state }));
+        Ok(conversation)
+    }
+
+    /// Stores a conversation.
+    ///
+    /// # Errors
+    ///
+    /// [`StorageError::Conflict`] if somebody else changed the session since this handle loaded or stored it; other errors
+    /// of the storage.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves it open whether the session was written. The next one finds out.
+    pub async fn save(&self, conversation: &Conversation) -> Result<(), StorageError> {
+        self.write(&conversation.ledger).await
+    }
+
+    pub(super) async fn write(&self, ledger: &Ledger) -> Result<(), StorageError> {
+        let Stored { id, position, storage } = &*self.0;
+        let known = position.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
+        let (settled, state) = session_parts(ledger, state)?;
+        let is_appended =
+            |known: &Position| known.rewrites == ledger.rewrites && known.messages <= settled.len();
+        let revision = match &known {
+            Some(known) if is_appended(known) => {
+                let new = settled.get(known.messages..).unwrap_or_default();
+                storage.append_dyn(id, new, &state, &known.revision).await?
+            }
+            known => {
+                let mut session = Session::new(id, state.cwd.clone());
+                session.messages = settled.to_vec();
+                session.state = state.clone();
+                match known {
+                    Some(known) => storage.update_dyn(&session, &known.revision).await?,
+                    None => storage.create_dyn(&session).await?,
+                }
+            }
+        };
+        let (messages, rewrites) = (settled.len(), ledger.rewrites);
+        self.set(Some(Position { revision, messages, rewrites, state }));
+        Ok(())
+    }
+
+    fn set(&self, position: Option<Position>) {
+        *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position;
+    }
+}
+
+impl fmt::Debug for SessionHandle<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionHandle").field("id", &self.0.id).finish_non_exhaustive()
+    }
+}
+
+type Written<'a> = WasmBoxedFuture<'a, Result<SessionRevision, StorageError>>;
+
+/// The object-safe part of [`VersionedSessionStorage`].
+trait StorageDyn: WasmCompatSend + WasmCompatSync {
+    fn load_dyn<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>>;
+    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a>;
+    fn update_dyn<'a>(&'a self, session: &'a Session, expected: &'a SessionRevision)
+    -> Written<'a>;
+    fn append_dyn<'a>(
+        &'a self,
+        id: &'a str,
+        messages: &'a [Message],
+        state: &'a SessionState,
+        expected: &'a SessionRevision,
+    ) -> Written<'a>;
+}
+
+impl<S: VersionedSessionStorage> StorageDyn for S {
+    fn load_dyn<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>> {
+        Box::pin(self.load_versioned(id))
+    }
+
+    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a> {
+        Box::pin(self.create(session))
+    }
+
+    fn update_dyn<'a>(
+        &'a self,
+        session: &'a Session,
+        expected: &'a SessionRevision,
+    ) -> Written<'a> {
+        Box::pin(self.update(session, expected))
+    }
+
+    fn append_dyn<'a>(
+        &'a self,
+        id: &'a str,
+        messages: &'a [Message],
+        state: &'a SessionState,
+        expected: &'a SessionRevision,
+    ) -> Written<'a> {
+        Box::pin(self.append(id, messages, Some(state), expected))
+    }
+}

@@ -1,0 +1,428 @@
+//! One definition for many conversations, in every combination of a start and a way to watch.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use neuron_loop::{Agent, Conversation, Finished, LoopError, RunEvent, RunHandle, Start, Step};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{
+    ApprovalDecisions, ContentBlock, Message, PermissionDecision, PermissionPolicy, ProviderError,
+    StopReason, StreamEvent, ToolContext, ToolEffect,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn agent<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, ScriptedProvider, Log) {
+    let (provider, log) = (ScriptedProvider::new(replies), Log::default());
+    let agent = Agent::builder(provider.clone()).tools(registry(&log)).build();
+    (agent, provider, log)
+}
+
+/// Asks about every call.
+struct Asks;
+
+impl PermissionPolicy for Asks {
+    fn check(&self, _: &str, _: &Value) -> PermissionDecision {
+        PermissionDecision::Ask("sure?".into())
+    }
+}
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Sum {
+    value: u8,
+}
+
+fn sum() -> Reply {
+    Reply::tool_call("o", "final_output", json!({ "value": 4 }))
+}
+
+/// Watches a run in one of the ways. Returns the conversation and the output.
+macro_rules! watch {
+    ($way:expr, $agent:expr, $chat:expr, $start:expr $(, $($typed:tt)+)?) => {{
+        let mut chat: Conversation = $chat;
+        let mut ended = None;
+        match $way {
+            "await" => ended = Some($agent.run(&mut chat, $start)$(.$($typed)+)?.await.unwrap()),
+            "stream" => {
+                let mut events = $agent.run(&mut chat, $start)$(.$($typed)+)?.stream();
+                while let Some(event) = events.try_next().await.unwrap() {
+                    assert!(ended.is_none(), "nothing follows the end");
+                    if let RunEvent::Ended(result) = event {
+                        ended = Some(result);
+                    }
+                }
+            }
+            "steps" => {
+                let mut steps = $agent.run(&mut chat, $start)$(.$($typed)+)?.steps();
+                while let Some(step) = steps.next().await {
+                    assert!(ended.is_none(), "nothing follows the end");
+                    if let Step::Ended(result) = step.unwrap() {
+                        ended = Some(result);
+                    }
+                }
+            }
+            "owned" => {
+                let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let Finished { conversation, result, .. } = run.await;
+                (chat, ended) = (conversation, Some(result.unwrap()));
+            }
+            "owned stream" => {
+                let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let mut events = run.stream();
+                while let Some(event) = events.try_next().await.unwrap() {
+                    if let RunEvent::Ended(result) = event {
+                        ended = Some(result);
+                    }
+                }
+                chat = events.into_conversation();
+            }
+            _ => {
+                let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let (events, task) = run.detach();
+                let task = tokio::spawn(task);
+                let events: Vec<_> = events.collect().await;
+                assert!(matches!(events.last(), Some(StreamEvent::Usage(_) | StreamEvent::ToolResult { .. })), "{events:?}");
+                let Finished { conversation, result, .. } = task.await.unwrap();
+                (chat, ended) = (conversation, Some(result.unwrap()));
+            }
+        }
+        (chat, ended.expect("an end").output)
+    }};
+}
+
+#[tokio::test]
+async fn conversations_of_one_agent_are_apart() {
+    let (agent, provider, _) = agent(["one", "two", "three"]);
+    let (mut first, mut second) = (Conversation::new(), Conversation::new());
+    assert_eq!(agent.run(&mut first, "a").await.unwrap().response, "one");
+    assert_eq!(agent.run(&mut second, "b").await.unwrap().response, "two");
+    assert_eq!(agent.clone().run(&mut first, "c").await.unwrap().response, "three");
+    assert_eq!((first.messages().len(), second.messages().len()), (4, 2));
+    assert_eq!(provider.requests()[2].messages.len(), 3);
+    assert_eq!(first.turns(), 1);
+}
+
+#[tokio::test]
+async fn every_start_goes_with_every_way_to_watch() {
+    for way in ["await", "stream", "steps", "owned", "owned stream", "detached"] {
+        for start in ["message", "continue", "decide"] {
+            for is_typed in [false, true] {
+                let replies = match start {
+                    "message" => vec![],
+                    "continue" => vec![Reply::error(ProviderError::InvalidRequest("no".into()))],
+                    _ => vec![calls([json!({ "text": "a" })])],
+                };
+                let last = if is_typed { sum() } else { Reply::text("done") };
+                let provider = ScriptedProvider::new(replies.into_iter().chain([last]));
+                let log = Log::default();
+                let agent = Agent::builder(provider).tools(registry(&log)).permission_policy(Asks);
+                let agent = agent.config(|config| config.pause_for_approval = true).build();
+                let mut chat = Conversation::new();
+                let start = match start {
+                    "message" => Start::from("go"),
+                    "continue" => {
+                        agent.run(&mut chat, "go").await.unwrap_err();
+                        Start::Continue
+                    }
+                    _ => {
+                        let error = agent.run(&mut chat, "go").await.unwrap_err();
+                        assert!(matches!(error, LoopError::ApprovalRequired(_)));
+                        ApprovalDecisions::approve_all(&chat.pending().unwrap()).into()
+                    }
+                };
+                let at = format!("{way} {start:?} {is_typed}");
+                let chat = match is_typed {
+                    false => watch!(way, agent, chat, start).0,
+                    true => {
+                        let (chat, output) = watch!(way, agent, chat, start, typed::<Sum>());
+                        assert_eq!(output, Sum { value: 4 });
+                        chat
+                    }
+                };
+                check_valid(chat.messages());
+                assert_eq!(chat.pending_calls().count(), 0, "{at}");
+                assert!(chat.turns() > 0, "{at}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_owned_run_gives_its_conversation_back_however_it_ends() {
+    // With an error.
+    let (agent, ..) = agent([Reply::error(ProviderError::InvalidRequest("no".into()))]);
+    let finished = agent.run_owned(Conversation::new(), "go").await;
+    assert!(matches!(finished.result, Err(LoopError::Provider(_))));
+    assert_eq!(finished.conversation.messages(), [Message::user("go")]);
+    // Before it was polled.
+    let (agent, ..) = self::agent([Reply::hang(), Reply::hang()]);
+    let mut run = agent.run_owned(Conversation::from(vec![Message::user("hi")]), "go");
+    let handle = run.handle();
+    drop(run.stream());
+    assert_eq!(handle.take_conversation().unwrap().messages(), [Message::user("hi")]);
+    // In the middle.
+    let mut run = agent.run_owned(Conversation::new(), "go");
+    let handle = run.handle();
+    let mut run = Box::pin(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    assert!(handle.take_conversation().is_none(), "the run has it");
+    drop(run);
+    assert_eq!(handle.take_conversation().unwrap().messages(), [Message::user("go")]);
+    let mut events = agent.run_owned(Conversation::new(), "go").stream();
+    assert!(events.next().now_or_never().is_none());
+    assert_eq!(events.into_conversation().messages(), [Message::user("go")]);
+}
+
+#[tokio::test]
+async fn a_detached_run_goes_on_without_its_reader() {
+    let (agent, provider, log) = agent([
+        calls([json!({ "text": "a" })]).with_text("look"),
+        Reply::text("done").chunk_chars(1),
+    ]);
+    let (mut events, task) = agent.run_owned(Conversation::new(), "go").detach();
+    let task = tokio::spawn(task);
+    assert!(matches!(events.next().await, Some(StreamEvent::TextDelta(_))));
+    drop(events);
+    let finished = task.await.unwrap();
+    assert_eq!(finished.result.unwrap().response, "done");
+    assert_eq!(finished.conversation.messages().len(), 4);
+    assert_eq!((provider.calls(), log.count("end")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steered_run_takes_the_message_before_its_next_call() {
+    let (agent, provider, _) =
+        agent([calls([json!({ "delay": 100 })]), Reply::text("done"), Reply::text("more")]);
+    let mut run = agent.run_owned(Conversation::new(), "go");
+    let handle = run.handle();
+    let mut task = Box::pin(run.into_future());
+    assert!(task.as_mut().now_or_never().is_none());
+    handle.steer("Be quick");
+    let finished = task.await;
+    let requests = provider.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[1].messages.last(), Some(&Message::user("Be quick")));
+    // After the last call: one more turn.
+    let mut run = agent.run_owned(finished.conversation, "and?");
+    let handle = run.handle();
+    let mut steps = Box::pin(run.into_future());
+    handle.steer("Really?");
+    assert!(steps.as_mut().now_or_never().is_some());
+}
+
+#[tokio::test]
+async fn a_message_after_the_last_call_makes_the_run_go_on() {
+    let (agent, provider, _) = agent(["first", "second"]);
+    let handle = RunHandle::new();
+    let mut chat = Conversation::new();
+    let mut events = agent.run(&mut chat, "go").with_handle(&handle).stream();
+    let mut responses = Vec::new();
+    while let Some(event) = events.try_next().await.unwrap() {
+        match event {
+            RunEvent::Event(StreamEvent::MessageComplete(message)) => {
+                if responses.is_empty() {
+                    handle.steer("And?");
+                }
+                responses.push(message.text());
+            }
+            RunEvent::Ended(result) => assert_eq!((&*result.response, result.turns), ("second", 2)),
+            _ => {}
+        }
+    }
+    drop(events);
+    assert_eq!(responses, ["first", "second"]);
+    assert_eq!(provider.calls(), 2);
+    assert_eq!(chat.messages()[2], Message::user("And?"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
+    for by_handle in [true, false] {
+        let (agent, _, log) = agent([calls([json!({ "cancelled": true })])]);
+        let (handle, ctx) = (RunHandle::new(), ToolContext::default());
+        let mut chat = Conversation::new();
+        {
+            let run = agent.run(&mut chat, "go").context(&ctx).with_handle(&handle);
+            let mut run = pin!(run.into_future());
+            assert!(run.as_mut().now_or_never().is_none());
+            match by_handle {
+                true => handle.cancel(),
+                false => ctx.cancellation_token.cancel(),
+            }
+            assert!(matches!(run.await, Err(LoopError::Cancelled)));
+        }
+        assert_eq!(ctx.cancellation_token.is_cancelled(), !by_handle);
+        assert_eq!(log.count("start c0"), 1);
+        check_valid(chat.messages());
+    }
+    // Before it begins.
+    let (agent, provider, _) = agent(["never"]);
+    let handle = RunHandle::new();
+    handle.cancel();
+    let mut chat = Conversation::new();
+    let ended = agent.run(&mut chat, "go").with_handle(&handle).await;
+    assert!(matches!(ended, Err(LoopError::Cancelled)));
+    assert_eq!(provider.calls(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_goes_on_with_decisions_of_its_handle() {
+    let (provider, log) = (
+        ScriptedProvider::new([calls([json!({ "text": "a" })]), Reply::text("done")]),
+        Log::default(),
+    );
+    let agent = Agent::builder(provider).tools(registry(&log)).permission_policy(Asks).build();
+    let mut run = agent.run_owned(Conversation::new(), "go").wait_for_approval();
+    let handle = run.handle();
+    let mut run = Box::pin(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    let pending = handle.pending().unwrap();
+    // What does not fit changes nothing.
+    handle.decide(ApprovalDecisions::new().approve("other"));
+    assert!(run.as_mut().now_or_never().is_none());
+    handle.decide(ApprovalDecisions::approve_all(&pending));
+    let finished = run.await;
+    assert_eq!(finished.result.unwrap().response, "done");
+    assert!(handle.pending().is_none());
+    assert_eq!(last_results(finished.conversation.messages()), ["c0: a"]);
+}
+
+/// A conversation that was interrupted in the middle of tools goes on, in another process perhaps.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_run_goes_on_and_runs_no_call_twice_that_must_not_be() {
+    for (effect, repeats) in
+        [(ToolEffect::AtMostOnce, false), (ToolEffect::Idempotent, true), (ToolEffect::Pure, true)]
+    {
+        for is_stored in [false, true] {
+            let inputs = [
+                json!({ "text": "a" }),
+                json!({ "delay": 50, "text": "b" }),
+                json!({ "text": "c" }),
+            ];
+            let (provider, log) =
+                (ScriptedProvider::new([calls(inputs), Reply::text("done")]), Log::default());
+            let mut tools = neuron_tool::ToolRegistry::new();
+            let act = Act { name: "act", log: log.clone() };
+            tools.register_dyn(std::sync::Arc::new(WithEffect(act, effect)));
+            let agent = Agent::builder(provider.clone()).tools(tools).build();
+            let mut chat = Conversation::new();
+            let ended = tokio::time::timeout(
+                Duration::from_millis(10),
+                agent.run(&mut chat, "go").into_future(),
+            );
+            ended.await.unwrap_err();
+            check_valid(chat.messages());
+            if is_stored {
+                let stored = serde_json::to_string(&chat).unwrap();
+                let read: Conversation = serde_json::from_str(&stored).unwrap();
+                assert_eq!(read, chat);
+                chat = read;
+            }
+            let result = agent.run(&mut chat, Start::Continue).await.unwrap();
+            assert_eq!((&*result.response, result.turns), ("done", 2));
+            let unknown = "c1: ![interrupted: the run was interrupted; whether the call took effect is unknown]";
+            let second = if repeats { "c1: b" } else { unknown };
+            assert_eq!(last_results(chat.messages()), ["c0: a", second, "c2: c"]);
+            assert_eq!(log.count("start c0"), 1);
+            assert_eq!(log.count("start c1"), if repeats { 2 } else { 1 });
+            assert_eq!(provider.calls(), 2, "the model is not asked again");
+            assert_eq!(result.stop_reason, StopReason::EndTurn);
+        }
+    }
+}
+
+/// A tool that says what running it twice does.
+struct WithEffect(Act, ToolEffect);
+
+impl neuron_types::ToolDyn for WithEffect {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn definition(&self) -> neuron_types::ToolDefinition {
+        self.0.definition()
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> neuron_types::WasmBoxedFuture<'a, Result<neuron_types::ToolOutput, neuron_types::ToolError>>
+    {
+        self.0.call_dyn(input, ctx)
+    }
+
+    fn effect(&self) -> ToolEffect {
+        self.1
+    }
+}
+
+#[tokio::test]
+async fn continuing_calls_that_wait_is_an_error_that_keeps_them() {
+    let (provider, log) = (
+        ScriptedProvider::new([calls([json!({ "text": "a" })]), Reply::text("done")]),
+        Log::default(),
+    );
+    let agent = Agent::builder(provider).tools(registry(&log)).permission_policy(Asks);
+    let agent = agent.config(|config| config.pause_for_approval = true).build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap_err();
+    let error = agent.run(&mut chat, Start::Continue).await.unwrap_err();
+    assert!(matches!(error, LoopError::ApprovalRequired(_)));
+    let pending = chat.pending().unwrap();
+    agent.run(&mut chat, ApprovalDecisions::approve_all(&pending)).await.unwrap();
+    assert_eq!(last_results(chat.messages()), ["c0: a"]);
+}
+
+#[tokio::test]
+async fn a_fork_is_cut_anywhere_and_goes_on_with_another_agent() {
+    let (agent, ..) = agent([calls([json!({ "text": "a" })]), Reply::text("done")]);
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap();
+    for cut in 0..=chat.messages().len() + 1 {
+        let (other, ..) = self::agent(["other"]);
+        let mut fork = chat.fork(cut);
+        check_valid(fork.messages());
+        let kept = cut.min(chat.messages().len());
+        let is_cut_between = kept == 2;
+        assert_eq!(fork.messages().len(), kept + usize::from(is_cut_between));
+        other.run(&mut fork, "and?").await.unwrap();
+        check_valid(fork.messages());
+    }
+    assert_eq!(chat.messages().len(), 4, "the conversation itself is as before");
+}
+
+#[tokio::test]
+async fn defaults_are_for_production() {
+    let overloaded = || ProviderError::ServiceUnavailable("overloaded".into());
+    let (agent, provider, _) = agent([
+        Reply::error(overloaded()),
+        Reply::tool_call("u", "unknown", json!({})),
+        calls([json!({ "fail": "no" })]),
+        Reply::text("done"),
+    ]);
+    let mut chat = Conversation::new();
+    assert_eq!(agent.run(&mut chat, "go").await.unwrap().response, "done");
+    assert_eq!(provider.calls(), 4);
+    let results =
+        |block: &ContentBlock| matches!(block, ContentBlock::ToolResult { is_error: true, .. });
+    let errors =
+        chat.messages().iter().flat_map(|message| &message.content).filter(|block| results(block));
+    assert_eq!(errors.count(), 2);
+    assert_eq!(agent.config().max_turns, Some(50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_takes_too_long_ends_with_an_error() {
+    let (agent, ..) = agent([calls([json!({ "hang": true })]), Reply::text("done")]);
+    let mut chat = Conversation::new();
+    assert_eq!(agent.run(&mut chat, "go").await.unwrap().response, "done");
+    assert_eq!(
+        last_results(chat.messages()),
+        ["c0: !execution failed: `act` took longer than 600s"]
+    );
+}
