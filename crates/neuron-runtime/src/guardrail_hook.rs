@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use neuron_types::{HookAction, HookError, HookEvent, HookScope, ObservabilityHook};
+use neuron_types::{
+    BoxedLayer, CompletionResponse, HeldBack, HookAction, HookError, HookEvent, LoopError,
+    ModelCall, ModelLayer, ModelNext, ObservabilityHook,
+};
 
 use crate::guardrail::Findings;
 use crate::guardrail_text::{input_text, output_text};
@@ -136,78 +139,75 @@ impl GuardrailHook {
     }
 }
 
+/// Judges as a [layer](ModelLayer) around the calls of an agent's model. As a hook it only brings that layer.
 impl ObservabilityHook for GuardrailHook {
-    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
-        self.on_event_in(event, &HookScope::default()).await
+    async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
     }
 
-    async fn on_event_in(
+    fn layer(&self) -> Option<BoxedLayer> {
+        Some(BoxedLayer::new(self.clone()))
+    }
+}
+
+impl ModelLayer for GuardrailHook {
+    async fn call(
         &self,
-        event: HookEvent<'_>,
-        scope: &HookScope<'_>,
-    ) -> Result<HookAction, HookError> {
-        Ok(match event {
-            HookEvent::PreLlmCall { request } if !self.input.is_empty() => {
-                let new = scope.new_messages(request.messages);
-                self.judge_input(&input_text(new, self.checks_tool_results)).await
-            }
-            HookEvent::PostLlmCall { response } if !self.output.is_empty() => {
-                self.judge_output(&output_text(response, scope)).await
-            }
-            _ => HookAction::Continue,
-        })
-    }
-
-    fn fails_closed(&self) -> bool {
-        true
-    }
-
-    fn rejects_text(&self) -> bool {
-        true
-    }
-
-    fn rejects_tool_results(&self) -> bool {
-        self.checks_tool_results
-    }
-
-    fn holds_back_text(&self) -> bool {
-        self.holds_back_text && !self.output.is_empty()
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        if !self.input.is_empty()
+            && let Some(reason) =
+                self.judge_input(&input_text(call.new_messages, self.checks_tool_results)).await
+        {
+            next.take_back_input(self.checks_tool_results);
+            return Err(call.rejected(reason, self.checks_tool_results));
+        }
+        if self.output.is_empty() {
+            return next.run(call).await;
+        }
+        let held = next.sink().filter(|_| self.holds_back_text).map(HeldBack::new);
+        let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
+        if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {
+            return Err(call.rejected(reason, false));
+        }
+        if let Some(held) = &held {
+            held.release().await;
+        }
+        Ok(response)
     }
 }
 
 impl GuardrailHook {
-    async fn judge_input(&self, text: &str) -> HookAction {
+    async fn judge_input(&self, text: &str) -> Option<String> {
         let mut findings = Findings::default();
         if !text.is_empty() {
             for guardrail in &self.input {
                 findings.add_input(&**guardrail, text).await;
             }
         }
-        action("input", &findings)
+        rejection("input", &findings)
     }
 
-    async fn judge_output(&self, text: &str) -> HookAction {
+    async fn judge_output(&self, text: &str) -> Option<String> {
         let mut findings = Findings::default();
         if !text.is_empty() {
             for guardrail in &self.output {
                 findings.add_output(&**guardrail, text).await;
             }
         }
-        action("output", &findings)
+        rejection("output", &findings)
     }
 }
 
-fn action(side: &str, findings: &Findings) -> HookAction {
+/// Logs the warnings, and returns the reason for a rejection.
+fn rejection(side: &str, findings: &Findings) -> Option<String> {
     for (guardrail, reason) in findings.warnings() {
-        // Of no span: whoever exports spans exports what is logged within them.
+        // Outside of any span: exporters of spans export what is logged within them.
         tracing::warn!(parent: None, guardrail, reason, "a guardrail warns of the {side}");
     }
-    match findings.tripwire() {
-        Some((name, reason)) => {
-            HookAction::Terminate { reason: format!("{side} guardrail `{name}`: {reason}") }
-        }
-        None => HookAction::Continue,
-    }
+    let (name, reason) = findings.tripwire()?;
+    Some(format!("{side} guardrail `{name}`: {reason}"))
 }
 
 /// Builds a [`GuardrailHook`].

@@ -1,7 +1,7 @@
 //! What guardrails are given to check: the text of a conversation's new messages, and of an answer.
 
 use neuron_types::{
-    CompletionResponse, ContentBlock, ContentItem, DocumentSource, HookScope, Message, Role,
+    CompletionResponse, ContentBlock, ContentItem, DocumentSource, Message, ModelCall, Role,
     ToolCall,
 };
 use serde::de::IgnoredAny;
@@ -40,10 +40,10 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
 ///
 /// JSON may write a character otherwise (`\u0040`, `\n`), and whoever reads it gets the character: so
 /// JSON counts a second time, as it is read, if that is something else.
-pub(crate) fn output_text(response: &CompletionResponse, scope: &HookScope<'_>) -> String {
+pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) -> String {
     let mut lines = vec![response.message.text()];
     for call in response.message.tool_uses() {
-        if scope.output_tool == Some(call.name) {
+        if asked.output_tool == Some(call.name) {
             // Arguments that were cut off are shown as they came.
             let raw = ToolCall::invalid_json(call.input).map(str::to_owned);
             lines.push(raw.unwrap_or_else(|| call.input.to_string()));
@@ -55,7 +55,7 @@ pub(crate) fn output_text(response: &CompletionResponse, scope: &HookScope<'_>) 
         return text;
     }
     // A text may be split over the parts of an answer, so that neither part shows what it says.
-    let text = format!("{}{text}", scope.said_before);
+    let text = format!("{}{text}", asked.said_before);
     let as_read = if has_output || has_json(&text) { unescaped(&text) } else { text.clone() };
     if as_read == text { text } else { format!("{text}\n{as_read}") }
 }

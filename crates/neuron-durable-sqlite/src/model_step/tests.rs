@@ -1,6 +1,7 @@
 //! Calls of the model.
 
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use neuron_testing::{Reply, ScriptedProvider};
@@ -62,9 +63,9 @@ async fn another_request_is_noticed_and_nothing_is_called() {
 struct Seen(Mutex<Vec<StreamEvent>>);
 
 impl DeltaSink for Seen {
-    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
-        self.0.lock().unwrap().push(event);
-        Box::pin(async {})
+    fn poll_send(&self, _: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
+        self.0.lock().unwrap().extend(event.take());
+        Poll::Ready(())
     }
 }
 

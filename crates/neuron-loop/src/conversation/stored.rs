@@ -140,7 +140,7 @@ pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
     snapshot.pauses = run.pauses;
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
     snapshot.is_paused = !is_open(&snapshot.messages, false);
-    snapshot.failing_turns = run.failing.turns().clone();
+    snapshot.failing_turns = run.failing.clone();
     snapshot.loop_state = serde_json::to_value(state).map_err(failed)?;
     serde_json::to_value(snapshot).map_err(failed)
 }
@@ -196,7 +196,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
                 tools: snapshot.tool_usage,
                 estimated: snapshot.estimated_usage,
             },
-            failing: snapshot.failing_turns.into(),
+            failing: snapshot.failing_turns,
             pauses: snapshot.pauses,
             output_attempts: state.output_attempts,
             overflowed: state.overflowed,

@@ -143,7 +143,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
 
     /// Adds a message to the conversation before the next turn.
     pub fn inject_message(&mut self, message: Message) {
-        self.agent.ledger.add_message(message);
+        if let Ok(run) = &mut self.run {
+            run.inject(message, &mut self.agent.ledger);
+        }
     }
 }
 

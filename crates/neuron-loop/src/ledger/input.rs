@@ -200,6 +200,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn messages_after_the_last_answer_and_the_last_call_are_new() {
+        let messages = vec![
+            Message::user("a"),
+            Message::assistant("b"),
+            Message::system("c"),
+            Message::user("d"),
+            Message::user("e"),
+        ];
+        let mut ledger = Ledger { messages, ..Ledger::default() };
+        for (passed, new) in [
+            (0, "cde"),
+            (1, "cde"),
+            (2, "cde"),
+            (3, "de"),
+            (4, "e"),
+            (5, ""),
+            (6, ""),
+            (usize::MAX, ""),
+        ] {
+            ledger.passed_messages = passed;
+            let texts: String = ledger.new_messages().iter().map(Message::text).collect();
+            assert_eq!(texts, new, "{passed}");
+        }
+        assert!(Ledger::default().new_messages().is_empty());
+    }
+
+    #[test]
     fn newest_of_equal_reminders_stays() {
         let said = Said::new(["brief".to_owned()]);
         let system = |texts: &[&str]| -> Vec<Message> {

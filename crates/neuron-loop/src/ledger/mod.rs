@@ -10,6 +10,8 @@ mod limits;
 mod output;
 mod phase;
 
+use std::collections::BTreeMap;
+
 use neuron_types::{
     CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, TokenUsage,
 };
@@ -23,8 +25,6 @@ pub(crate) use output::{OutputRules, is_invalid_json};
 
 use output::Attempt;
 pub(crate) use phase::{Ending, Next, Phase};
-
-use failing_turns::FailingTurns;
 
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
@@ -68,7 +68,8 @@ pub(crate) struct RunRecord {
     /// Tool calls that were started.
     pub(crate) tool_calls: usize,
     pub(crate) usage: RunUsage,
-    pub(crate) failing: FailingTurns,
+    /// Number of turns in a row in which the calls of a tool failed. Names that no tool has count under the empty name.
+    pub(crate) failing: BTreeMap<String, usize>,
     /// How often in a row the provider paused its turn.
     pub(crate) pauses: usize,
     /// Answers that were taken for the output of a typed run.

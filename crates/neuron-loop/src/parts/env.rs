@@ -148,19 +148,6 @@ impl<'a> Offered<'a> {
         self.tools.names().filter(|name| !self.is_hidden(name))
     }
 
-    /// The registry, with another tool in the place of one.
-    pub(crate) fn with_tool(
-        &self,
-        name: &str,
-        tool: impl FnOnce(Arc<dyn ToolDyn>) -> Arc<dyn ToolDyn>,
-    ) -> ToolRegistry {
-        let mut tools = self.tools.clone();
-        if let Some(inner) = tools.remove(name) {
-            tools.register_dyn(tool(inner));
-        }
-        tools
-    }
-
     /// Runs a call through the middleware of its tool.
     pub(crate) async fn execute(
         &self,

@@ -33,6 +33,9 @@ pub(super) fn begin(
         Start::Continue => ledger.begin_continued(run_id())?,
         Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
     }
+    for message in live.injected.drain(..) {
+        ledger.add_message(message);
+    }
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
     live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget));
     Ok(())

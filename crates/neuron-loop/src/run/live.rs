@@ -1,11 +1,11 @@
 //! The part of a run that is no data, and that outlives one step.
 
-use neuron_types::{LoopError, Scopes, ToolContext};
+use neuron_types::{LoopError, Message, Scopes, ToolContext};
 use serde_json::Value;
 
 use super::{RunHandle, RunResult};
 use crate::conversation::Start;
-use crate::ledger::OutputRules;
+use crate::ledger::{Ledger, OutputRules};
 use crate::parts::{FrameChanges, Parts, RunScope};
 use crate::settings::Budget;
 
@@ -35,6 +35,8 @@ pub(crate) struct Live<'a> {
     /// Until the run has begun.
     pub(crate) start: Option<Start>,
     pub(crate) ctx: RunContext<'a>,
+    /// Messages that were injected before the run has begun.
+    pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
     pub(crate) handle: Option<RunHandle>,
     /// Whether the run waits for decisions of the handle.
@@ -75,11 +77,22 @@ impl<'a> Live<'a> {
         Self {
             start: Some(start),
             ctx,
+            injected: Vec::new(),
             budget: None,
             handle: None,
             waits: false,
             typed: None,
             scope: None,
+        }
+    }
+}
+
+impl ActiveRun<'_> {
+    /// Adds a message to the conversation, after the message that begins the run.
+    pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
+        match self.progress {
+            Progress::New => self.live.injected.push(message),
+            _ => ledger.add_message(message),
         }
     }
 }

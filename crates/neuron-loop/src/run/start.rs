@@ -70,7 +70,7 @@ pub(super) struct Engine<'a, O> {
     pub(super) agent: Agent,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
-    run: ActiveRun<'a>,
+    pub(super) run: ActiveRun<'a>,
     read: Read<O>,
 }
 

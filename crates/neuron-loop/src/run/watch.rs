@@ -213,7 +213,7 @@ impl<O> Steps<'_, O> {
 
     /// Adds a message to the conversation before the next step.
     pub fn inject(&mut self, message: impl Into<Message>) {
-        self.conversation.ledger.add_message(message.into());
+        self.engine.run.inject(message.into(), &mut self.conversation.ledger);
     }
 
     /// Replaces the agent from the next step on; see [`Agent::with`].

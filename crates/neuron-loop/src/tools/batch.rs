@@ -17,7 +17,6 @@ use super::context::{CallPlace, call_context};
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::{Ran, execute, outcome, settle};
 use super::metered::{CallMeter, count_tool_usage};
-use super::refusing::{NOT_ASKED, refusing};
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check, or_cancelled, wait};
 use crate::settings::{Reservation, ToolErrorPolicy};
@@ -61,7 +60,8 @@ pub(crate) async fn run_batch<'a>(
     }
     let ran = run.run_all(open).await;
     count_tool_usage(&env, run.ledger);
-    let ran = ran.and_then(|()| run.count_failing());
+    let is_whole = run.ledger.batch().is_some_and(|batch| !batch.waits());
+    let ran = ran.and_then(|()| if is_whole { run.count_failing() } else { Ok(()) });
     if let Err(error) = &ran {
         run.ledger.close_batch_because_of(error);
     }
@@ -189,6 +189,11 @@ impl<'a> BatchRun<'_, 'a> {
                     let told = self.finish(item.index, &item.call, output).await;
                     first_error = first_error.or(told.err());
                 }
+                Verdict::Refuse(error) => {
+                    let ran = settle(&self.env, &self.tools, error.into());
+                    let told = self.record(item.index, &item.call, ran).await;
+                    first_error = first_error.or(told.err());
+                }
                 Verdict::Wait(pending) => self.hold(item.index, &item.call, *pending).await,
                 _ => run.push(item),
             }
@@ -263,10 +268,8 @@ impl<'a> BatchRun<'_, 'a> {
                 (Some(work), _) => return work.await,
                 (None, ctx) => ctx.unwrap_or_default(),
             };
-            let is_refused = matches!(item.verdict, Verdict::Refused);
-            let registry = is_refused.then(|| refusing(&tools, &item.call.name));
             let scopes = hooks.open_call(&item.call);
-            execute(env, tools, registry, &item.call, ctx, scopes).await
+            execute(env, tools, &item.call, ctx, scopes).await
         }
     }
 
@@ -274,7 +277,7 @@ impl<'a> BatchRun<'_, 'a> {
         self.start(item);
         let token = self.env.token;
         let ran = self.work(item, token).await;
-        self.record(item, ran).await.err()
+        self.record(item.index, &item.call, ran).await.err()
     }
 
     /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
@@ -297,7 +300,7 @@ impl<'a> BatchRun<'_, 'a> {
             }
             let (item, ran) = running.next().await?;
             first_error = match ran {
-                Some(ran) => self.record(item, ran).await.err(),
+                Some(ran) => self.record(item.index, &item.call, ran).await.err(),
                 None => {
                     self.ledger.never_began(item.index);
                     Some(LoopError::Cancelled)
@@ -309,7 +312,7 @@ impl<'a> BatchRun<'_, 'a> {
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
                 Either::Left((Some((item, Some(ran))), _)) => {
-                    self.record(item, ran).await.ok();
+                    self.record(item.index, &item.call, ran).await.ok();
                 }
                 Either::Left((Some((item, None)), _)) => self.ledger.never_began(item.index),
                 _ => break,
@@ -337,7 +340,7 @@ impl<'a> BatchRun<'_, 'a> {
         let mut errors = Vec::with_capacity(run.len());
         for item in run {
             let scope = CallScope::new(self.hooks.open_call(&item.call));
-            let error = self.error_before_engine(item);
+            let error = self.error_of_hidden(&item.call.name);
             if error.is_none() {
                 let ctx = self.context_of(item, &token);
                 meters.push(CallMeter { call: ctx.usage.clone(), run: &self.env.run.tool_meter });
@@ -371,26 +374,15 @@ impl<'a> BatchRun<'_, 'a> {
                 },
             };
             scope.end(outcome(&ran));
-            let recorded = self.record(item, ran).await;
+            let recorded = self.record(item.index, &item.call, ran).await;
             first_error = first_error.or(recorded.err());
         }
         first_error
     }
 
-    /// Why a call is not for the engine. A tool that the model was not offered does not exist, whatever the engine has;
-    /// and a call that the tool refuses, and about which nobody was asked, ends here.
-    fn error_before_engine(&self, item: &Runnable) -> Option<ToolError> {
-        let name = &item.call.name;
-        match (self.tools.get(name), &item.verdict) {
-            (None, _) if self.tools.hidden.contains(name) => {
-                Some(ToolError::NotFound(name.clone()))
-            }
-            (Some(tool), Verdict::Refused) => {
-                let why = || ToolError::PermissionDenied(NOT_ASKED.into());
-                Some(tool.check_input(&item.call.input).err().unwrap_or_else(why))
-            }
-            _ => None,
-        }
+    /// The error of a tool that the model was not offered: it does not exist, whatever the engine has.
+    fn error_of_hidden(&self, name: &String) -> Option<ToolError> {
+        self.tools.hidden.contains(name).then(|| ToolError::NotFound(name.clone()))
     }
 
     fn missing_result(&self) -> LoopError {
@@ -403,22 +395,21 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Records the end of a call. A call in which an agent waits for an approval waits too.
-    async fn record(&mut self, item: &Runnable, ran: Ran) -> Result<(), LoopError> {
+    async fn record(&mut self, index: usize, call: &ToolCall, ran: Ran) -> Result<(), LoopError> {
         let error = match ran {
-            Ok(output) => return self.finish(item.index, &item.call, output).await,
+            Ok(output) => return self.finish(index, call, output).await,
             Err(error) => error,
         };
-        self.told.push(item.index);
+        self.told.push(index);
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = &error {
-            let reason = "an agent inside the call waits";
-            let mut pending = PendingCall::new(item.call.clone(), reason);
+            let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
             pending.nested = Some(nested.clone());
-            self.ledger.hold_call(item.index, pending);
-            self.hooks.tell_failed(&item.call, &error).await;
+            self.ledger.hold_call(index, pending);
+            self.hooks.tell_failed(call, &error).await;
             return Ok(());
         }
-        self.ledger.fail_call(item.index, &error);
-        self.hooks.tell_failed(&item.call, &error).await;
+        self.ledger.fail_call(index, &error);
+        self.hooks.tell_failed(call, &error).await;
         Err(error)
     }
 

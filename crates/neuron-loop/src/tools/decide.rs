@@ -12,7 +12,7 @@ use crate::ledger::is_invalid_json;
 use crate::parts::{Env, Hooks, Offered};
 
 /// What happens with a call.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) enum Verdict {
     /// It runs.
     Run,
@@ -22,8 +22,8 @@ pub(crate) enum Verdict {
     Answer(ToolOutput),
     /// It waits for a person.
     Wait(Box<PendingCall>),
-    /// The tool refuses it, so that nobody need be asked: it runs into that error and no further.
-    Refused,
+    /// The tool refuses it, so that nobody need be asked. It does not run.
+    Refuse(ToolError),
 }
 
 /// Asks the hooks about a call, and then decides. `decided` holds the decision of a person.
@@ -54,16 +54,15 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
     if is_invalid_json(&call.input, tools.definition(&call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
     }
-    let is_refused =
-        || tools.get(&call.name).is_some_and(|tool| tool.check_input(&call.input).is_err());
+    let refusal = || tools.get(&call.name).and_then(|tool| tool.check_input(&call.input).err());
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
-        // A call that the tool refuses is not worth a question.
-        PermissionDecision::Ask(_) if env.pauses && is_refused() => Verdict::Refused,
-        PermissionDecision::Ask(reason) if env.pauses => {
-            Verdict::Wait(Box::new(PendingCall::new(call.clone(), reason)))
-        }
+        PermissionDecision::Ask(reason) if env.pauses => match refusal() {
+            // It is not worth a question.
+            Some(error) => Verdict::Refuse(error),
+            None => Verdict::Wait(Box::new(PendingCall::new(call.clone(), reason))),
+        },
         PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason)),
     }
 }

@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use neuron_tool::ToolRegistry;
 use neuron_types::{LoopError, Outcome, Scopes, ToolCall, ToolContext, ToolError, ToolOutput};
 
 use super::decide::denial;
@@ -16,12 +15,10 @@ use crate::settings::ToolErrorPolicy;
 /// The end of a call.
 pub(crate) type Ran = Result<ToolOutput, LoopError>;
 
-/// Runs a call inside its scopes, until it ends or the run is cancelled. `registry` stands in the place of the offered
-/// tools where one of them is replaced.
+/// Runs a call inside its scopes, until it ends or the run is cancelled.
 pub(crate) async fn execute(
     env: Env<'_>,
     tools: Offered<'_>,
-    registry: Option<ToolRegistry>,
     call: &ToolCall,
     ctx: ToolContext,
     mut scopes: Scopes,
@@ -29,12 +26,7 @@ pub(crate) async fn execute(
     // Dropped while the call runs, it tells work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let _metered = CallMeter { call: ctx.usage.clone(), run: &env.run.tool_meter };
-    let work = async {
-        match &registry {
-            Some(registry) => registry.execute_call(call, &ctx).await,
-            None => tools.execute(call, &ctx).await,
-        }
-    };
+    let work = tools.execute(call, &ctx);
     let limited = async { Ok(within(env.config().tool_timeout, &call.name, work).await?) };
     let ran = scopes.run(or_cancelled(env.token, limited)).await;
     let ran = ran.or_else(|error| settle(&env, &tools, error));

@@ -6,7 +6,6 @@ mod decide;
 mod execute;
 mod metered;
 mod prefetch;
-mod refusing;
 
 pub(crate) use batch::run_batch;
 pub(crate) use metered::{Metered, count_tool_usage};

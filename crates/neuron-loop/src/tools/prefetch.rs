@@ -29,7 +29,9 @@ pub(crate) struct Prefetch<'a> {
 
 struct Prefetched<'a> {
     call: ToolCall,
-    verdict: Verdict,
+    verdict: Option<Verdict>,
+    /// Whether it was started, and counted.
+    is_started: bool,
     work: Work<'a>,
     /// Whether the batch has it. Then the batch tells the hooks of its end.
     is_taken: bool,
@@ -108,12 +110,14 @@ impl<'a> Prefetch<'a> {
         let work = match &verdict {
             Verdict::Run => self.start(env, tools, &call, counters),
             Verdict::Answer(_) => Work::None,
-            Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refused => {
+            Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refuse(_) => {
                 self.is_closed = true;
                 Work::None
             }
         };
-        self.calls.push(Prefetched { call, verdict, work, is_taken: false });
+        let is_started = matches!(verdict, Verdict::Run);
+        let verdict = Some(verdict);
+        self.calls.push(Prefetched { call, verdict, is_started, work, is_taken: false });
         Ok(())
     }
 
@@ -144,7 +148,7 @@ impl<'a> Prefetch<'a> {
     ) -> Work<'a> {
         let mut counters = lock(counters);
         let run = &mut *counters.run;
-        if !self.calls.iter().any(|call| matches!(call.verdict, Verdict::Run)) {
+        if self.started() == 0 {
             self.attempt = run.attempt();
             run.begin_attempt();
         }
@@ -158,20 +162,19 @@ impl<'a> Prefetch<'a> {
         let ctx = call_context(&env, place, call, env.token);
         let scopes = env.hooks(run.turn).open_call(call);
         let call = call.clone();
-        Work::Running(Mutex::new(Box::pin(async move {
-            execute(env, tools, None, &call, ctx, scopes).await
-        })))
+        Work::Running(Mutex::new(Box::pin(
+            async move { execute(env, tools, &call, ctx, scopes).await },
+        )))
     }
 
     /// How often prefetched calls of the turn were given up before this answer. `None` if no call has begun.
     pub(crate) fn attempt(&self) -> Option<usize> {
-        let has_begun = self.calls.iter().any(|call| matches!(call.verdict, Verdict::Run));
-        has_begun.then_some(self.attempt)
+        (self.started() > 0).then_some(self.attempt)
     }
 
     /// Number of calls that were counted as started.
     pub(crate) fn started(&self) -> usize {
-        self.calls.iter().filter(|call| matches!(call.verdict, Verdict::Run)).count()
+        self.calls.iter().filter(|call| call.is_started).count()
     }
 
     /// Takes a call over into the batch, with its verdict. A call that came otherwise in the whole answer than in the
@@ -179,13 +182,13 @@ impl<'a> Prefetch<'a> {
     pub(crate) fn take_over(&mut self, index: usize, call: &ToolCall) -> Option<Verdict> {
         let prefetched = self.calls.get_mut(index).filter(|other| other.call == *call)?;
         prefetched.is_taken = true;
-        Some(prefetched.verdict.clone())
+        prefetched.verdict.take()
     }
 
     /// Whether a call was started, and the batch has taken it over.
     pub(crate) fn has_started(&self, index: usize) -> bool {
         let taken = self.calls.get(index).filter(|call| call.is_taken);
-        taken.is_some_and(|call| matches!(call.verdict, Verdict::Run))
+        taken.is_some_and(|call| call.is_started)
     }
 
     /// Takes the work of a call that the batch has taken over.

@@ -217,6 +217,8 @@ const OTHERS: [&str; 17] = [
     "window exceeded: room made for a call",
     "window exceeded: no room",
     "stream: tried again",
+    "run: tried again",
+    "step: tried again",
     "no retry is left",
     "stopped by a condition",
     "cancelled after the turn",

@@ -249,6 +249,8 @@ type Ran = Result<ToolOutput, Failure>;
 enum Verdict {
     Run,
     Answer(ToolOutput),
+    /// The tool refuses it.
+    Refuse,
     Wait(PendingCall),
 }
 
@@ -272,7 +274,6 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -
         hides_look: false,
         decisions: None,
         answers: BTreeMap::new(),
-        refused: BTreeSet::new(),
         held: Vec::new(),
         paid: None,
         is_decided: false,
@@ -313,8 +314,6 @@ struct Run<'a> {
     decisions: Option<ApprovalDecisions>,
     /// The results of calls that must not run, by their ids.
     answers: BTreeMap<String, ToolOutput>,
-    /// The calls that the tool refuses, so that nobody is asked and none of them runs.
-    refused: BTreeSet<String>,
     /// What the reader is not shown yet.
     held: Vec<StreamEvent>,
     /// What the last answer of the model took.
@@ -786,7 +785,7 @@ impl Run<'_> {
                 return Err(failure);
             }
             attempt += 1;
-            self.note(format!("{:?}: tried again", self.way));
+            self.note(format!("{:?}: tried again", self.way).to_lowercase());
             if self.way == Way::Stream {
                 self.line(drive::reset(attempt, &failure.text));
             }
@@ -1025,23 +1024,20 @@ impl Run<'_> {
     }
 
     /// What the policy says of a call that the model has just made.
-    fn decide(&mut self, call: &ToolCall) -> Option<PendingCall> {
-        // A call of an earlier answer may have had the id.
-        self.answers.remove(&call.id);
-        self.refused.remove(&call.id);
+    fn decide(&mut self, call: &ToolCall) -> Verdict {
+        let denied = |why: &str| ToolOutput::error(format!("permission denied: {why}"));
         match self.judge(call) {
-            Judgement::Deny => self.deny(call, "not this one"),
-            Judgement::Panic => self.deny(call, "the permission policy failed"),
-            Judgement::Ask if !self.config.pauses => self.deny(call, "really?"),
+            Judgement::Deny => Verdict::Answer(denied("not this one")),
+            Judgement::Panic => Verdict::Answer(denied("the permission policy failed")),
+            Judgement::Ask if !self.config.pauses => Verdict::Answer(denied("really?")),
             // Arguments that the tool refuses anyway are not worth a question.
             Judgement::Ask if !fits(&call.input) => {
                 self.note("approval: not worth it".into());
-                self.refused.insert(call.id.clone());
+                Verdict::Refuse
             }
-            Judgement::Ask => return Some(PendingCall::new(call.clone(), "really?")),
-            Judgement::Allow => {}
+            Judgement::Ask => Verdict::Wait(PendingCall::new(call.clone(), "really?")),
+            Judgement::Allow => Verdict::Run,
         }
-        None
     }
 
     fn judge(&self, call: &ToolCall) -> Judgement {
@@ -1149,8 +1145,12 @@ impl Run<'_> {
         ran: Result<(), Failure>,
         stop_reason: StopReason,
     ) -> Result<Option<StopReason>, Failure> {
-        let ran = ran.and_then(|()| self.count_failing(&calls, &fates));
         let is_held = |fate: &Fate| matches!(fate, Fate::Held(_));
+        self.note_failing(&calls, &fates);
+        let ran = match fates.iter().any(is_held) {
+            false => ran.and_then(|()| self.count_failing()),
+            true => ran,
+        };
         if ran.is_err() && fates.iter().any(is_held) {
             self.note("approval: nobody is asked after a failure".into());
             fates.iter_mut().filter(|fate| is_held(fate)).for_each(|fate| *fate = Fate::NotBegun);
@@ -1203,25 +1203,23 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew. A
-    /// turn is one, also if it pauses.
-    fn count_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) -> Result<(), Failure> {
-        let mut failed = BTreeSet::new();
+    /// Notes which tools failed and succeeded in a turn, which a pause may cut.
+    fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
             let name = if self.is_known(call) { call.name.clone() } else { String::new() };
             match fate {
-                Fate::Output(output) if output.is_error => failed.insert(name),
+                Fate::Output(output) if output.is_error => self.failing.failed.insert(name),
                 Fate::Output(_) => self.failing.succeeded.insert(name),
                 _ => false,
             };
         }
-        let Failing { turns, failed: counted, succeeded } = &mut self.failing;
+    }
+
+    /// A tool whose calls fail in too many turns in a row ends the run. One success starts anew.
+    fn count_failing(&mut self) -> Result<(), Failure> {
+        let Failing { turns, failed, succeeded } = &mut self.failing;
         turns.retain(|name, _| !succeeded.contains(name));
         for name in failed.difference(succeeded) {
-            if !counted.insert(name.clone()) {
-                self.seen.seen.push("a turn that pauses counts once".into());
-                continue;
-            }
             let turns = next(turns.entry(name.clone()).or_default()) + 1;
             if self.config.retry_limit.is_some_and(|limit| turns > limit) {
                 self.seen.seen.push("no retry is left".into());
@@ -1347,6 +1345,17 @@ impl Run<'_> {
                     let told = self.tell_after(call, &fates[index]);
                     first = first.or(told.err());
                 }
+                Verdict::Refuse => {
+                    let ran = self.settled(Err(ToolError::InvalidInput("too large".into())));
+                    let recorded = match ran {
+                        Ok(output) => {
+                            fates[index] = Fate::Answered(output);
+                            self.tell_after(call, &fates[index])
+                        }
+                        ran => self.record(call, ran, &mut fates[index]),
+                    };
+                    first = first.or(recorded.err());
+                }
                 Verdict::Wait(pending) => {
                     let state = PendingApproval::new("run", vec![pending.clone()]);
                     let waits = LoopError::ApprovalRequired(Box::new(state)).into();
@@ -1446,7 +1455,7 @@ impl Run<'_> {
         // not for the engine.
         let is_given = |run: &Self, index: &&usize| {
             let call = &calls[**index];
-            !run.refused.contains(&call.id) && !(run.hides_look && call.name == "look")
+            !(run.hides_look && call.name == "look")
         };
         let mut lost = None;
         if run.iter().any(|index| is_given(self, &index)) {
@@ -1481,7 +1490,7 @@ impl Run<'_> {
 
     /// A call begins; returns how long it takes.
     fn begin(&mut self, call: &ToolCall) -> u64 {
-        if !self.is_known(call) || self.refused.contains(&call.id) {
+        if !self.is_known(call) {
             return 0;
         }
         let order = Order::read(&call.input);
@@ -1501,9 +1510,6 @@ impl Run<'_> {
         if !self.is_known(call) {
             self.note("tool: unknown".into());
             return self.settled(Err(ToolError::NotFound(call.name.clone())));
-        }
-        if self.refused.contains(&call.id) {
-            return self.settled(Err(ToolError::InvalidInput("too large".into())));
         }
         let order = Order::read(&call.input);
         self.note(format!("tool: {}", order.deed));
@@ -1561,16 +1567,16 @@ impl Run<'_> {
             let text = failure_text(&malformed_arguments(call));
             return Ok(Verdict::Answer(ToolOutput::error(text)));
         }
-        if !self.is_decided
-            && let Some(pending) = self.decide(call)
+        let verdict = match self.is_decided {
+            true => self.answers.remove(&call.id).map_or(Verdict::Run, Verdict::Answer),
+            false => self.decide(call),
+        };
+        if let Verdict::Answer(answer) = &verdict
+            && answer.is_error
         {
-            return Ok(Verdict::Wait(pending));
-        }
-        let answer = self.answers.remove(&call.id);
-        if let Some(answer) = answer.as_ref().filter(|answer| answer.is_error) {
             self.note(answer.content.first().map(ToString::to_string).unwrap_or_default());
         }
-        Ok(answer.map_or(Verdict::Run, Verdict::Answer))
+        Ok(verdict)
     }
 
     fn tell_after(&mut self, call: &ToolCall, fate: &Fate) -> Result<(), Failure> {

@@ -319,7 +319,7 @@ async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
     let memory = Memory::new();
     let error = ProviderError::ServiceUnavailable("529".into());
     let replies = [Reply::text("broken").fail_after(1, error), Reply::text("done")];
-    let mut agent = scout(&memory, replies).stream_retries(1).build();
+    let mut agent = scout(&memory, replies).retries(1).build();
     run(Way::Stream, &mut agent, &ToolContext::default()).await;
     memory.check_closed();
     let chats = memory.named(CHAT);

@@ -1,7 +1,11 @@
 //! `LocalDurableContext`: an agent behaves with it as without, and what of the options holds.
 
+use std::future::Future;
 use std::future::pending;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
@@ -297,18 +301,22 @@ async fn every_attempt_of_the_model_has_its_time() {
 struct Reader {
     log: Log,
     slow: Duration,
+    /// The wait for the current event.
+    wait: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 
 impl DeltaSink for Reader {
-    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
-        Box::pin(async move {
-            tokio::time::sleep(self.slow).await;
-            self.log.push(match event {
-                StreamEvent::TextDelta(text) => text,
-                StreamEvent::Reset { attempt, error } => format!("reset {attempt}: {error}"),
-                event => format!("{event:?}"),
-            });
-        })
+    fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
+        let mut wait = self.wait.lock().unwrap();
+        let sleep = wait.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.slow)));
+        std::task::ready!(sleep.as_mut().poll(cx));
+        *wait = None;
+        self.log.push(match event.take().unwrap() {
+            StreamEvent::TextDelta(text) => text,
+            StreamEvent::Reset { attempt, error } => format!("reset {attempt}: {error}"),
+            event => format!("{event:?}"),
+        });
+        Poll::Ready(())
     }
 }
 

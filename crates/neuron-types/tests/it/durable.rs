@@ -4,12 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeZone, Utc};
+use std::task::{Context, Poll};
+
 use neuron_types::{
     ActivityOptions, CallScope, CompletionRequest, CompletionResponse, ContentBlock, DeltaSink,
     Durability, DurableContext, DurableError, HookAction, HookError, HookEvent, HookScope, Message,
     ObservabilityHook, Operation, OperationKind, OperationScope, RequestRef, Role, Scopes,
     StopReason, StreamEvent, TokenUsage, ToolCall, ToolContext, ToolError, ToolInvocation,
-    ToolOutput, WasmBoxedFuture, WasmCompatSend,
+    ToolOutput, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -55,9 +57,9 @@ impl Log {
 }
 
 impl DeltaSink for Log {
-    fn send(&self, event: StreamEvent) -> WasmBoxedFuture<'_, ()> {
-        self.push(format!("{event:?}"));
-        Box::pin(async {})
+    fn poll_send(&self, _: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
+        self.push(format!("{:?}", event.take().unwrap()));
+        Poll::Ready(())
     }
 }
 

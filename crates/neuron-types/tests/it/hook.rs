@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    BoxedHook, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Operation,
-    OperationKind, OperationScope, Outcome, OuterCall, RequestRef, Scopes,
+    BoxedHook, BoxedLayer, CompletionResponse, HookAction, HookError, HookEvent, HookScope,
+    LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind,
+    OperationScope, Outcome, OuterCall, RequestRef, Scopes,
 };
 
 #[derive(Clone, Default)]
@@ -82,7 +83,7 @@ async fn a_boxed_hook_forwards_events_their_place_and_scopes() {
                 "on_event_in LoopIteration { turn: 2 } HookScope { run_id: \"run-1\", turn: 2, \
                  call_id: Some(\"c1\"), provider: \"anthropic\", model: \"m\", \
                  server_address: \"api.example\", server_port: Some(443), replaying: true, \
-                 passed_messages: 0, said_before: \"\", output_tool: None, agent: \"a\", \
+                 agent: \"a\", \
                  within: Some(OuterCall { run_id: \"run-0\", call_id: \"c0\", depth: 1 }) }",
             ]
         );
@@ -124,41 +125,16 @@ fn a_place_in_a_run_is_built_step_by_step() {
     assert_eq!(HookScope::default(), HookScope::new("", 0, "", ""));
 }
 
-/// A boxed hook that forgot one of these would let pass what it must not.
 #[test]
-fn a_boxed_hook_guards_as_the_hook_does() {
-    struct Guards(usize);
-    impl ObservabilityHook for Guards {
+fn a_boxed_hook_brings_the_layer_of_its_hook() {
+    struct Brings;
+    impl ObservabilityHook for Brings {
         async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
             Ok(HookAction::Continue)
         }
-        fn fails_closed(&self) -> bool {
-            self.0 == 0
+        fn layer(&self) -> Option<BoxedLayer> {
+            Some(BoxedLayer::new(Through))
         }
-        fn rejects_text(&self) -> bool {
-            self.0 == 1
-        }
-        fn rejects_tool_results(&self) -> bool {
-            self.0 == 2
-        }
-        fn holds_back_text(&self) -> bool {
-            self.0 == 3
-        }
-    }
-    let guards = |hook: &BoxedHook| {
-        [
-            hook.fails_closed(),
-            hook.rejects_text(),
-            hook.rejects_tool_results(),
-            hook.holds_back_text(),
-        ]
-    };
-    for which in 0..5 {
-        let mut expected = [false; 4];
-        expected.get_mut(which).into_iter().for_each(|guards| *guards = true);
-        let boxed = BoxedHook::new(Guards(which));
-        assert_eq!(guards(&boxed), expected);
-        assert_eq!(guards(&BoxedHook::new(boxed)), expected);
     }
     struct Plain;
     impl ObservabilityHook for Plain {
@@ -166,34 +142,18 @@ fn a_boxed_hook_guards_as_the_hook_does() {
             Ok(HookAction::Continue)
         }
     }
-    assert_eq!(guards(&BoxedHook::new(Plain)), [false; 4], "by default");
+    assert!(BoxedHook::new(BoxedHook::new(Brings)).layer().is_some());
+    assert!(BoxedHook::new(Plain).layer().is_none());
 }
 
-#[test]
-fn what_is_new_to_the_model_comes_after_its_answer_and_after_what_passed() {
-    let conversation = [
-        Message::user("a"),
-        Message::assistant("b"),
-        Message::system("c"),
-        Message::user("d"),
-        Message::user("e"),
-    ];
-    for (passed, new) in [
-        (0, "cde"),
-        (1, "cde"),
-        (2, "cde"),
-        (3, "de"),
-        (4, "e"),
-        (5, ""),
-        (6, ""),
-        (usize::MAX, ""),
-    ] {
-        let scope = scope().with_passed_messages(passed);
-        let texts: String = scope.new_messages(&conversation).iter().map(Message::text).collect();
-        assert_eq!(texts, new, "{passed}");
+struct Through;
+
+impl ModelLayer for Through {
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        next.run(call).await
     }
-    let texts = |messages: &[Message]| -> String { messages.iter().map(Message::text).collect() };
-    assert_eq!(texts(HookScope::default().new_messages(&conversation[..1])), "a");
-    assert_eq!(texts(HookScope::default().new_messages(&conversation[..2])), "");
-    assert_eq!(texts(HookScope::default().new_messages(&[])), "");
 }

@@ -7,6 +7,7 @@ mod durable_provider;
 mod embedding_error;
 mod error_record;
 mod hook;
+mod layer;
 mod loop_error;
 mod message;
 mod permission;

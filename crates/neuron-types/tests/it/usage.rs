@@ -35,12 +35,12 @@ fn a_count_that_only_one_side_knows_is_kept() {
 }
 
 #[test]
-fn the_passes_of_one_call_are_not_collected() {
+fn the_passes_of_all_calls_are_collected() {
     let call = TokenUsage {
         input_tokens: 1,
         iterations: Some(vec![UsageIteration::default()]),
         ..Default::default()
     };
     let total = sum([call.clone(), call]);
-    assert_eq!((total.input_tokens, total.iterations), (2, None));
+    assert_eq!((total.input_tokens, total.iterations.unwrap().len()), (2, 2));
 }
