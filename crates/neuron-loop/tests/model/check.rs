@@ -677,7 +677,8 @@ impl Interrupted<'_> {
         let is_unsure = self.how == How::DropStep || self.is_restored;
         // So it is of what the hooks let pass of a history that was compacted since.
         let guards = !self.case.config.guards.is_empty();
-        if (is_unsure || guards) && self.case.config.strategy.above < generator::NEVER {
+        let may_compact = compacted > 0 || self.case.config.strategy.above < generator::NEVER;
+        if (is_unsure || guards) && may_compact {
             return Ok(None);
         }
         let run = self.before.waiting.as_ref().map_or(0, |waiting| waiting.turns);

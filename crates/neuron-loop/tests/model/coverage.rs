@@ -209,7 +209,7 @@ const BUDGETS: [&str; 9] = [
     "no tool call",
 ];
 
-const OTHERS: [&str; 17] = [
+const OTHERS: [&str; 19] = [
     "held back",
     "error: ApprovalRequired ",
     "resumed after an interruption",
