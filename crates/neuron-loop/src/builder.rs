@@ -13,7 +13,7 @@ use neuron_types::{
 
 use crate::TurnSetup;
 use crate::agent::{Agent, Inner};
-use crate::model::{PrepareTurn, Retry};
+use crate::model::PrepareTurn;
 use crate::parts::{EnclosingRun, NoCompaction};
 use crate::settings::{Budget, LoopConfig, RequestSettings, ToolErrorPolicy};
 
@@ -236,10 +236,7 @@ impl AgentBuilder {
 
     /// Builds the agent.
     #[must_use]
-    pub fn build(mut self) -> Agent {
-        let definition = &mut self.inner.definition;
-        let retries = definition.config.retries;
-        definition.retry = (retries > 0).then(|| BoxedLayer::new(Retry { retries }));
+    pub fn build(self) -> Agent {
         Agent(Arc::new(self.inner))
     }
 }

@@ -159,7 +159,7 @@ mod tools;
 pub use agent::Agent;
 pub use builder::AgentBuilder;
 pub use conversation::{Conversation, Start};
-pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult, TypedResult};
+pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use model::TurnSetup;
 pub use neuron_types::{AgentResult, LoopError, RunView};
 pub use run::{

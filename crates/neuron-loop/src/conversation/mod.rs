@@ -3,7 +3,7 @@
 mod start;
 mod stored;
 
-use neuron_types::{Message, PendingApproval, PendingCall, TokenUsage};
+use neuron_types::{ApprovalError, Message, PendingApproval, PendingCall, TokenUsage};
 use serde::{Deserialize, Serialize};
 
 pub use start::Start;
@@ -72,6 +72,12 @@ impl Conversation {
         &self.ledger.run.usage.tools
     }
 
+    /// Returns the part of [`usage`](Self::usage) that is an estimate, because the provider did not report it.
+    #[must_use]
+    pub fn estimated_usage(&self) -> &TokenUsage {
+        &self.ledger.run.usage.estimated
+    }
+
     /// Returns the answered calls of the model in the last run.
     #[must_use]
     pub fn turns(&self) -> usize {
@@ -98,6 +104,15 @@ impl Conversation {
         // Idempotency keys of the fork differ from those of the runs that it does not have.
         ledger.runs = self.ledger.runs;
         Self { ledger }
+    }
+}
+
+/// Takes over a run that waits for an approval.
+impl TryFrom<PendingApproval> for Conversation {
+    type Error = ApprovalError;
+
+    fn try_from(pending: PendingApproval) -> Result<Self, ApprovalError> {
+        Ok(Self { ledger: from_pending(pending)? })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The beginning of a run.
 
-use neuron_types::{ApprovalDecisions, Message};
+use neuron_types::{ApprovalDecisions, Message, RunSnapshot, RunStart};
 
 /// The beginning of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +14,19 @@ pub enum Start {
     Continue,
     /// Goes on with a run that waits for an approval.
     Decide(ApprovalDecisions),
+    /// Goes on with a run that an earlier execution of a durable engine left, in place of the conversation.
+    Snapshot(Box<RunSnapshot>),
+}
+
+impl From<RunStart> for Start {
+    fn from(start: RunStart) -> Self {
+        match start {
+            RunStart::Message(message) => Self::Message(message),
+            RunStart::Snapshot(snapshot) => Self::Snapshot(snapshot),
+            // Both are written by this release.
+            _ => Self::Continue,
+        }
+    }
 }
 
 impl From<&str> for Start {

@@ -6,12 +6,12 @@ use std::future::Future;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider,
-    TokenUsage, ToolContext, ToolOutput, WasmCompatSend,
+    ToolOutput, WasmCompatSend,
 };
 use serde_json::Value;
 
-use super::{AgentLoop, FacadeStart};
-use crate::run::{ActiveRun, Live, RunContext, Step, Way, agent_result, drive};
+use super::AgentLoop;
+use crate::run::{ActiveRun, Step, Way, agent_result, drive};
 
 /// A run turn by turn; made by [`AgentLoop::run_step`].
 ///
@@ -44,8 +44,8 @@ use crate::run::{ActiveRun, Live, RunContext, Step, Way, agent_result, drive};
 /// ```
 #[must_use = "the agent runs only while `next` is awaited"]
 pub struct StepIterator<'a, P, C, D = Durability<'static>> {
-    agent: &'a mut AgentLoop<P, C, D>,
-    run: Result<ActiveRun<'a>, Option<LoopError>>,
+    pub(super) agent: &'a mut AgentLoop<P, C, D>,
+    pub(super) run: ActiveRun<'a>,
 }
 
 /// What happened in a turn.
@@ -73,37 +73,16 @@ pub enum TurnResult {
     Error(LoopError),
 }
 
-impl<'a, P, C, D> StepIterator<'a, P, C, D> {
-    pub(super) fn new(
-        agent: &'a mut AgentLoop<P, C, D>,
-        ctx: &'a ToolContext,
-        start: FacadeStart,
-    ) -> Self {
-        let run = start.map(|start| Live::new(start, RunContext::Borrowed(ctx)).into());
-        Self { agent, run: run.map_err(Some) }
-    }
-
+impl<P, C, D> StepIterator<'_, P, C, D> {
     /// Returns the conversation so far.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         self.agent.messages()
     }
 
-    /// Returns the tokens of the run so far.
-    #[must_use]
-    pub fn usage(&self) -> &TokenUsage {
-        self.agent.usage()
-    }
-
-    /// Returns the answered calls of the model so far.
-    #[must_use]
-    pub fn turns(&self) -> usize {
-        self.agent.turns()
-    }
-
     /// Returns the tools, to change them for the next turn.
     pub fn tools_mut(&mut self) -> &mut ToolRegistry {
-        self.agent.tools_mut()
+        &mut self.agent.definition.changed().tools
     }
 }
 
@@ -120,13 +99,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     )]
     pub fn next(&mut self) -> impl Future<Output = Option<TurnResult>> + WasmCompatSend {
         async move {
-            let run = match &mut self.run {
-                Ok(run) => run,
-                Err(error) => return error.take().map(TurnResult::Error),
-            };
             let (parts, durability, ledger) = self.agent.lend();
             let parts = parts.with_durability(durability.as_ref());
-            Some(match drive(parts, None, ledger, run, Way::Step).await? {
+            Some(match drive(parts, None, ledger, &mut self.run, Way::Step).await? {
                 Ok(Step::Tools { calls, results }) => {
                     let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
                     TurnResult::ToolsExecuted { calls: calls.collect(), results }
@@ -143,9 +118,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
 
     /// Adds a message to the conversation before the next turn.
     pub fn inject_message(&mut self, message: Message) {
-        if let Ok(run) = &mut self.run {
-            run.inject(message, &mut self.agent.ledger);
-        }
+        self.run.inject(message, &mut self.agent.ledger);
     }
 }
 

@@ -12,8 +12,7 @@ use neuron_types::{
 
 use crate::parts::Slot;
 
-/// A run as a stream of events; made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream) and
-/// [`AgentLoop::into_stream`](crate::AgentLoop::into_stream).
+/// A run as a stream of events; made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
 ///
 /// Polling it is what runs the agent: a slow reader slows the run, its tools included, and dropping
 /// it stops the run with all that is under way. It ends with exactly one

@@ -4,10 +4,8 @@ mod call;
 mod first_chunk;
 mod link;
 mod prepare;
-mod retry;
 
 pub use prepare::TurnSetup;
 
 pub(crate) use call::{Answered, call_model};
 pub(crate) use prepare::PrepareTurn;
-pub(crate) use retry::Retry;

@@ -8,7 +8,7 @@ use neuron_types::{
     RequestRef, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-use super::{ModelDyn, StrategyDyn};
+use super::{ModelDyn, Retry, StrategyDyn};
 use crate::settings::{Budget, LoopConfig, RequestSettings};
 
 /// A condition on which a run ends after tools ran.
@@ -26,8 +26,6 @@ pub(crate) struct Definition {
     pub(crate) hooks: Vec<BoxedHook>,
     /// Layers around calls of the model, the outermost first. Layers of hooks come after them.
     pub(crate) layers: Vec<BoxedLayer>,
-    /// The innermost layer, except under a durable context, which makes calls again itself.
-    pub(crate) retry: Option<BoxedLayer>,
     pub(crate) config: LoopConfig,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
     #[cfg(feature = "signed-approvals")]
@@ -53,6 +51,8 @@ impl Definition {
     fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| {
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
+            let retries = self.config.retries;
+            let retry = (retries > 0).then(|| BoxedLayer::new(Retry { retries }));
             Derived {
                 tools: self.tools.definitions(),
                 layers: self
@@ -75,8 +75,9 @@ impl Definition {
 
     /// All layers around calls of the model, the outermost first.
     pub(crate) fn all_layers(&self, is_durable: bool) -> &[BoxedLayer] {
-        match (self.derived().layers.as_slice(), &self.retry) {
-            ([layers @ .., _], Some(_)) if is_durable => layers,
+        match (self.derived().layers.as_slice(), self.config.retries) {
+            // A durable context makes calls again itself.
+            ([layers @ .., _], 1..) if is_durable => layers,
             (layers, _) => layers,
         }
     }

@@ -7,6 +7,7 @@ mod env;
 mod erased;
 mod hooks;
 mod reader;
+mod retry;
 
 pub(crate) use cancel::{check, or_cancelled, wait};
 pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
@@ -15,3 +16,5 @@ pub(crate) use env::{Env, Offered, RunScope};
 pub(crate) use erased::{ModelDyn, NoCompaction, StrategyDyn};
 pub(crate) use hooks::Hooks;
 pub(crate) use reader::{Reader, Results, Slot};
+
+use retry::Retry;

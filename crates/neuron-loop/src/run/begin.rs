@@ -8,7 +8,7 @@ use neuron_types::{
 };
 
 use super::Live;
-use crate::conversation::Start;
+use crate::conversation::{Start, from_snapshot};
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
@@ -32,6 +32,10 @@ pub(super) fn begin(
         Start::Message(message) => ledger.begin_with(message, run_id()),
         Start::Continue => ledger.begin_continued(run_id())?,
         Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
+        Start::Snapshot(snapshot) => {
+            *ledger = from_snapshot(*snapshot)?;
+            ledger.begin_continued(run_id())?;
+        }
     }
     for message in live.injected.drain(..) {
         ledger.add_message(message);

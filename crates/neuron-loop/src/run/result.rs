@@ -3,6 +3,7 @@
 use neuron_types::{AgentResult, StopReason, TokenUsage, ToolCall, ToolOutput};
 use serde_json::Value;
 
+use crate::conversation::Conversation;
 use crate::ledger::{Ending, Ledger};
 
 /// The outcome of a run. The messages are in the [`Conversation`](crate::Conversation).
@@ -63,6 +64,12 @@ impl RunResult<Option<Value>> {
 }
 
 impl<O> RunResult<O> {
+    /// Returns the outcome with a copy of the conversation's messages.
+    #[must_use]
+    pub fn with_messages(&self, conversation: &Conversation) -> AgentResult {
+        agent_result(&conversation.ledger, self)
+    }
+
     /// The same outcome with another output.
     pub(crate) fn with_output<T>(self, output: T) -> RunResult<T> {
         let Self { response, usage, estimated_usage, turns, stop_reason, limit_reached, .. } = self;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::IntoFuture;
 
 use neuron_types::{
-    Durability, DurableContext, LoopError, ToolContext, WasmBoxedFuture, WasmCompatSend,
+    Durability, DurableContext, LoopError, Provider, ToolContext, WasmBoxedFuture, WasmCompatSend,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use super::{
 use crate::Agent;
 use crate::conversation::{Conversation, Start};
 use crate::ledger::Ledger;
-use crate::parts::Slot;
+use crate::parts::{ModelDyn, Slot};
 use crate::settings::{Budget, OutputMode};
 
 /// Reads the output of a run. `None` means that there is none.
@@ -68,6 +68,7 @@ pub type OwnedRun<O = ()> = Run<'static, O, Conversation>;
 /// Everything that drives a run, apart from its conversation.
 pub(super) struct Engine<'a, O> {
     pub(super) agent: Agent,
+    model: Option<Box<dyn ModelDyn + 'a>>,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
     pub(super) run: ActiveRun<'a>,
@@ -81,7 +82,10 @@ impl<O> Engine<'_, O> {
         conversation: &mut Conversation,
         way: Way<'_>,
     ) -> Option<Result<Step<O>, LoopError>> {
-        let parts = self.agent.parts().with_durability(self.durability.as_ref());
+        let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
+        if let Some(model) = &self.model {
+            parts.model = &**model;
+        }
         let driven =
             drive(parts, self.store.as_ref(), &mut conversation.ledger, &mut self.run, way).await?;
         Some(self.read(driven, &conversation.ledger))
@@ -122,7 +126,8 @@ impl<O> Engine<'_, O> {
 impl<'a, C> Run<'a, (), C> {
     pub(crate) fn new(agent: Agent, conversation: C, start: Start) -> Self {
         let run = Live::new(start, RunContext::Owned(Box::default())).into();
-        let engine = Engine { agent, durability: None, store: None, run, read: |_, _| Ok(()) };
+        let engine =
+            Engine { agent, model: None, durability: None, store: None, run, read: |_, _| Ok(()) };
         Self { engine, conversation }
     }
 
@@ -132,9 +137,9 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Engine { agent, durability, store, mut run, .. } = self.engine;
+        let Engine { agent, model, durability, store, mut run, .. } = self.engine;
         run.live.typed = Some(typed_output::<T>);
-        let engine = Engine { agent, durability, store, run, read: read_typed::<T> };
+        let engine = Engine { agent, model, durability, store, run, read: read_typed::<T> };
         Run { engine, conversation: self.conversation }
     }
 }
@@ -158,6 +163,12 @@ impl<'a, O, C> Run<'a, O, C> {
     /// [`context`](Self::context) with a context that the run owns.
     pub fn owned_context(mut self, ctx: ToolContext) -> Self {
         self.engine.run.live.ctx = RunContext::Owned(Box::new(ctx));
+        self
+    }
+
+    /// Lets another provider answer in this run, which may be borrowed.
+    pub fn provider(mut self, provider: impl Provider + 'a) -> Self {
+        self.engine.model = Some(Box::new(provider));
         self
     }
 

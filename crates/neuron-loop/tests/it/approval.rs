@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentStream, LoopConfig, LoopError, StepIterator, TurnResult};
+use neuron_loop::{LoopConfig, LoopError, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
+type Agent = Chat<'_>;
 
 /// Decides by the arguments: `{"ask": question}`, `{"deny": reason}`.
 pub(crate) struct ByArguments;
@@ -109,7 +109,7 @@ async fn go_on(
     }
 }
 
-async fn streamed(mut events: AgentStream<'_>) -> End {
+async fn streamed(mut events: ChatStream<'_>) -> End {
     let mut end = None;
     while let Some(event) = events.recv().await {
         assert!(end.is_none(), "nothing follows the end: {event:?}");
@@ -123,14 +123,14 @@ async fn streamed(mut events: AgentStream<'_>) -> End {
     end.expect("an end")
 }
 
-async fn stepped(mut steps: StepIterator<'_, ScriptedProvider, SlidingWindowStrategy>) -> End {
+async fn stepped(mut steps: ChatSteps<'_>) -> End {
     let mut end = None;
     while let Some(turn) = steps.next().await {
         assert!(end.is_none(), "nothing follows the end: {turn:?}");
         match turn {
-            TurnResult::FinalResponse(result) => end = Some(End::Answer(result.response)),
-            TurnResult::Error(error) => end = Some(End::of(error)),
-            TurnResult::ToolsExecuted { calls, results } => {
+            Ok(Step::Ended(result)) => end = Some(End::Answer(result.response)),
+            Err(error) => end = Some(End::of(error)),
+            Ok(Step::Tools { calls, results }) => {
                 assert_eq!(calls.len(), results.len());
                 assert!(results.iter().all(|output| !output.content.is_empty()));
             }
@@ -761,7 +761,7 @@ impl ToolDyn for SubAgent {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let mut inner = AgentLoop::builder(self.provider.clone(), window())
+            let mut inner = Chat::builder(self.provider.clone(), window())
                 .tools(registry(&self.log))
                 .permission_policy(ByArguments)
                 .pause_for_approval(true)

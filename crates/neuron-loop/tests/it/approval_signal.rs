@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, CancelMode, LoopError, TurnResult};
+use neuron_loop::{CancelMode, LoopError, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, Durability, Message, StreamEvent, ToolContext, ToolOutput, UsageLimits,
@@ -15,8 +15,7 @@ use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 use crate::warnings::Warnings;
 
-type Agent =
-    AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy, Durability<'static>>;
+type Agent = Chat<'_>;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -94,7 +93,7 @@ async fn nobody_in_time_ends_the_run_as_without_a_signal() {
                 LoopError::ApprovalRequired(pending)
             }
             Way::Step => match agent.run_step(Message::user("go"), &ctx).next().await {
-                Some(TurnResult::Error(error)) => error,
+                Some(Err(error)) => error,
                 other => panic!("{other:?}"),
             },
         };
@@ -293,10 +292,10 @@ async fn a_step_that_was_dropped_while_it_waited_waits_on() {
     assert_eq!(world.provider.calls(), 1, "the model is not asked before somebody has decided");
     world.signals.lock().unwrap().push_back(signal(approve(&["c0"])));
     let turn = steps.next().await;
-    let Some(TurnResult::ToolsExecuted { calls, results }) = turn else { panic!("{turn:?}") };
+    let Some(Ok(Step::Tools { calls, results })) = turn else { panic!("{turn:?}") };
     assert_eq!((calls.len(), results.len()), (2, 2));
     let turn = steps.next().await;
-    assert!(matches!(turn, Some(TurnResult::FinalResponse(_))), "{turn:?}");
+    assert!(matches!(turn, Some(Ok(Step::Ended(_)))), "{turn:?}");
     assert_eq!(log.count("start c0"), 1);
 }
 

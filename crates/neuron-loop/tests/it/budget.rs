@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, Budget, LoopError, OnLimit, Reservation};
+use neuron_loop::{Budget, LoopError, OnLimit, Reservation};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
@@ -306,8 +306,7 @@ async fn many_agents_at_once_share_requests_tool_calls_and_tokens() {
 fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
     let mut tools = registry(&Log::default());
     tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {
-        let mut builder =
-            AgentLoop::builder(inner.clone(), window()).tools(registry(&Log::default()));
+        let mut builder = Chat::builder(inner.clone(), window()).tools(registry(&Log::default()));
         if let Some(own) = &own {
             builder = builder.budget(own.clone());
         }
@@ -509,7 +508,7 @@ async fn what_a_compaction_takes_counts() {
     let budget = Budget::new(limits());
     let replies =
         [calls([json!({})]).usage(usage(100, 10)), Reply::text("done").usage(usage(50, 5))];
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Costly)
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), Costly)
         .tools(registry(&Log::default()))
         .budget(budget.clone())
         .build();
@@ -529,13 +528,12 @@ fn left_at_any_point_a_run_keeps_nothing_reserved_and_counts_the_tools_that_it_s
                     let tool = Waiting::default();
                     let mut tools = ToolRegistry::new();
                     tools.register_dyn(Arc::new(tool.clone()));
-                    let mut agent =
-                        AgentLoop::builder(Strict::new(replies(false)), SlowWindow::new())
-                            .tools(tools)
-                            .parallel_tool_execution(parallel)
-                            .budget(budget.clone())
-                            .hook(SlowRecorder { events: Recorder::default(), deed: None })
-                            .build();
+                    let mut agent = Chat::builder(Strict::new(replies(false)), SlowWindow::new())
+                        .tools(tools)
+                        .parallel_tool_execution(parallel)
+                        .budget(budget.clone())
+                        .hook(SlowRecorder { events: Recorder::default(), deed: None })
+                        .build();
                     let ctx = ToolContext::default();
                     let ended = {
                         let mut run = pin!(run(way, &mut agent, &ctx));

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, CancelMode, OnLimit};
+use neuron_loop::{CancelMode, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{Message, StopReason, StreamEvent, ToolContext, UsageLimits};
@@ -171,7 +171,7 @@ fn cancelled_at_any_point_every_turn_that_began_is_whole() {
                 let mut tools = ToolRegistry::new();
                 tools.register_dyn(Arc::new(tool.clone()));
                 let script = replies(false);
-                let mut agent = AgentLoop::builder(Strict::new(script), SlowWindow::new())
+                let mut agent = Chat::builder(Strict::new(script), SlowWindow::new())
                     .tools(tools)
                     .parallel_tool_execution(parallel)
                     .cancel_mode(CancelMode::AfterTurn)
@@ -218,7 +218,7 @@ async fn an_agent_within_a_tool_finishes_as_a_part_of_the_turn() {
         Reply::text("inner").delay(SECOND * 3),
     ]);
     let log = Log::default();
-    let agent = AgentLoop::builder(inner.clone(), window())
+    let agent = Chat::builder(inner.clone(), window())
         .tools(registry(&log))
         .cancel_mode(CancelMode::AfterTurn)
         .build();

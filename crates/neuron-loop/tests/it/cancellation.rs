@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamHandle,
@@ -108,7 +108,7 @@ async fn a_hanging_tool_is_left_at_once_and_what_finished_is_kept() {
             // finished runs again.
             let stored = serde_json::to_string(agent.messages()).unwrap();
             let provider = ScriptedProvider::new([Reply::text("resumed")]);
-            let mut other = AgentLoop::builder(provider.clone(), window())
+            let mut other = Chat::builder(provider.clone(), window())
                 .messages(serde_json::from_str(&stored).unwrap())
                 .build();
             let ctx = ToolContext::default();
@@ -291,9 +291,7 @@ async fn a_step_that_is_dropped_can_be_followed_by_another() {
     let mut steps = agent.run_step(Message::user("go"), &ctx);
     assert!(tokio::time::timeout(SECOND, steps.next()).await.is_err());
     assert_eq!(setup.provider.open_streams(), 0);
-    let Some(neuron_loop::TurnResult::FinalResponse(result)) = steps.next().await else {
-        panic!("the next step")
-    };
+    let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("the next step") };
     assert_eq!(result.response, "done");
 }
 
@@ -344,7 +342,7 @@ fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
         let (gate, gated) = oneshot::channel();
         let script = ScriptedProvider::new([Reply::text("whole")]);
         let provider = Gated(script, Mutex::new(Some(gated)));
-        let mut agent = AgentLoop::builder(provider, window()).build();
+        let mut agent = Chat::builder(provider, window()).build();
         let ctx = ToolContext::default();
         let result = let_go_and_cancel(&ctx, gate, run(way, &mut agent, &ctx));
         assert_eq!(result.unwrap().response, "whole", "{way:?}");
@@ -353,7 +351,7 @@ fn an_answer_that_is_there_when_the_run_is_cancelled_counts() {
     let (gate, gated) = oneshot::channel();
     let script = ScriptedProvider::new([Reply::text("whole")]);
     let provider = Gated(script.clone(), Mutex::new(Some(gated)));
-    let mut agent = AgentLoop::builder(provider, window()).build();
+    let mut agent = Chat::builder(provider, window()).build();
     let ctx = ToolContext::default();
     let result = let_go_and_cancel(&ctx, gate, run(Way::Stream, &mut agent, &ctx));
     assert_eq!(result.unwrap_err(), "cancelled");

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_context::{SlidingWindowStrategy, SummarizationStrategy};
-use neuron_loop::{AgentLoop, LoopError, TurnResult};
+use neuron_loop::{LoopError, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContentBlock, ContextError, ContextStrategy, Message, ProviderError, Role, TokenUsage,
@@ -53,7 +53,7 @@ fn script() -> (ScriptedProvider, Log) {
 async fn a_long_history_is_compacted_once_a_turn_and_announced() {
     let (provider, log) = script();
     let hook = Recorder::default();
-    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
+    let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
         .tools(registry(&log))
         .hook(hook.clone())
         .build();
@@ -62,12 +62,12 @@ async fn a_long_history_is_compacted_once_a_turn_and_announced() {
     let mut turns = Vec::new();
     while let Some(turn) = steps.next().await {
         turns.push(match turn {
-            TurnResult::ToolsExecuted { .. } => "tools".to_owned(),
-            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
+            Ok(Step::Tools { .. }) => "tools".to_owned(),
+            Ok(Step::Compacted { old_tokens, new_tokens }) => {
                 assert!(new_tokens < old_tokens);
                 "compacted".to_owned()
             }
-            TurnResult::FinalResponse(result) => result.response,
+            Ok(Step::Ended(result)) => result.response,
             other => panic!("{other:?}"),
         });
     }
@@ -88,8 +88,7 @@ async fn what_compacting_took_counts() {
         messages.drain(1..3);
         Ok((messages, usage.clone()))
     };
-    let mut agent =
-        AgentLoop::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
+    let mut agent = Chat::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert!(result.usage.input_tokens > 1_000_000);
 }
@@ -109,7 +108,7 @@ async fn a_strategy_that_fails_leaves_the_history_and_the_next_run_works() {
             Ok((messages[..1].to_vec(), TokenUsage::default()))
         };
         let mut agent =
-            AgentLoop::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
+            Chat::builder(provider, Compact { at: 4, how }).tools(registry(&log)).build();
         let ctx = ToolContext::default();
         let error = run(way, &mut agent, &ctx).await.unwrap_err();
         assert_eq!(
@@ -132,7 +131,7 @@ async fn a_strategy_that_breaks_the_history_is_repaired() {
         Ok((messages, TokenUsage::default()))
     };
     let mut agent =
-        AgentLoop::builder(provider.clone(), Compact { at: 4, how }).tools(registry(&log)).build();
+        Chat::builder(provider.clone(), Compact { at: 4, how }).tools(registry(&log)).build();
     assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "done");
     check_valid(agent.messages());
     for request in provider.requests() {
@@ -151,7 +150,7 @@ async fn a_strategy_that_leaves_nothing_is_an_error() {
     for how in [system_only, orphan_only] {
         let (provider, log) = script();
         let strategy = Compact { at: 4, how };
-        let mut agent = AgentLoop::builder(provider, strategy).tools(registry(&log)).build();
+        let mut agent = Chat::builder(provider, strategy).tools(registry(&log)).build();
         let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
         assert!(matches!(error, LoopError::Context(ContextError::CompactionFailed(_))));
         assert_eq!(agent.messages().len(), 5);
@@ -168,7 +167,7 @@ async fn a_strategy_without_effect_is_tried_twice_and_does_not_stop_the_run() {
     };
     let (provider, log) = script();
     let hook = Recorder::default();
-    let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 0, how })
+    let mut agent = Chat::builder(provider.clone(), Compact { at: 0, how })
         .tools(registry(&log))
         .messages(vec![Message::user("a long story"); 100])
         .hook(hook.clone())
@@ -208,7 +207,7 @@ async fn a_strategy_that_only_rewrites_is_tried_twice_and_one_that_shortens_is_n
             let replies = (0..5).map(|_| calls([json!({})])).chain([Reply::text("done")]);
             let (log, hook) = (Log::default(), Recorder::default());
             let strategy = Coarse(shortens, log.clone());
-            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+            let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy)
                 .tools(registry(&Log::default()))
                 .hook(hook.clone())
                 .build();
@@ -236,7 +235,7 @@ async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_t
         let hook = Recorder::default();
         let provider = ScriptedProvider::new(replies);
         // Three messages are left where two are the budget.
-        let mut agent = AgentLoop::builder(provider.clone(), Compact { at: 2, how })
+        let mut agent = Chat::builder(provider.clone(), Compact { at: 2, how })
             .tools(registry(&Log::default()))
             .hook(hook.clone())
             .build();
@@ -251,13 +250,13 @@ async fn a_strategy_that_counts_something_else_than_tokens_is_tried_again_when_t
 #[tokio::test]
 async fn a_message_added_after_a_compaction_is_checked_before_it_is_sent() {
     let (provider, log) = script();
-    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
+    let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 14))
         .tools(registry(&log))
         .build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
     while let Some(turn) = steps.next().await {
-        if matches!(turn, TurnResult::CompactionOccurred { .. }) {
+        if matches!(turn, Ok(Step::Compacted { .. })) {
             let input = json!({});
             let lost = ContentBlock::ToolUse { id: "lost".into(), name: "act".into(), input };
             steps.inject_message(Message { role: Role::Assistant, content: vec![lost] });
@@ -283,7 +282,7 @@ async fn a_hanging_compaction_is_cancelled_and_dropped_safely() {
         }
     }
     let (provider, _) = script();
-    let mut agent = AgentLoop::builder(provider.clone(), Hang).build();
+    let mut agent = Chat::builder(provider.clone(), Hang).build();
     let ctx = ToolContext::default();
     let second = std::time::Duration::from_secs(1);
     tokio::time::timeout(second, agent.run_text("go", &ctx)).await.unwrap_err();
@@ -304,8 +303,7 @@ async fn a_model_that_never_summarises_is_cancelled_at_once_and_asked_again_in_t
         let strategy = SummarizationStrategy::new(summarizer.clone(), 1, 10);
         let history = vec![Message::user("question"), Message::assistant("x".repeat(400))];
         let provider = ScriptedProvider::new([Reply::text("done")]);
-        let mut agent =
-            AgentLoop::builder(provider.clone(), strategy).messages(history.clone()).build();
+        let mut agent = Chat::builder(provider.clone(), strategy).messages(history.clone()).build();
         let ctx = ToolContext::default();
         let token = ctx.cancellation_token.clone();
         let before = tokio::time::Instant::now();
@@ -338,7 +336,7 @@ async fn a_summary_that_failed_has_cost_its_tokens() {
         let history = vec![Message::user("question"), Message::assistant("x".repeat(400))];
         let provider = ScriptedProvider::new([Reply::text("not asked")]);
         let budget = neuron_loop::Budget::new(neuron_types::UsageLimits::default());
-        let builder = AgentLoop::builder(provider, strategy).messages(history.clone());
+        let builder = Chat::builder(provider, strategy).messages(history.clone());
         let mut agent = builder.budget(budget.clone()).build();
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         let text = "compaction failed: the model refused instead of a whole summary";

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use neuron_context::{
     SlidingWindowStrategy, SummarizationStrategy, TokenCounter, ToolResultClearingStrategy,
 };
-use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContextError, ContextStrategy, Message, RequestRef, TokenUsage, ToolContext, ToolDefinition,
@@ -83,7 +82,7 @@ async fn an_estimate_counts_the_prompt_and_the_tools_from_the_first_turn_on() {
     for (limit, tried) in [(expected - 1, true), (expected, false)] {
         let strategy = SlidingWindowStrategy::new(10, limit);
         let provider = ScriptedProvider::new([Reply::text("done")]);
-        let agent = AgentLoop::builder(provider, strategy.clone())
+        let agent = Chat::builder(provider, strategy.clone())
             .tools(registry(&log))
             .system_prompt("You are a calculator.");
         let scopes = Scoped::default();
@@ -125,7 +124,7 @@ async fn what_the_provider_reported_counts_and_what_came_later_is_estimated() {
         Reply::text("more"),
     ]);
     let mut agent =
-        AgentLoop::builder(provider, strategy.clone()).tools(registry(&Log::default())).build();
+        Chat::builder(provider, strategy.clone()).tools(registry(&Log::default())).build();
     let ctx = ToolContext::default();
     agent.run_text("go", &ctx).await.unwrap();
     // The second answer came without usage: the report before it stands.
@@ -145,7 +144,7 @@ async fn after_a_compaction_the_correction_stays() {
         Reply::text("done"),
     ];
     let hook = Recorder::default();
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy.clone())
         .tools(registry(&Log::default()))
         .hook(hook.clone())
         .build();
@@ -164,7 +163,7 @@ async fn what_a_compaction_left_counts_until_the_provider_reports_again() {
         calls([json!({})]).usage(usage(0, 0)),
         Reply::text("done"),
     ];
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy.clone())
         .tools(registry(&Log::default()))
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
@@ -184,7 +183,7 @@ async fn a_budget_that_was_reached_after_all_counts_again() {
         .into_iter()
         .chain([Reply::text("done")]);
     let hook = Recorder::default();
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy.clone())
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy.clone())
         .tools(registry(&Log::default()))
         .hook(hook.clone())
         .build();
@@ -201,7 +200,7 @@ async fn a_budget_that_cannot_be_reached_is_reported_once_and_not_tried_on_every
         let strategy = Noting::new(500, halved);
         let replies = (0..40).map(|_| calls([json!({})])).chain([Reply::text("done")]);
         let hook = Recorder::default();
-        let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+        let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy)
             .tools(registry(&Log::default()))
             .messages(vec![Message::user("x".repeat(4_000))])
             .hook(hook.clone())
@@ -224,7 +223,7 @@ async fn a_strategy_that_had_nothing_to_do_is_asked_again_once_the_conversation_
         .map(|turn| calls([json!({})]).usage(usage(turn * 100, 0)))
         .chain([Reply::text("done")]);
     let hook = Recorder::default();
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy)
         .tools(registry(&Log::default()))
         .hook(hook.clone())
         .build();
@@ -239,7 +238,7 @@ async fn what_there_was_nothing_to_clear_of_is_cleared_soon_after_there_is() {
     let result = || calls([json!({ "text": "r".repeat(400) })]);
     let replies = (0..12).map(|_| result()).chain([Reply::text("done")]);
     let provider = ScriptedProvider::new(replies);
-    let mut agent = AgentLoop::builder(provider.clone(), strategy)
+    let mut agent = Chat::builder(provider.clone(), strategy)
         .tools(registry(&Log::default()))
         .messages(vec![Message::user("x".repeat(4_000))])
         .build();
@@ -264,7 +263,7 @@ async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_
         let summaries = ScriptedProvider::new((0..100).map(|_| Reply::text("summary")));
         let strategy = SummarizationStrategy::new(summaries.clone(), 2, 500);
         let replies = (0..100).map(|_| Reply::text("an answer"));
-        let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), strategy)
+        let mut agent = Chat::builder(ScriptedProvider::new(replies), strategy)
             .messages(vec![Message::user("x".repeat(4_000)).pinned()])
             .build();
         for _ in 0..100 {
@@ -281,7 +280,7 @@ async fn a_budget_that_no_run_can_reach_is_reported_once_and_not_tried_in_every_
 async fn the_next_run_tries_again_at_once() {
     let replies = ["1", "2", "3"];
     let provider = ScriptedProvider::new(replies);
-    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(1, 500))
+    let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(1, 500))
         .messages(vec![Message::user("before"), Message::assistant("that")])
         .build();
     let ctx = ToolContext::default();
@@ -340,8 +339,7 @@ async fn tools_that_come_and_go_change_the_size_that_is_known() {
     }
     let log = Log::default();
     let replies = [500, 20_500, 500].map(|tokens| Reply::text("done").usage(usage(tokens, 0)));
-    let mut agent =
-        AgentLoop::builder(ScriptedProvider::new(replies), Counting(log.clone())).build();
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), Counting(log.clone())).build();
     let ctx = ToolContext::default();
     agent.run_text("go", &ctx).await.unwrap();
     agent.tools_mut().register_dyn(Arc::new(Large));
@@ -371,7 +369,7 @@ async fn a_strategy_that_counts_something_else_is_not_corrected() {
     }
     let log = Log::default();
     let replies = [calls([json!({})]).usage(usage(5_000, 70)), Reply::text("done")];
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Messages(log.clone()))
+    let mut agent = Chat::builder(ScriptedProvider::new(replies), Messages(log.clone()))
         .tools(registry(&Log::default()))
         .build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();

@@ -1,6 +1,6 @@
 //! A run that goes on as a new execution of the durable engine.
 
-use neuron_loop::{AgentLoop, AgentResult, LoopError};
+use neuron_loop::{AgentResult, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContextError, ContextStrategy, Durability, DurableError, Message, Role, RunSnapshot, RunStart,
@@ -11,8 +11,7 @@ use serde_json::{Value, json};
 use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
-type Agent =
-    AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy, Durability<'static>>;
+type Agent = Chat<'_>;
 
 fn agent(context: &Journaled) -> Agent {
     let builder = setup([""; 0]).builder.tools(context.world.tools.clone());
@@ -22,7 +21,7 @@ fn agent(context: &Journaled) -> Agent {
 /// Runs from a start to the end, in as many executions as the context wants, and returns how many those
 /// were.
 async fn to_the_end<C: ContextStrategy>(
-    build: impl Fn(&Journaled) -> AgentLoop<ScriptedProvider, C, Durability<'static>>,
+    build: impl Fn(&Journaled) -> Chat<'_>,
     mut context: Journaled,
     start: RunStart,
 ) -> (Result<AgentResult, LoopError>, usize) {
@@ -154,7 +153,7 @@ async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
         let events: Vec<StreamEvent> = futures_util::StreamExt::collect(events).await;
         assert!(matches!(&events[..], [StreamEvent::Error(_)]), "{events:?}");
         let mut steps = agent.run_from_step(state, &ctx);
-        assert!(matches!(steps.next().await, Some(neuron_loop::TurnResult::Error(_))));
+        assert!(matches!(steps.next().await, Some(Err(_))));
         assert!(steps.next().await.is_none());
         assert_eq!((agent.messages().to_vec(), agent.usage().clone(), agent.turns()), before);
         assert_eq!(context.calls.lines(), calls);
@@ -208,7 +207,7 @@ async fn room_is_made_once_for_one_call() {
         let world = World::new(replies, registry(&Log::default()), []);
         let context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
         let build = |context: &Journaled| {
-            let builder = AgentLoop::builder(ScriptedProvider::new([""; 0]), Shrinks);
+            let builder = Chat::builder(ScriptedProvider::new([""; 0]), Shrinks);
             let builder = builder.tools(context.world.tools.clone());
             builder.durability(context.clone()).build()
         };

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use neuron_context::SummarizationStrategy;
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
@@ -323,7 +323,7 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
         }
     }
     let provider = ScriptedProvider::new([calls([json!({}), json!({})])]);
-    let mut agent = AgentLoop::builder(provider.clone(), window())
+    let mut agent = Chat::builder(provider.clone(), window())
         .parallel_tool_execution(true)
         .durability_typed(Short(provider))
         .build();
@@ -480,7 +480,7 @@ async fn a_summary_goes_through_the_context() {
     ]);
     let context = || Durability::new(Borrowing { engine: &engine, provider: provider.clone() });
     let strategy = SummarizationStrategy::new(DurableProvider::new(context()), 2, 900);
-    let mut agent = AgentLoop::builder(ScriptedProvider::new([""; 0]), strategy)
+    let mut agent = Chat::builder(ScriptedProvider::new([""; 0]), strategy)
         .tools(registry(&Log::default()))
         .durability(context())
         .build();
@@ -509,7 +509,7 @@ async fn an_engine_that_ends_the_run_within_a_compaction_ends_the_run() {
             0
         }
     }
-    let mut agent = AgentLoop::builder(ScriptedProvider::new([""; 0]), Ended).build();
+    let mut agent = Chat::builder(ScriptedProvider::new([""; 0]), Ended).build();
     let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }
@@ -522,7 +522,7 @@ async fn a_panic_in_the_context_ends_the_run_and_leaves_a_valid_history() {
         let reply = calls([json!({}), json!({ "panic": true }), json!({})]);
         let provider = ScriptedProvider::new([reply, Reply::text("done")]);
         let durable = Borrowing { engine: &engine, provider: provider.clone() };
-        let mut agent = AgentLoop::builder(provider, window())
+        let mut agent = Chat::builder(provider, window())
             .tools(registry(&Log::default()))
             .parallel_tool_execution(parallel)
             .durability(durable)

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, AgentLoopBuilder, Budget, LoopError};
+use neuron_loop::{Budget, LoopError};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
@@ -107,20 +107,20 @@ impl ToolDyn for Read {
     }
 }
 
-type Builder = AgentLoopBuilder<Slow, neuron_context::SlidingWindowStrategy>;
+type Builder = ChatBuilder<'static>;
 
 /// The log has the hooks' events, and what the tools do.
 fn agent(
     answers: impl IntoIterator<Item = Answer>,
     hook: &Recorder,
     change: impl FnOnce(Builder) -> Builder,
-) -> AgentLoop<Slow, neuron_context::SlidingWindowStrategy> {
+) -> Chat<'_> {
     let mut tools = ToolRegistry::new();
     let act = Act { name: "act", log: hook.log.clone() };
     tools.register_dyn(Arc::new(Read(act.clone())));
     tools.register_dyn(Arc::new(act));
     let provider = Slow { answers: Mutex::new(answers.into_iter().collect()) };
-    let builder = AgentLoop::builder(provider, window()).tools(tools).hook(hook.clone());
+    let builder = Chat::builder(provider, window()).tools(tools).hook(hook.clone());
     change(builder.early_tools(true).parallel_tool_execution(true)).build()
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_loop::{AgentLoop, LoopError, ToolErrorPolicy};
+use neuron_loop::{LoopError, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     HookAction, HookError, HookEvent, HookScope, ObservabilityHook, PermissionDecision,
@@ -40,7 +40,7 @@ impl ToolDyn for Inner {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let script = ScriptedProvider::new([calls([json!({})]), Reply::text("inner")]);
-            let builder = AgentLoop::builder(script, window())
+            let builder = Chat::builder(script, window())
                 .name("small")
                 .tools(registry(&self.1))
                 .hook(Told(self.1.clone(), "own", HookAction::Continue))

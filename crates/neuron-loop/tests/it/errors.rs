@@ -1,6 +1,6 @@
 //! Every variant of `LoopError`: the history is valid after it, and the next run works.
 
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextError, ContextStrategy,
@@ -13,8 +13,8 @@ use crate::support::*;
 
 /// Runs into an error in each way, and then again without it.
 async fn check<P: Provider, C: ContextStrategy, D: DurableContext>(
-    make: impl Fn() -> AgentLoop<P, C, D>,
-    mend: impl Fn(&mut AgentLoop<P, C, D>),
+    make: impl Fn() -> Chat<'_>,
+    mend: impl Fn(&mut Chat<'_>),
     expected: impl Fn(&LoopError) -> bool,
 ) {
     let ctx = ToolContext::default();
@@ -105,7 +105,7 @@ async fn context() {
         }
     }
     check(
-        || AgentLoop::builder(ScriptedProvider::new([recovered()]), Fails(false.into())).build(),
+        || Chat::builder(ScriptedProvider::new([recovered()]), Fails(false.into())).build(),
         |_| {},
         |error| matches!(error, LoopError::Context(ContextError::CompactionFailed(_))),
     )

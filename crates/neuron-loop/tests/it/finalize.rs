@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, AgentLoopBuilder, OnLimit};
+use neuron_loop::OnLimit;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContentBlock, ContextStrategy, HookAction, Message, Provider, ProviderError, Role, StopReason,
@@ -24,7 +24,7 @@ fn replies(last: Reply) -> Vec<Reply> {
     vec![turn(), turn(), used(last), used(Reply::text("later"))]
 }
 
-type Limit<P, C> = fn(AgentLoopBuilder<P, C>) -> AgentLoopBuilder<P, C>;
+type Limit<P, C> = fn(ChatBuilder<'static>) -> ChatBuilder<'static>;
 
 /// Every limit that two turns reach, its error, and how many tools ran before it.
 fn limits<P: Provider, C: ContextStrategy>() -> [(Limit<P, C>, &'static str, usize); 6] {
@@ -167,7 +167,7 @@ async fn a_step_that_is_dropped_in_the_last_call_is_followed_by_the_last_call() 
     let second = Duration::from_secs(1);
     assert!(tokio::time::timeout(second, steps.next()).await.is_err(), "it hangs");
     let ended = steps.next().await;
-    let Some(neuron_loop::TurnResult::FinalResponse(result)) = ended else { panic!("{ended:?}") };
+    let Some(Ok(Step::Ended(result))) = ended else { panic!("{ended:?}") };
     assert_eq!(result.limit_reached.as_deref(), Some("max turns reached (2)"));
     assert_eq!(setup.provider.calls(), 4);
     let notices = result.messages.iter().filter(|message| message.role == Role::System);
@@ -211,7 +211,7 @@ async fn a_paused_turn_is_continued_without_a_notice_and_a_pause_of_the_last_cal
 async fn without_tools_no_tool_choice_is_sent_and_callbacks_have_their_say() {
     let reply = || Reply::text("…").stop_reason(StopReason::PauseTurn);
     let provider = ScriptedProvider::new([reply(), reply()]);
-    let mut agent = AgentLoop::builder(provider.clone(), window())
+    let mut agent = Chat::builder(provider.clone(), window())
         .tool_choice(ToolChoice::Auto)
         .max_turns(1)
         .on_limit(OnLimit::Finalize)
@@ -259,7 +259,7 @@ fn dropped_or_cancelled_at_any_point_the_landing_leaves_a_valid_history_and_no_l
             for cancels in [false, true] {
                 for polls in 0.. {
                     let (events, log) = (Recorder::default(), Log::default());
-                    let builder = AgentLoop::builder(Strict::new(script()), SlowWindow::new());
+                    let builder = Chat::builder(Strict::new(script()), SlowWindow::new());
                     let mut agent = limit(builder)
                         .tools(registry(&log))
                         .on_limit(OnLimit::Finalize)
@@ -303,7 +303,7 @@ async fn notices_do_not_pile_up_over_many_runs() {
     let turn = || [calls([json!({})]), Reply::text("landed")];
     let provider = ScriptedProvider::new((0..20).flat_map(|_| turn()));
     let strategy = neuron_context::SlidingWindowStrategy::new(6, 30);
-    let mut agent = AgentLoop::builder(provider, strategy)
+    let mut agent = Chat::builder(provider, strategy)
         .tools(registry(&Log::default()))
         .max_turns(1)
         .on_limit(OnLimit::Finalize)

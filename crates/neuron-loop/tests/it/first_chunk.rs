@@ -3,7 +3,6 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
@@ -144,7 +143,7 @@ impl ObservabilityHook for Watching {
 async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
     let log = Log::default();
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(Vec::<Reply>::new()), window())
+    let mut agent = Chat::builder(ScriptedProvider::new(Vec::<Reply>::new()), window())
         .hook(hook)
         .durability_typed(Live(deeds.to_vec(), log.clone()))
         .build();

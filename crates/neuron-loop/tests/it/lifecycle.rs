@@ -1,6 +1,6 @@
 //! One run from start to end, in the three ways, and several in a row.
 
-use neuron_loop::{AgentLoop, LoopConfig, TurnResult};
+use neuron_loop::{LoopConfig, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     AgentResult, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt, TokenUsage,
@@ -193,7 +193,7 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
     let mut agent = setup.builder.build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("plan"), &ctx);
-    let Some(TurnResult::ToolsExecuted { calls, results }) = steps.next().await else {
+    let Some(Ok(Step::Tools { calls, results })) = steps.next().await else {
         panic!("tools first")
     };
     assert_eq!(calls, [("c0".to_owned(), "act".to_owned(), json!({"text": "a"}))]);
@@ -202,9 +202,7 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
     steps.inject_message(Message::user("be quick"));
     let log = setup.log.clone();
     steps.tools_mut().register_dyn(std::sync::Arc::new(Act { name: "more", log }));
-    let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
-        panic!("then the end")
-    };
+    let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("then the end") };
     assert_eq!(result.response, "done");
     assert!(steps.next().await.is_none() && steps.next().await.is_none());
     let requests = setup.provider.requests();
@@ -271,7 +269,7 @@ async fn an_answer_without_content_is_not_kept() {
 fn runs_can_be_spawned_from_generic_code() {
     use neuron_types::{ContextStrategy, DurableContext, Provider};
     fn is_send<T: Send>(_: T) {}
-    fn check<P, C, D>(mut agent: AgentLoop<P, C, D>)
+    fn check<P, C, D>(mut agent: Chat<'_>)
     where
         P: Provider + 'static,
         C: ContextStrategy + 'static,

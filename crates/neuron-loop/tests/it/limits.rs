@@ -242,7 +242,7 @@ async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
     for way in WAYS {
         let provider = neuron_testing::ScriptedProvider::new(replies());
         let limits = UsageLimits::default().with_input_tokens_limit(1000);
-        let mut agent = neuron_loop::AgentLoop::builder(provider.clone(), Costly)
+        let mut agent = Chat::builder(provider.clone(), Costly)
             .tools(registry(&Log::default()))
             .usage_limits(limits)
             .build();
@@ -254,7 +254,7 @@ async fn a_compaction_that_crosses_a_limit_prevents_the_next_call() {
         let replies = [calls([json!({})]).usage(usage(100, 10)), Reply::text("landed")];
         let provider = neuron_testing::ScriptedProvider::new(replies);
         let hook = Recorder::default();
-        let mut agent = neuron_loop::AgentLoop::builder(provider.clone(), Costly)
+        let mut agent = Chat::builder(provider.clone(), Costly)
             .tools(registry(&Log::default()))
             .usage_limits(UsageLimits::default().with_input_tokens_limit(1000))
             .on_limit(OnLimit::Finalize)

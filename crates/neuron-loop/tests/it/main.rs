@@ -6,6 +6,7 @@ mod approval_signal;
 mod budget;
 mod cancel_after_turn;
 mod cancellation;
+mod chat;
 mod compaction;
 mod context_size;
 mod continue_as_new;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_context::{CompositeStrategy, SlidingWindowStrategy, ToolResultClearingStrategy};
-use neuron_loop::{AgentLoop, OnLimit, TurnResult};
+use neuron_loop::{OnLimit, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     BoxedStrategy, ContextError, ContextStrategy, HookAction, Message, ProviderError, StopReason,
@@ -45,7 +45,7 @@ async fn a_call_that_does_not_fit_is_made_again_after_a_compaction() {
         for way in WAYS {
             let provider = ScriptedProvider::new([first(), Reply::text("whole")]);
             let hook = Recorder::default();
-            let mut agent = AgentLoop::builder(provider.clone(), content())
+            let mut agent = Chat::builder(provider.clone(), content())
                 .messages(history())
                 .hook(hook.clone())
                 .build();
@@ -91,7 +91,7 @@ async fn strategies_of_every_kind_can_be_made_to_compact() {
         for way in WAYS {
             let act = || calls([json!({"text": long})]);
             let provider = ScriptedProvider::new([act(), act(), too_long(), Reply::text("whole")]);
-            let mut agent = AgentLoop::builder(provider.clone(), strategy())
+            let mut agent = Chat::builder(provider.clone(), strategy())
                 .tools(registry(&Log::default()))
                 .messages(results())
                 .build();
@@ -111,7 +111,7 @@ async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_an
     for way in WAYS {
         let provider = ScriptedProvider::new([too_long(), too_long(), Reply::text("never")]);
         let hook = Recorder::default();
-        let mut agent = AgentLoop::builder(provider.clone(), content())
+        let mut agent = Chat::builder(provider.clone(), content())
             .messages(history())
             .hook(hook.clone())
             .build();
@@ -129,7 +129,7 @@ async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_an
             act(),
             Reply::text("whole"),
         ]);
-        let mut agent = AgentLoop::builder(provider.clone(), content())
+        let mut agent = Chat::builder(provider.clone(), content())
             .tools(registry(&Log::default()))
             .messages(history())
             .build();
@@ -138,7 +138,7 @@ async fn a_second_overflow_in_a_row_is_the_error_and_after_an_answer_there_is_an
 
         // Of two answers that are cut off the second is the result.
         let provider = ScriptedProvider::new([cut_off(), cut_off(), Reply::text("never")]);
-        let mut agent = AgentLoop::builder(provider.clone(), content()).messages(history()).build();
+        let mut agent = Chat::builder(provider.clone(), content()).messages(history()).build();
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!((result.response.as_str(), provider.calls()), ("half an ans", 2));
         assert_eq!(result.stop_reason, StopReason::ContextWindowExceeded);
@@ -190,7 +190,7 @@ async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_hist
                 let strategy = Stubborn { how, told: Arc::clone(&told) };
                 let provider = ScriptedProvider::new([first(), Reply::text("never")]);
                 let mut agent =
-                    AgentLoop::builder(provider.clone(), strategy).messages(history()).build();
+                    Chat::builder(provider.clone(), strategy).messages(history()).build();
                 let ended = run(way, &mut agent, &ToolContext::default()).await;
                 match outcome {
                     Err(error) => assert_eq!(ended.unwrap_err(), error),
@@ -208,7 +208,7 @@ async fn a_strategy_that_cannot_make_room_or_fails_leaves_the_error_and_the_hist
     let how: How = |mut messages| Ok(messages.split_off(12));
     let strategy = Stubborn { how, told: Arc::clone(&told) };
     let provider = ScriptedProvider::new([too_long(), Reply::text("whole")]);
-    let mut agent = AgentLoop::builder(provider, strategy).messages(history()).build();
+    let mut agent = Chat::builder(provider, strategy).messages(history()).build();
     assert_eq!(agent.run_text("go", &ToolContext::default()).await.unwrap().response, "whole");
 }
 
@@ -220,8 +220,7 @@ async fn a_strategy_that_could_go_on_for_ever_is_asked_once() {
             let told = Arc::default();
             let strategy = Stubborn { how, told: Arc::clone(&told) };
             let provider = ScriptedProvider::new([first(), first(), first(), Reply::text("never")]);
-            let mut agent =
-                AgentLoop::builder(provider.clone(), strategy).messages(history()).build();
+            let mut agent = Chat::builder(provider.clone(), strategy).messages(history()).build();
             let ended = run(way, &mut agent, &ToolContext::default()).await;
             match outcome {
                 Err(error) => assert_eq!(ended.unwrap_err(), error),
@@ -237,7 +236,7 @@ async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
     for way in WAYS {
         let error = Reply::error(ProviderError::InvalidRequest("prompt is too long".into()));
         let provider = ScriptedProvider::new([error]);
-        let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+        let mut agent = Chat::builder(provider, content()).messages(history()).build();
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert_eq!(error, "provider error: invalid request: prompt is too long");
         assert_eq!(agent.messages().len(), 13);
@@ -245,10 +244,8 @@ async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
         let log = Log::default();
         let call = calls([json!({})]).stop_reason(StopReason::ContextWindowExceeded);
         let provider = ScriptedProvider::new([call, Reply::text("done")]);
-        let mut agent = AgentLoop::builder(provider, content())
-            .tools(registry(&log))
-            .messages(history())
-            .build();
+        let mut agent =
+            Chat::builder(provider, content()).tools(registry(&log)).messages(history()).build();
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!((log.count("start"), agent.messages().len()), (1, 16));
     }
@@ -258,7 +255,7 @@ async fn other_errors_and_answers_with_calls_are_no_reason_to_compact() {
 async fn the_second_try_keeps_to_the_limits() {
     for way in WAYS {
         let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
-        let mut agent = AgentLoop::builder(provider.clone(), content())
+        let mut agent = Chat::builder(provider.clone(), content())
             .messages(history())
             .usage_limits(UsageLimits::default().with_request_limit(1))
             .build();
@@ -268,7 +265,7 @@ async fn the_second_try_keeps_to_the_limits() {
 
         // An answer that was cut off was a turn. The last call of a soft landing is made as it is.
         let provider = ScriptedProvider::new([cut_off(), too_long(), Reply::text("never")]);
-        let mut agent = AgentLoop::builder(provider.clone(), content())
+        let mut agent = Chat::builder(provider.clone(), content())
             .messages(history())
             .max_turns(1)
             .on_limit(OnLimit::Finalize)
@@ -282,7 +279,7 @@ async fn the_second_try_keeps_to_the_limits() {
 #[tokio::test]
 async fn a_stream_says_that_what_it_showed_does_not_count() {
     let provider = ScriptedProvider::new([cut_off(), Reply::text("whole")]);
-    let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+    let mut agent = Chat::builder(provider, content()).messages(history()).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let mut text = String::new();
@@ -301,14 +298,14 @@ async fn a_stream_says_that_what_it_showed_does_not_count() {
 #[tokio::test]
 async fn a_step_tells_of_the_compaction() {
     let provider = ScriptedProvider::new([too_long(), Reply::text("whole")]);
-    let mut agent = AgentLoop::builder(provider, content()).messages(history()).build();
+    let mut agent = Chat::builder(provider, content()).messages(history()).build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
-    let Some(TurnResult::CompactionOccurred { old_tokens, new_tokens }) = steps.next().await else {
+    let Some(Ok(Step::Compacted { old_tokens, new_tokens })) = steps.next().await else {
         panic!("the compaction first")
     };
     assert!(new_tokens < old_tokens);
-    assert!(matches!(steps.next().await, Some(TurnResult::FinalResponse(_))));
+    assert!(matches!(steps.next().await, Some(Ok(Step::Ended(_)))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -327,7 +324,7 @@ async fn a_compaction_that_hangs_is_cancelled_and_a_hook_ends_the_run_after_one(
     }
     for way in WAYS {
         let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
-        let mut agent = AgentLoop::builder(provider, Hang).messages(history()).build();
+        let mut agent = Chat::builder(provider, Hang).messages(history()).build();
         let ctx = ToolContext::default();
         let token = ctx.cancellation_token.clone();
         let (ended, ()) = tokio::join!(run(way, &mut agent, &ctx), async {
@@ -340,7 +337,7 @@ async fn a_compaction_that_hangs_is_cancelled_and_a_hook_ends_the_run_after_one(
         let provider = ScriptedProvider::new([too_long(), Reply::text("never")]);
         let hook = Recorder::answering("Compacted", HookAction::Terminate { reason: "no".into() });
         let mut agent =
-            AgentLoop::builder(provider, content()).messages(history()).hook(hook.clone()).build();
+            Chat::builder(provider, content()).messages(history()).hook(hook.clone()).build();
         let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
         assert_eq!(error, "terminated by hook: no");
         check_pairs(&hook.log.lines());
@@ -357,7 +354,7 @@ fn dropped_or_cancelled_at_any_point_the_history_is_valid_and_the_next_run_works
                 for polls in 0.. {
                     let script = vec![first(), Reply::text("whole"), Reply::text("later")];
                     let events = Recorder::default();
-                    let mut agent = AgentLoop::builder(Strict::new(script), content())
+                    let mut agent = Chat::builder(Strict::new(script), content())
                         .messages(history())
                         .hook(SlowRecorder { events: events.clone(), deed: None })
                         .build();

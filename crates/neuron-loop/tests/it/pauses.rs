@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, Budget, LoopError, OnLimit, TurnResult};
+use neuron_loop::{Budget, LoopError, OnLimit, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ContentBlock, HookAction, HookError, HookEvent, HookScope, Message,
@@ -16,7 +16,7 @@ use crate::approval::{ByArguments, SubAgent};
 use crate::support::*;
 use crate::waiting::*;
 
-type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
+type Agent = Chat<'_>;
 
 fn pausing<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, Log, ScriptedProvider) {
     let setup = setup(replies);
@@ -43,9 +43,7 @@ async fn messages_added_while_calls_wait_follow_their_results() {
     let (mut agent, log, _) = pausing([calls([ask("a"), ask("b")]), Reply::text("done")]);
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
-    let Some(TurnResult::Error(LoopError::ApprovalRequired(_))) = steps.next().await else {
-        panic!("no pause")
-    };
+    let Some(Err(LoopError::ApprovalRequired(_))) = steps.next().await else { panic!("no pause") };
     steps.inject_message(Message::user("after the pause"));
     drop(steps);
     // One is decided; the run pauses again, and is stored.
@@ -56,12 +54,10 @@ async fn messages_added_while_calls_wait_follow_their_results() {
 
     let mut steps = agent.resume_step(ApprovalDecisions::approve_all(&pending), &ctx);
     steps.inject_message(Message::system("before the first turn"));
-    let Some(TurnResult::ToolsExecuted { calls, results }) = steps.next().await else {
-        panic!("no tools")
-    };
+    let Some(Ok(Step::Tools { calls, results })) = steps.next().await else { panic!("no tools") };
     assert_eq!((calls.len(), results.len()), (2, 2));
     assert_eq!(results[0].content[0].to_string(), "a");
-    let Some(TurnResult::FinalResponse(result)) = steps.next().await else { panic!("no end") };
+    let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("no end") };
     drop(steps);
     assert_eq!(result.response, "done");
     assert_eq!(last_results(agent.messages()), ["c0: a", "c1: b"]);
@@ -325,7 +321,7 @@ fn dropped_or_cancelled_at_any_point_a_run_that_goes_on_leaves_a_valid_history()
         for polls in 0.. {
             let at = format!("parallel: {parallel}, cancels: {cancels}, {partly}, {polls} polls");
             let (events, log) = (Recorder::default(), Log::default());
-            let mut agent = AgentLoop::builder(Strict::new(script()), SlowWindow::new())
+            let mut agent = Chat::builder(Strict::new(script()), SlowWindow::new())
                 .tools(registry(&log))
                 .permission_policy(ByArguments)
                 .pause_for_approval(true)

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, AgentLoopBuilder, TurnSetup};
+use neuron_loop::TurnSetup;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, DurableContext, DurableError,
@@ -64,10 +64,10 @@ fn changed(log: &Log) -> CompletionRequest {
 
 /// The agent of the tests: its base settings, and a callback that changes them while it is on.
 fn configured<P: Provider, C: neuron_types::ContextStrategy>(
-    builder: AgentLoopBuilder<P, C>,
+    builder: ChatBuilder<'static>,
     log: &Log,
     on: &Arc<AtomicBool>,
-) -> AgentLoopBuilder<P, C> {
+) -> ChatBuilder<'static> {
     let on = on.clone();
     builder
         .tools(two_tools(log))
@@ -202,7 +202,7 @@ fn dropped_or_cancelled_at_any_point_a_run_leaves_no_change_behind() {
             for polls in 0.. {
                 let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
                 let events = Recorder::default();
-                let builder = AgentLoop::builder(Strict::new(replies(false)), SlowWindow::new());
+                let builder = Chat::builder(Strict::new(replies(false)), SlowWindow::new());
                 let mut agent = configured(builder, &log, &on)
                     .tools(registry(&log))
                     .hook(sent.clone())
@@ -263,7 +263,7 @@ async fn a_change_is_undone_when_the_provider_panics() {
     for way in WAYS {
         let (log, on, sent) = (Log::default(), Arc::default(), Sent::default());
         let script = ScriptedProvider::new([Reply::text("done")]);
-        let builder = AgentLoop::builder(Panics(script, AtomicBool::new(true)), window());
+        let builder = Chat::builder(Panics(script, AtomicBool::new(true)), window());
         let mut agent = configured(builder, &log, &on).hook(sent.clone()).build();
         on.store(true, Ordering::SeqCst);
         let ctx = ToolContext::default();
@@ -426,7 +426,7 @@ async fn the_conversation_is_not_copied_for_a_prepared_turn() {
     let (sent, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let at = seen.clone();
     let provider = Where(ScriptedProvider::new([Reply::text("hi")]), sent.clone());
-    let mut agent = AgentLoop::builder(provider, window())
+    let mut agent = Chat::builder(provider, window())
         .prepare_turn(move |turn| {
             at.store(turn.run.messages.as_ptr().addr(), Ordering::SeqCst);
             change(turn);

@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use futures_util::{FutureExt, StreamExt};
-use neuron_loop::{LoopError, OnLimit, TurnResult};
+use neuron_loop::{LoopError, OnLimit, Step};
 use neuron_testing::Reply;
 use neuron_types::{
     ActivityOptions, ApprovalDecisions, BoxedLayer, CompletionRequest, CompletionResponse,
@@ -82,11 +82,7 @@ fn holding() -> Guard {
 }
 
 /// What a reader is shown, and what the hook says, in one log.
-async fn told<P, C, D>(
-    agent: &mut neuron_loop::AgentLoop<P, C, D>,
-    message: &str,
-    log: &Log,
-) -> Vec<String>
+async fn told<P, C, D>(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String>
 where
     P: neuron_types::Provider,
     C: ContextStrategy,
@@ -135,7 +131,7 @@ async fn rejected_input_leaves_the_history_as_it_was() {
                 error.to_string()
             }
             Way::Step => match agent.run_step(user("bad"), &ctx).next().await {
-                Some(TurnResult::Error(error)) => error.to_string(),
+                Some(Err(error)) => error.to_string(),
                 other => panic!("{other:?}"),
             },
         };
@@ -268,7 +264,7 @@ async fn results_beside_a_rejected_message_stay() {
     let mut steps = agent.run_step(user("go"), &ctx);
     steps.next().await.unwrap();
     steps.inject_message(user("bad"));
-    let Some(TurnResult::Error(error)) = steps.next().await else { panic!("it is rejected") };
+    let Some(Err(error)) = steps.next().await else { panic!("it is rejected") };
     assert_eq!(
         error.to_string(),
         "terminated by hook: no (before that, 1 tool call ran; \
@@ -625,7 +621,7 @@ async fn after_a_compaction_only_what_is_new_is_checked_and_taken_back() {
         let provider =
             neuron_testing::ScriptedProvider::new([Reply::text("one"), Reply::text("two")]);
         let guard = Guard::default();
-        let builder = neuron_loop::AgentLoop::builder(provider, Summarise { keep });
+        let builder = Chat::builder(provider, Summarise { keep });
         let history = vec![user("a"), Message::assistant("b")];
         let mut agent = builder.messages(history).hook(guard.clone()).build();
         let ctx = ToolContext::default();

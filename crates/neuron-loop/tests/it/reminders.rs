@@ -3,7 +3,7 @@
 use neuron_context::{
     ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
 };
-use neuron_loop::{AgentLoop, LoopConfig};
+use neuron_loop::LoopConfig;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CacheControl, InjectionPoint, Injector, Message, ProviderError, Role, SessionState, StopReason,
@@ -99,7 +99,7 @@ async fn functions_see_the_session() {
 async fn of_equal_reminders_a_compaction_keeps_the_newest() {
     let replies = (0..8).map(|_| calls([json!({})])).chain([Reply::text("done")]);
     let provider = ScriptedProvider::new(replies);
-    let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(3, 70))
+    let mut agent = Chat::builder(provider.clone(), SlidingWindowStrategy::new(3, 70))
         .tools(registry(&Log::default()))
         .messages(vec![Message::system("rules")])
         .injector(injector([(InjectionTrigger::EveryNTurns(1), "brief")]))

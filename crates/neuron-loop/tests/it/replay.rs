@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use neuron_context::{SlidingWindowStrategy, SummarizationStrategy};
-use neuron_loop::{AgentLoop, AgentResult, Budget, LoopError, ToolErrorPolicy, TurnResult};
+use neuron_loop::{AgentResult, Budget, LoopError, Step, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     BoxedStrategy, Durability, DurableProvider, InjectionPoint, Injector, Message, ProviderError,
@@ -18,7 +18,7 @@ use crate::approval::ByArguments;
 use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
-type Agent = AgentLoop<ScriptedProvider, BoxedStrategy, Durability<'static>>;
+type Agent = Chat<'_>;
 
 /// What the model does, and how the agent is built.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ impl Case {
                 BoxedStrategy::new(SummarizationStrategy::new(provider, keep, tokens))
             }
         };
-        let mut builder = AgentLoop::builder(ScriptedProvider::new([""; 0]), strategy)
+        let mut builder = Chat::builder(ScriptedProvider::new([""; 0]), strategy)
             .tools(context.world.tools.clone())
             .system_prompt("You are careful. ".repeat(5))
             .parallel_tool_execution(self.parallel)
@@ -207,8 +207,8 @@ async fn run_from(way: Way, agent: &mut Agent, start: RunStart) -> Result<AgentR
             let mut steps = agent.run_from_step(start, &ctx);
             loop {
                 match steps.next().await.expect("an end") {
-                    TurnResult::FinalResponse(result) => return Ok(result),
-                    TurnResult::Error(error) => return Err(error.to_string()),
+                    Ok(Step::Ended(result)) => return Ok(result),
+                    Err(error) => return Err(error.to_string()),
                     TurnResult::MaxTurnsReached => {
                         return Err(LoopError::MaxTurns(max_turns).to_string());
                     }

@@ -1,7 +1,7 @@
 //! Conversations that go on in another agent.
 
 use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, ContentBlock, Message, Role, Session, StreamEvent,
@@ -142,7 +142,7 @@ async fn a_session_of_ten_thousand_messages() {
         .collect();
     let provider = ScriptedProvider::new(["Yes."]);
     let window = SlidingWindowStrategy::new(20_000, 10_000_000);
-    let mut agent = AgentLoop::builder(provider.clone(), window).build();
+    let mut agent = Chat::builder(provider.clone(), window).build();
     agent.restore_session(&stored(&session));
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let sent = &provider.requests()[0].messages;

@@ -1,6 +1,6 @@
 //! What every call of the model is asked for: set by the builder, read and changed on the agent.
 
-use neuron_loop::{AgentLoop, LoopConfig, RequestSettings};
+use neuron_loop::{LoopConfig, RequestSettings};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CompletionRequest, ContextEdit, ContextManagement, HookAction, HookError, HookEvent, HookScope,

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use neuron_loop::{LoopError, TurnResult};
+use neuron_loop::{LoopError, Step};
 use neuron_testing::Reply;
 use neuron_types::{
     ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook,
@@ -31,7 +31,7 @@ async fn a_step_after_a_dropped_one_finishes_its_batch_and_each_reports_its_own_
     assert_eq!(last_results(steps.messages())[0], "c0: old", "what finished is kept");
     let unknown = "[interrupted: the run was interrupted; whether the call took effect is unknown]";
     for expected in [&["old", unknown][..], &["new"]] {
-        let Some(TurnResult::ToolsExecuted { results, .. }) = steps.next().await else {
+        let Some(Ok(Step::Tools { results, .. })) = steps.next().await else {
             panic!("the next step")
         };
         let texts: Vec<_> = results.iter().map(|output| output.content[0].to_string()).collect();
@@ -77,7 +77,7 @@ async fn the_outcome_of_a_step_that_was_dropped_is_handed_out_by_the_next() {
         let ctx = ToolContext::default();
         let mut steps = agent.run_step(Message::user("go"), &ctx);
         timeout(SECOND, steps.next()).await.unwrap_err();
-        let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
+        let Some(Ok(Step::Ended(result))) = steps.next().await else {
             panic!("the outcome, {event}")
         };
         assert_eq!(result.response, "done");
@@ -95,7 +95,7 @@ async fn a_run_whose_first_step_was_dropped_is_announced_by_the_next() {
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
     timeout(SECOND, steps.next()).await.unwrap_err();
-    assert!(matches!(steps.next().await, Some(TurnResult::FinalResponse(_))));
+    assert!(matches!(steps.next().await, Some(Ok(Step::Ended(_)))));
     assert_eq!((recorder.log.count("RunStart"), recorder.log.count("RunEnd")), (1, 1));
     check_pairs(&recorder.log.lines());
 }
@@ -142,7 +142,7 @@ async fn the_history_is_valid_at_once_after_an_odd_message() {
             let mut steps = agent.run_step(Message::user("go"), &ctx);
             steps.inject_message(message.clone());
             neuron_types::transcript::validate(steps.messages()).unwrap();
-            assert!(matches!(steps.next().await, Some(TurnResult::ToolsExecuted { .. })));
+            assert!(matches!(steps.next().await, Some(Ok(Step::Tools { .. }))));
             steps.inject_message(message);
         }
         neuron_types::transcript::validate(agent.messages()).unwrap();
@@ -164,7 +164,7 @@ async fn a_conversation_of_system_messages_alone_is_not_sent() {
     let Some(StreamEvent::Error(error)) = event else { panic!("{event:?}") };
     assert!(error.as_provider().is_some_and(is_clear), "{error:?}");
     let turn = agent.run_step(Message::system("t"), &ctx).next().await;
-    let Some(TurnResult::Error(LoopError::Provider(error))) = turn else { panic!("{turn:?}") };
+    let Some(Err(LoopError::Provider(error))) = turn else { panic!("{turn:?}") };
     assert!(is_clear(&error), "{error:?}");
     assert_eq!(setup.provider.calls(), 0);
     assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "done");

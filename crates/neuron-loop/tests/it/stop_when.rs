@@ -1,6 +1,6 @@
 //! Runs that end on a condition of the user's.
 
-use neuron_loop::{AgentLoop, TurnResult};
+use neuron_loop::Step;
 use neuron_testing::Reply;
 use neuron_types::{Message, StopReason, ToolContext};
 use serde_json::json;
@@ -74,15 +74,11 @@ async fn a_step_tells_of_the_tools_first_and_then_of_the_end() {
     let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
-    let Some(TurnResult::ToolsExecuted { results, .. }) = steps.next().await else {
-        panic!("tools first")
-    };
+    let Some(Ok(Step::Tools { results, .. })) = steps.next().await else { panic!("tools first") };
     assert_eq!(results.len(), 2);
     // What was done counts, also when the run is cancelled then.
     ctx.cancellation_token.cancel();
-    let Some(TurnResult::FinalResponse(result)) = steps.next().await else {
-        panic!("then the end")
-    };
+    let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("then the end") };
     assert_eq!(result.response, "Let me see.");
     assert!(steps.next().await.is_none());
 }
@@ -111,7 +107,7 @@ async fn a_batch_that_fails_or_is_cancelled_is_no_reason_to_ask() {
 async fn what_a_provider_says_of_an_answer_with_tools_is_in_the_result() {
     let reply = calls([json!({})]).stop_reason(StopReason::EndTurn);
     let provider = neuron_testing::ScriptedProvider::new([reply]);
-    let mut agent = AgentLoop::builder(provider, window())
+    let mut agent = Chat::builder(provider, window())
         .tools(registry(&Log::default()))
         .stop_when(|_| true)
         .build();
@@ -126,9 +122,9 @@ async fn a_message_that_is_added_after_the_last_step_leaves_the_answer() {
     let mut agent = setup.builder.stop_when(|run| run.called("act")).build();
     let ctx = ToolContext::default();
     let mut steps = agent.run_step(Message::user("go"), &ctx);
-    let Some(TurnResult::ToolsExecuted { .. }) = steps.next().await else { panic!("no tools") };
+    let Some(Ok(Step::Tools { .. })) = steps.next().await else { panic!("no tools") };
     steps.inject_message(Message::user("well done"));
-    let Some(TurnResult::FinalResponse(result)) = steps.next().await else { panic!("no end") };
+    let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("no end") };
     assert_eq!(result.response, "I act");
     assert_eq!(result.messages.last().unwrap().text(), "well done");
 }

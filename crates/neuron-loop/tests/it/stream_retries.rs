@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use neuron_loop::{AgentLoop, AgentLoopBuilder, Budget, OnLimit};
+use neuron_loop::{Budget, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, CompletionRequest, CompletionResponse, ContextStrategy, DeltaSink,
@@ -39,7 +39,7 @@ fn short(event: &StreamEvent) -> Option<String> {
 }
 
 async fn told<P: Provider, C: ContextStrategy, D: DurableContext>(
-    agent: &mut AgentLoop<P, C, D>,
+    agent: &mut Chat<'_>,
     ctx: &ToolContext,
 ) -> Vec<String> {
     let events: Vec<_> = agent.run_stream(Message::user("go"), ctx).await.collect().await;
@@ -200,7 +200,7 @@ async fn an_error_that_says_that_it_is_not_retryable_is_not_retried() {
     {
         let script = ScriptedProvider::new([Reply::text("lost"), Reply::text("whole")]);
         let provider = Says(error, script.clone());
-        let mut agent = AgentLoop::builder(provider, window()).retries(5).build();
+        let mut agent = Chat::builder(provider, window()).retries(5).build();
         let result = run(Way::Stream, &mut agent, &ToolContext::default()).await;
         assert_eq!((result.is_ok(), script.calls()), (again, if again { 2 } else { 1 }));
     }
@@ -407,7 +407,7 @@ async fn under_a_durable_context_the_context_alone_tries_again() {
     let build = |replies: [Reply; 3]| {
         let provider = ScriptedProvider::new(replies);
         let unused = ScriptedProvider::new([""; 0]);
-        let builder: AgentLoopBuilder<_, _> = AgentLoop::builder(unused, window());
+        let builder: ChatBuilder<'static> = Chat::builder(unused, window());
         let context = TriesAgain(provider.clone());
         (builder.retries(5).durability(context).build(), provider)
     };

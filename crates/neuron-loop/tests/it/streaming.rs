@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
-use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CompletionRequest, CompletionResponse, Message, Provider, ProviderError, StreamEvent,
@@ -77,7 +76,7 @@ async fn the_events_of_each_turn_come_in_order_and_the_stream_has_one_end() {
 async fn the_first_text_comes_before_the_answer_has_ended() {
     let produced = Arc::new(AtomicUsize::new(0));
     let provider = Counting(10_000, produced.clone());
-    let mut agent = AgentLoop::builder(provider, window()).build();
+    let mut agent = Chat::builder(provider, window()).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let mut read = 0;
@@ -141,7 +140,7 @@ async fn a_stream_over_a_channel_with_a_message_at_its_end_is_complete() {
             Ok(receiver.into())
         }
     }
-    let mut agent = AgentLoop::builder(OverChannel, window()).build();
+    let mut agent = Chat::builder(OverChannel, window()).build();
     let result = run(Way::Stream, &mut agent, &ToolContext::default()).await.unwrap();
     assert_eq!(result.response, "Hello");
 }
@@ -181,7 +180,7 @@ async fn dropping_the_stream_half_way_drops_the_request_and_frees_the_agent() {
 #[tokio::test]
 async fn a_stream_can_own_its_agent() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
-    let agent = AgentLoop::builder(provider, window()).build();
+    let agent = Chat::builder(provider, window()).build();
     let stream = agent.into_stream(Message::user("go"), ToolContext::default());
     let events: Vec<_> = tokio::spawn(stream.collect::<Vec<_>>()).await.unwrap();
     let Some(StreamEvent::RunComplete(result)) = events.last() else { panic!("{events:?}") };
@@ -231,7 +230,7 @@ async fn what_is_no_delta_does_not_pass_from_a_provider_to_the_reader() {
             Ok(StreamReceiver::new(futures_util::stream::iter(events)).into())
         }
     }
-    let mut agent = AgentLoop::builder(Odd, window()).build();
+    let mut agent = Chat::builder(Odd, window()).build();
     let ctx = ToolContext::default();
     let events: Vec<_> = agent.run_stream(Message::user("go"), &ctx).await.collect().await;
     let events: Vec<_> = events.iter().map(short).collect();
@@ -257,7 +256,7 @@ async fn a_stream_that_panicked_has_ended() {
             panic!("the provider panics")
         }
     }
-    let mut agent = AgentLoop::builder(Panics, window()).build();
+    let mut agent = Chat::builder(Panics, window()).build();
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user("go"), &ctx).await;
     let all = async { while events.recv().await.is_some() {} };
@@ -298,7 +297,7 @@ async fn an_answer_that_is_complete_counts_in_every_way_although_the_run_is_canc
         let ctx = ToolContext::default();
         let provider = ScriptedProvider::new([Reply::text("whole")]);
         let provider = CancelsAtTheEnd(provider, ctx.cancellation_token.clone());
-        let mut agent = AgentLoop::builder(provider, window()).build();
+        let mut agent = Chat::builder(provider, window()).build();
         assert_eq!(run(way, &mut agent, &ctx).await.unwrap().response, "whole", "{way:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentLoopBuilder, AgentResult, LoopError, TurnResult};
+use neuron_loop::{AgentResult, LoopError, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -13,6 +13,8 @@ use neuron_types::{
     ToolError, ToolOutput, WasmBoxedFuture, transcript,
 };
 use serde_json::{Value, json};
+
+pub(crate) use crate::chat::*;
 
 /// A shared list of what happened, in order.
 #[derive(Clone, Default)]
@@ -129,13 +131,13 @@ pub(crate) fn window() -> SlidingWindowStrategy {
 pub(crate) struct Setup {
     pub(crate) provider: ScriptedProvider,
     pub(crate) log: Log,
-    pub(crate) builder: AgentLoopBuilder<ScriptedProvider, SlidingWindowStrategy>,
+    pub(crate) builder: ChatBuilder<'static>,
 }
 
 pub(crate) fn setup<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Setup {
     let provider = ScriptedProvider::new(replies);
     let log = Log::default();
-    let builder = AgentLoop::builder(provider.clone(), window()).tools(registry(&log));
+    let builder = Chat::builder(provider.clone(), window()).tools(registry(&log));
     Setup { provider, log, builder }
 }
 
@@ -261,7 +263,7 @@ pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 /// Runs in one of the three ways. `Stream` gives an error's text only.
 pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
     way: Way,
-    agent: &mut AgentLoop<P, C, D>,
+    agent: &mut Chat<'_>,
     ctx: &ToolContext,
 ) -> Result<AgentResult, String> {
     let message = Message::user("go");
@@ -287,15 +289,15 @@ pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
             while let Some(turn) = steps.next().await {
                 assert!(last.is_none(), "nothing follows the end: {turn:?}");
                 match turn {
-                    TurnResult::FinalResponse(result) => last = Some(Ok(result)),
-                    TurnResult::Error(error) => last = Some(Err(error.to_string())),
+                    Ok(Step::Ended(result)) => last = Some(Ok(result)),
+                    Err(error) => last = Some(Err(error.to_string())),
                     TurnResult::MaxTurnsReached => {
                         last = Some(Err(LoopError::MaxTurns(max_turns).to_string()));
                     }
-                    TurnResult::ToolsExecuted { calls, results } => {
+                    Ok(Step::Tools { calls, results }) => {
                         assert_eq!(calls.len(), results.len());
                     }
-                    TurnResult::CompactionOccurred { .. } => {}
+                    Ok(Step::Compacted { .. }) => {}
                 }
             }
             last.expect("an end")

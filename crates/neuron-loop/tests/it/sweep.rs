@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{AgentLoop, LoopError, TurnResult};
+use neuron_loop::{LoopError, Step};
 use neuron_testing::Reply;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -162,8 +162,8 @@ fn a_step_that_is_dropped_at_any_point_is_followed_by_others_to_the_end() {
             poll_times(pin!(rest), TO_THE_END).expect("it ends");
             let at = format!("{at}, dropped after {polls} polls");
             match last {
-                Some(TurnResult::FinalResponse(_)) => {}
-                Some(TurnResult::Error(error)) => assert_eq!(error.to_string(), FAILED, "{at}"),
+                Some(Ok(Step::Ended(_))) => {}
+                Some(Err(error)) => assert_eq!(error.to_string(), FAILED, "{at}"),
                 other => panic!("{at}: {other:?}"),
             }
             assert!(steps.messages().len() > 1, "{at}");
@@ -336,7 +336,7 @@ fn cancelled_at_any_point_an_agent_within_another_stays_usable_and_so_does_the_o
                 Reply::text("outer"),
                 Reply::text("outer"),
             ];
-            let agent = AgentLoop::builder(Strict::new(script), SlowWindow::new())
+            let agent = Chat::builder(Strict::new(script), SlowWindow::new())
                 .tools(tools)
                 .parallel_tool_execution(parallel)
                 .hook(SlowRecorder { events: events.clone(), deed: None })

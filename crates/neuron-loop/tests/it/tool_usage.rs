@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use neuron_loop::{AgentLoop, Budget, LoopError, ToolErrorPolicy};
+use neuron_loop::{Budget, LoopError, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -197,7 +197,7 @@ async fn what_tools_took_is_no_answer_of_the_agents_own() {
     }
     let noting = Noting(provider, budget.clone(), Mutex::default());
     let mut agent =
-        AgentLoop::builder(&noting, Unlimited).tools(spending()).budget(budget.clone()).build();
+        Chat::builder(&noting, Unlimited).tools(spending()).budget(budget.clone()).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     // The first: nothing is known. The second: the size that was reported, 11, and an answer of 1.
     assert_eq!(*noting.2.lock().unwrap(), [1_000, 12]);
@@ -264,7 +264,7 @@ async fn under_a_durable_engine_a_replay_counts_what_the_first_execution_did() {
                 *journal.at.lock().unwrap() = 0;
                 let replies = [spends(&["", "fail"]), Reply::text("done").usage(usage(10, 1))];
                 let context = Journaled(&journal, ScriptedProvider::new(replies), spending());
-                let mut agent = AgentLoop::builder(ScriptedProvider::default(), window())
+                let mut agent = Chat::builder(ScriptedProvider::default(), window())
                     .tools(spending())
                     .tool_errors(ToolErrorPolicy::ReturnToModel)
                     .parallel_tool_execution(parallel)
@@ -330,7 +330,7 @@ impl ToolDyn for Asking {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let mut inner = AgentLoop::builder(self.0.clone(), window())
+            let mut inner = Chat::builder(self.0.clone(), window())
                 .tools(registry(&Log::default()))
                 .permission_policy(ByArguments)
                 .pause_for_approval(true)
@@ -361,7 +361,7 @@ async fn an_agent_within_a_call_that_waits_counts_before_and_after_and_nothing_t
     ];
     let script = ScriptedProvider::new(script);
     let build = || {
-        let builder = AgentLoop::builder(script.clone(), window()).tools(tools.clone());
+        let builder = Chat::builder(script.clone(), window()).tools(tools.clone());
         builder.pause_for_approval(true).build()
     };
     let (mut agent, ctx) = (build(), ToolContext::default());

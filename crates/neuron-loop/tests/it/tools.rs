@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, LoopConfig, LoopError};
+use neuron_loop::{LoopConfig, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContentBlock, HookAction, Message, StopReason, ToolCall, ToolContext, ToolError,
@@ -331,7 +331,7 @@ async fn a_raw_tool_call_with_extra_fields_is_run() {
     };
     let provider = ScriptedProvider::new([Reply::message(vec![raw]), Reply::text("done")]);
     let log = Log::default();
-    let mut agent = AgentLoop::builder(provider, window()).tools(registry(&log)).build();
+    let mut agent = Chat::builder(provider, window()).tools(registry(&log)).build();
     let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(&result.messages), ["c0: raw"]);
 }

@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{AgentLoop, EndStrategy, LoopConfig, LoopError, OutputMode, TypedResult};
+use neuron_loop::{EndStrategy, LoopConfig, LoopError, OutputMode};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -66,7 +66,7 @@ fn settings(request: &CompletionRequest) -> CompletionRequest {
 }
 
 async fn typed<T: serde::de::DeserializeOwned + JsonSchema>(
-    agent: &mut AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy>,
+    agent: &mut Chat<'_>,
 ) -> Result<TypedResult<T>, LoopError> {
     agent.run_typed(Message::user("go"), &ToolContext::default()).await
 }
@@ -555,7 +555,7 @@ async fn the_output_tool_has_a_name_that_no_tool_has() {
         Reply::tool_call("a", "final_output", right()),
         Reply::tool_call("b", "final_output_3", right()),
     ]);
-    let mut agent = AgentLoop::builder(provider.clone(), window()).tools(tools).build();
+    let mut agent = Chat::builder(provider.clone(), window()).tools(tools).build();
     let result = typed::<City>(&mut agent).await.unwrap();
     assert_eq!((result.value, result.result.turns), (oslo(), 2));
     let names: Vec<_> = provider.requests()[0].tools.iter().map(|tool| tool.name.clone()).collect();
@@ -599,10 +599,7 @@ async fn a_durable_engine_sees_the_other_calls_alone() {
 }
 
 /// An agent whose parts all wait, and whose typed run has two attempts and a batch.
-fn waiting(
-    mode: OutputMode,
-    parallel: bool,
-) -> (AgentLoop<Strict, SlowWindow>, Recorder, ScriptedProvider) {
+fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'_>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {
         OutputMode::Tool => {
@@ -623,7 +620,7 @@ fn waiting(
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(Waiting::default()));
     let events = Recorder::default();
-    let agent = AgentLoop::builder(provider, SlowWindow::new())
+    let agent = Chat::builder(provider, SlowWindow::new())
         .tools(tools)
         .output_mode(mode)
         .parallel_tool_execution(parallel)

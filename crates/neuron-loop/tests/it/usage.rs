@@ -1,6 +1,5 @@
 //! What a run took, also where the provider does not say.
 
-use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{ContextStrategy, HookEvent, TokenUsage, ToolContext, UsageLimits};
 use serde_json::json;
@@ -82,7 +81,7 @@ async fn the_response_keeps_the_report_and_the_next_run_counts_anew() {
     }
     let log = Log::default();
     let script = replies().into_iter().chain([Reply::text("more").usage(usage(7, 1))]);
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(script), window())
+    let mut agent = Chat::builder(ScriptedProvider::new(script), window())
         .tools(registry(&Log::default()))
         .hook(Reported(log.clone()))
         .build();

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, Waker};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -295,7 +294,7 @@ pub(crate) struct Case {
 }
 
 pub(crate) struct Built {
-    pub(crate) agent: AgentLoop<Strict, SlowWindow>,
+    pub(crate) agent: Chat<'_>,
     pub(crate) keys: Log,
     pub(crate) events: Recorder,
 }
@@ -331,7 +330,7 @@ pub(crate) fn build(case: &Case) -> Built {
     strategy.1 = trap(Place::Strategy);
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(tool.clone()));
-    let mut agent = AgentLoop::builder(provider.clone(), strategy)
+    let mut agent = Chat::builder(provider.clone(), strategy)
         .tools(tools.clone())
         .parallel_tool_execution(case.parallel)
         .hook(SlowRecorder { events: events.clone(), deed: case.deed.clone() })

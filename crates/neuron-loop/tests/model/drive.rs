@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use neuron_loop::{LoopError, TurnResult};
+use neuron_loop::{LoopError, Step};
 use neuron_types::{StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
 
 use crate::case::{Begin, Case, Place, Way};
@@ -127,19 +127,19 @@ async fn steps(
             }
         };
         let (line, is_end) = match turn {
-            TurnResult::ToolsExecuted { calls, results } => {
+            Ok(Step::Tools { calls, results }) => {
                 let call = |(id, name, input)| ToolCall { id, name, input };
                 let calls: Vec<ToolCall> = calls.into_iter().map(call).collect();
                 (executed(&calls, &results), false)
             }
-            TurnResult::CompactionOccurred { old_tokens, new_tokens } => {
+            Ok(Step::Compacted { old_tokens, new_tokens }) => {
                 (compacted(old_tokens, new_tokens), false)
             }
-            TurnResult::FinalResponse(result) => {
+            Ok(Step::Ended(result)) => {
                 (answered(&result.stop_reason, result.turns, &result.response), true)
             }
             TurnResult::MaxTurnsReached => (failed_with(&LoopError::MaxTurns(max_turns)), true),
-            TurnResult::Error(error) => (ended_with(error, world), true),
+            Err(error) => (ended_with(error, world), true),
         };
         world.note(|journal| {
             if last.is_some() {

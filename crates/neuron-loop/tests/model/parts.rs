@@ -6,8 +6,7 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use futures_util::stream;
 use neuron_loop::{
-    AgentLoop, AgentResult, ApprovalSignal, CancelMode, LoopConfig, LoopError, OnLimit,
-    ToolErrorPolicy,
+    AgentResult, ApprovalSignal, CancelMode, LoopConfig, LoopError, OnLimit, ToolErrorPolicy,
 };
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -28,7 +27,7 @@ use crate::world::World;
 /// The tools that there are.
 pub(crate) const TOOLS: [&str; 4] = ["act", "look", "raw", "solo"];
 
-pub(crate) type Agent = AgentLoop<Mock, Counting>;
+pub(crate) type Agent = Chat<'_>;
 
 /// Puts an agent together.
 pub(crate) fn agent(case: &Case, world: &World) -> Agent {
@@ -52,7 +51,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
         tools.register_dyn(Arc::new(Obedient { name, most, effect, world: world.clone() }));
     }
     let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
-    let mut builder = AgentLoop::builder(provider.clone(), strategy)
+    let mut builder = Chat::builder(provider.clone(), strategy)
         .tools(tools.clone())
         .config(LoopConfig {
             max_turns: config.max_turns,

@@ -6,7 +6,7 @@ use neuron_types::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, ProviderError, StreamEvent,
 };
 
-use crate::parts::{check, or_cancelled, wait};
+use super::{check, or_cancelled, wait};
 
 /// The longest wait that a provider may ask for before another attempt.
 const MAX_WAIT: Duration = Duration::from_secs(60);

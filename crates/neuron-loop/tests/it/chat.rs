@@ -1,0 +1,474 @@
+//! An agent with its conversation, as the tests drive both.
+
+use std::future::{Future, poll_fn};
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use neuron_loop::{
+    Agent, AgentBuilder, AgentResult, Budget, CancelMode, Conversation, EndStrategy, LoopConfig,
+    LoopError, OnLimit, OutputMode, Run, RunEvent, RunResult, RunStream, RunView, Start, Step,
+    Steps, ToolErrorPolicy, TurnSetup,
+};
+use neuron_tool::ToolRegistry;
+use neuron_types::{
+    ApprovalDecisions, ApprovalError, ContextStrategy, Durability, DurableContext, Injector,
+    Message, ModelLayer, ObservabilityHook, PendingApproval, PendingCall, PermissionPolicy,
+    Provider, RunStart, Session, StreamEvent, SystemPrompt, TokenUsage, ToolChoice, ToolContext,
+    UsageLimits,
+};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+/// An agent with one conversation.
+pub(crate) struct Chat<'d> {
+    pub(crate) agent: Agent,
+    pub(crate) conversation: Conversation,
+    durability: Option<Durability<'d>>,
+}
+
+/// Builds a [`Chat`] without the defaults for production.
+pub(crate) struct ChatBuilder<'d> {
+    builder: AgentBuilder,
+    conversation: Conversation,
+    durability: Option<Durability<'d>>,
+}
+
+/// A typed run's value, and its outcome.
+#[derive(Debug)]
+pub(crate) struct TypedResult<T> {
+    pub(crate) value: T,
+    pub(crate) result: AgentResult,
+}
+
+impl Chat<'static> {
+    pub(crate) fn builder(
+        provider: impl Provider + 'static,
+        context: impl ContextStrategy + 'static,
+    ) -> ChatBuilder<'static> {
+        let builder = Agent::builder(provider).context(context);
+        let builder = builder.config(|config| *config = LoopConfig::default());
+        ChatBuilder { builder, conversation: Conversation::new(), durability: None }
+    }
+}
+
+/// Methods that set one field of the configuration, or of the settings of requests.
+macro_rules! settings {
+    ($($name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {$(
+        pub(crate) fn $name(self, $value: $type) -> Self {
+            self.with(|builder| builder.config(|$config| $set))
+        }
+    )*};
+}
+
+impl<'d> ChatBuilder<'d> {
+    fn with(mut self, change: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Self {
+        self.builder = change(self.builder);
+        self
+    }
+
+    settings! {
+        parallel_tool_execution: bool => |config, value| config.parallel_tool_execution = value;
+        pause_for_approval: bool => |config, value| config.pause_for_approval = value;
+        retries: usize => |config, value| config.retries = value;
+        on_limit: OnLimit => |config, value| config.on_limit = value;
+        output_mode: OutputMode => |config, value| config.output_mode = value;
+        output_retries: usize => |config, value| config.output_retries = value;
+        end_strategy: EndStrategy => |config, value| config.end_strategy = value;
+        cancel_mode: CancelMode => |config, value| config.cancel_mode = value;
+        tool_errors: ToolErrorPolicy => |config, value| config.tool_errors = value;
+        max_parallel_tools: usize => |config, value| config.max_parallel_tools = Some(value);
+        early_tools: bool => |config, value| config.early_tools = value;
+        tool_choice: ToolChoice => |config, value| config.request.tool_choice = Some(value);
+        config: LoopConfig => |config, value| *config = value;
+    }
+
+    pub(crate) fn tools(self, tools: ToolRegistry) -> Self {
+        self.with(|builder| builder.tools(tools))
+    }
+
+    pub(crate) fn name(self, name: &str) -> Self {
+        self.with(|builder| builder.name(name))
+    }
+
+    pub(crate) fn model(self, name: &str) -> Self {
+        self.with(|builder| builder.model(name))
+    }
+
+    pub(crate) fn system_prompt(self, prompt: impl Into<SystemPrompt>) -> Self {
+        self.with(|builder| builder.system_prompt(prompt))
+    }
+
+    pub(crate) fn max_turns(self, turns: usize) -> Self {
+        self.with(|builder| builder.max_turns(turns))
+    }
+
+    pub(crate) fn usage_limits(self, limits: UsageLimits) -> Self {
+        self.with(|builder| builder.usage_limits(limits))
+    }
+
+    pub(crate) fn budget(self, budget: Budget) -> Self {
+        self.with(|builder| builder.budget(budget))
+    }
+
+    pub(crate) fn hook(self, hook: impl ObservabilityHook + 'static) -> Self {
+        self.with(|builder| builder.hook(hook))
+    }
+
+    pub(crate) fn layer(self, layer: impl ModelLayer + 'static) -> Self {
+        self.with(|builder| builder.layer(layer))
+    }
+
+    pub(crate) fn injector(self, injector: impl Injector + 'static) -> Self {
+        self.with(|builder| builder.injector(injector))
+    }
+
+    pub(crate) fn permission_policy(self, policy: impl PermissionPolicy + 'static) -> Self {
+        self.with(|builder| builder.permission_policy(policy))
+    }
+
+    pub(crate) fn prepare_turn(
+        self,
+        callback: impl Fn(&mut TurnSetup<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|builder| builder.prepare_turn(callback))
+    }
+
+    pub(crate) fn stop_when(
+        self,
+        condition: impl Fn(&RunView<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|builder| builder.stop_when(condition))
+    }
+
+    pub(crate) fn approval_signal(self, name: &str, timeout: std::time::Duration) -> Self {
+        let signal = neuron_loop::ApprovalSignal { name: name.into(), timeout };
+        self.with(|builder| builder.config(|config| config.approval_signal = Some(signal)))
+    }
+
+    #[cfg(feature = "signed-approvals")]
+    pub(crate) fn approval_key(self, key: neuron_loop::ApprovalKey) -> Self {
+        self.with(|builder| builder.approval_key(key))
+    }
+
+    pub(crate) fn inherit_hooks(self, ctx: &ToolContext) -> Self {
+        self.with(|builder| builder.inherit_hooks(ctx))
+    }
+
+    pub(crate) fn inherit_permissions(self, ctx: &ToolContext) -> Self {
+        self.with(|builder| builder.inherit_permissions(ctx))
+    }
+
+    pub(crate) fn inherit_pauses(self, ctx: &ToolContext) -> Self {
+        self.with(|builder| builder.inherit_pauses(ctx))
+    }
+
+    pub(crate) fn messages(mut self, history: Vec<Message>) -> Self {
+        self.conversation = history.into();
+        self
+    }
+
+    pub(crate) fn durability<'c>(self, context: impl DurableContext + 'c) -> ChatBuilder<'c> {
+        let Self { builder, conversation, .. } = self;
+        ChatBuilder { builder, conversation, durability: Some(Durability::new(context)) }
+    }
+
+    pub(crate) fn build(self) -> Chat<'d> {
+        let Self { builder, conversation, durability } = self;
+        Chat { agent: builder.build(), conversation, durability }
+    }
+}
+
+impl<'d> Chat<'d> {
+    fn begin<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
+        let run = self.agent.run(&mut self.conversation, start).context(ctx);
+        match &self.durability {
+            Some(durability) => run.durable(durability),
+            None => run,
+        }
+    }
+
+    async fn whole(
+        &mut self,
+        start: impl Into<Start>,
+        ctx: &ToolContext,
+    ) -> Result<AgentResult, LoopError> {
+        let result = self.begin(start, ctx).await?;
+        Ok(result.with_messages(&self.conversation))
+    }
+
+    async fn typed<T: DeserializeOwned + JsonSchema>(
+        &mut self,
+        start: impl Into<Start>,
+        ctx: &ToolContext,
+    ) -> Result<TypedResult<T>, LoopError> {
+        let result = self.begin(start, ctx).typed::<T>().await?;
+        let of_run = result.with_messages(&self.conversation);
+        Ok(TypedResult { value: result.output, result: of_run })
+    }
+
+    pub(crate) fn run<'a>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send {
+        self.whole(message, ctx)
+    }
+
+    pub(crate) fn run_text<'a>(
+        &'a mut self,
+        text: &str,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send + use<'a, 'd> {
+        self.run(Message::user(text), ctx)
+    }
+
+    /// Another run from the conversation as it is.
+    pub(crate) fn continue_run<'a>(
+        &'a mut self,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send {
+        self.whole(Start::Continue, ctx)
+    }
+
+    pub(crate) fn resume<'a>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send {
+        self.whole(decisions, ctx)
+    }
+
+    pub(crate) fn run_from<'a>(
+        &'a mut self,
+        start: impl Into<RunStart>,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send {
+        self.whole(start.into(), ctx)
+    }
+
+    pub(crate) fn run_typed<'a, T: DeserializeOwned + JsonSchema>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + Send {
+        self.typed(message, ctx)
+    }
+
+    pub(crate) fn resume_typed<'a, T: DeserializeOwned + JsonSchema>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + Send {
+        self.typed(decisions, ctx)
+    }
+
+    pub(crate) fn run_typed_from<'a, T: DeserializeOwned + JsonSchema>(
+        &'a mut self,
+        start: impl Into<RunStart>,
+        ctx: &'a ToolContext,
+    ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + Send {
+        self.typed(start.into(), ctx)
+    }
+
+    pub(crate) async fn run_stream<'a>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> ChatStream<'a> {
+        ChatStream::of(self.begin(message, ctx).stream())
+    }
+
+    pub(crate) async fn resume_stream<'a>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> ChatStream<'a> {
+        ChatStream::of(self.begin(decisions, ctx).stream())
+    }
+
+    pub(crate) async fn run_from_stream<'a>(
+        &'a mut self,
+        start: impl Into<RunStart>,
+        ctx: &'a ToolContext,
+    ) -> ChatStream<'a> {
+        ChatStream::of(self.begin(start.into(), ctx).stream())
+    }
+
+    pub(crate) fn run_step<'a>(
+        &'a mut self,
+        message: Message,
+        ctx: &'a ToolContext,
+    ) -> ChatSteps<'a> {
+        ChatSteps(self.begin(message, ctx).steps())
+    }
+
+    pub(crate) fn resume_step<'a>(
+        &'a mut self,
+        decisions: ApprovalDecisions,
+        ctx: &'a ToolContext,
+    ) -> ChatSteps<'a> {
+        ChatSteps(self.begin(decisions, ctx).steps())
+    }
+
+    pub(crate) fn run_from_step<'a>(
+        &'a mut self,
+        start: impl Into<RunStart>,
+        ctx: &'a ToolContext,
+    ) -> ChatSteps<'a> {
+        ChatSteps(self.begin(start.into(), ctx).steps())
+    }
+
+    pub(crate) fn messages(&self) -> &[Message] {
+        self.conversation.messages()
+    }
+
+    pub(crate) fn usage(&self) -> &TokenUsage {
+        self.conversation.usage()
+    }
+
+    pub(crate) fn tool_usage(&self) -> &TokenUsage {
+        self.conversation.tool_usage()
+    }
+
+    pub(crate) fn estimated_usage(&self) -> &TokenUsage {
+        self.conversation.estimated_usage()
+    }
+
+    pub(crate) fn total_usage(&self) -> &TokenUsage {
+        self.conversation.total_usage()
+    }
+
+    pub(crate) fn turns(&self) -> usize {
+        self.conversation.turns()
+    }
+
+    pub(crate) fn pending_calls(&self) -> Vec<PendingCall> {
+        self.conversation.pending_calls().cloned().collect()
+    }
+
+    pub(crate) fn config(&self) -> &LoopConfig {
+        self.agent.config()
+    }
+
+    pub(crate) fn config_mut(&mut self) -> Change<'_, LoopConfig> {
+        let value = self.agent.config().clone();
+        Change { agent: &mut self.agent, value, set: |_, config, value| *config = value }
+    }
+
+    pub(crate) fn tools_mut(&mut self) -> Change<'_, ToolRegistry> {
+        let value = self.agent.tools().clone();
+        Change { agent: &mut self.agent, value, set: |tools, _, value| *tools = value }
+    }
+
+    pub(crate) fn restore(&mut self, pending: PendingApproval) -> Result<(), ApprovalError> {
+        self.conversation = pending.try_into()?;
+        Ok(())
+    }
+
+    pub(crate) fn restore_session(&mut self, session: &Session) {
+        self.conversation = Conversation::from_session(session.clone());
+    }
+
+    pub(crate) fn write_session(&self, session: &mut Session) {
+        self.conversation.write_session(session).unwrap();
+    }
+
+    pub(crate) fn set_durability(&mut self, context: impl DurableContext + 'd) {
+        self.durability = Some(Durability::new(context));
+    }
+}
+
+/// A part of the agent, to change it.
+pub(crate) struct Change<'a, T: Default> {
+    agent: &'a mut Agent,
+    value: T,
+    set: fn(&mut ToolRegistry, &mut LoopConfig, T),
+}
+
+impl<T: Default> Deref for Change<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Default> DerefMut for Change<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: Default> Drop for Change<'_, T> {
+    fn drop(&mut self) {
+        let (value, set) = (std::mem::take(&mut self.value), self.set);
+        *self.agent = self.agent.with(|tools, config| set(tools, config, value));
+    }
+}
+
+/// A run as events, of which the last says how it ended. Its result has no messages.
+pub(crate) struct ChatStream<'a> {
+    events: RunStream<'a>,
+}
+
+impl<'a> ChatStream<'a> {
+    fn of(events: RunStream<'a>) -> Self {
+        Self { events }
+    }
+
+    pub(crate) fn recv(&mut self) -> impl Future<Output = Option<StreamEvent>> + Send {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
+    }
+}
+
+impl Stream for ChatStream<'_> {
+    type Item = StreamEvent;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        Pin::new(&mut self.events).poll_next(cx).map(|event| {
+            Some(match event? {
+                Ok(RunEvent::Event(event)) => event,
+                Ok(RunEvent::Ended(result)) => {
+                    let result = result.with_messages(&Conversation::new());
+                    StreamEvent::RunComplete(Box::new(result))
+                }
+                Ok(other) => unreachable!("a new event: {other:?}"),
+                Err(LoopError::ApprovalRequired(pending)) => StreamEvent::ApprovalRequired(pending),
+                Err(error) => StreamEvent::Error(error.into()),
+            })
+        })
+    }
+}
+
+/// A run step by step.
+pub(crate) struct ChatSteps<'a>(Steps<'a>);
+
+impl ChatSteps<'_> {
+    pub(crate) fn next(&mut self) -> impl Future<Output = Option<Result<Step, LoopError>>> + Send {
+        self.0.next()
+    }
+
+    pub(crate) fn inject_message(&mut self, message: Message) {
+        self.0.inject(message);
+    }
+
+    pub(crate) fn messages(&self) -> &[Message] {
+        self.0.conversation().messages()
+    }
+
+    pub(crate) fn usage(&self) -> &TokenUsage {
+        self.0.conversation().usage()
+    }
+
+    pub(crate) fn turns(&self) -> usize {
+        self.0.conversation().turns()
+    }
+
+    /// Changes the tools from the next step on.
+    pub(crate) fn change_tools(&mut self, change: impl FnOnce(&mut ToolRegistry)) {
+        let agent = self.0.agent().with(|tools, _| change(tools));
+        self.0.set_agent(agent);
+    }
+}
