@@ -63,7 +63,7 @@
 //!
 //! A [`PersistentContext`] puts a system prompt together from sections, a [`SystemInjector`] reminds
 //! the model of its instructions while the conversation grows. An agent's builder takes both
-//! (`persistent_context`, `injector`).
+//! (`system_prompt`, `injector`).
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -71,13 +71,9 @@ impl Agent {
         &self.0.definition.config
     }
 
-    /// Returns an agent with other tools or settings. The agent itself does not change.
-    #[must_use]
-    pub fn with(&self, change: impl FnOnce(&mut ToolRegistry, &mut LoopConfig)) -> Self {
-        let mut inner = Inner::clone(&self.0);
-        let definition = inner.definition.changed();
-        change(&mut definition.tools, &mut definition.config);
-        Self(Arc::new(inner))
+    /// Starts building another agent from this one, which does not change.
+    pub fn to_builder(&self) -> AgentBuilder {
+        AgentBuilder::from_agent(self)
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {

@@ -51,6 +51,12 @@ impl AgentBuilder {
         Self { inner }
     }
 
+    pub(crate) fn from_agent(agent: &Agent) -> Self {
+        let mut inner = Inner::clone(&agent.0);
+        inner.definition.changed();
+        Self { inner }
+    }
+
     /// Names the agent, for hooks and telemetry. Default: it has no name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.inner.definition.config.name = name.into();

@@ -87,6 +87,29 @@ impl SystemPrompt {
             Self::Blocks(blocks) => blocks.iter().all(|block| block.text.is_empty()),
         }
     }
+
+    /// Adds another prompt after this one. Blocks stay apart, because they may end cached prefixes; two texts become one
+    /// with an empty line between them.
+    #[must_use]
+    pub fn and(self, other: impl Into<Self>) -> Self {
+        match (self, other.into()) {
+            (first, second) if second.is_empty() => first,
+            (first, second) if first.is_empty() => second,
+            (Self::Text(first), Self::Text(second)) => Self::Text(format!("{first}\n\n{second}")),
+            (first, second) => {
+                let mut blocks = first.into_blocks();
+                blocks.extend(second.into_blocks());
+                Self::Blocks(blocks)
+            }
+        }
+    }
+
+    fn into_blocks(self) -> Vec<SystemBlock> {
+        match self {
+            Self::Text(text) => vec![SystemBlock { text, cache_control: None }],
+            Self::Blocks(blocks) => blocks,
+        }
+    }
 }
 
 impl Default for SystemPrompt {

@@ -55,13 +55,7 @@ impl Definition {
             let retry = (retries > 0).then(|| BoxedLayer::new(Retry { retries }));
             Derived {
                 tools: self.tools.definitions(),
-                layers: self
-                    .layers
-                    .iter()
-                    .cloned()
-                    .chain(of_hooks)
-                    .chain(self.retry.clone())
-                    .collect(),
+                layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
                 size: OnceLock::new(),
             }
         })

@@ -19,6 +19,6 @@ pub use store::SessionHandle;
 pub use watch::{Finished, OwnedStream, RunEvent, RunEvents, RunStream, Steps};
 
 pub(crate) use driver::{Driven, Way, drive};
-pub(crate) use live::{ActiveRun, Live, RunContext, TypedOutput};
+pub(crate) use live::{ActiveRun, Live, RunContext};
 pub(crate) use result::agent_result;
 pub(crate) use typed::{read_output, typed_output};

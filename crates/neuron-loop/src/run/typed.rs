@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::live::TypedOutput;
 use crate::ledger::OutputRules;
 use crate::parts::{FrameChanges, Parts};
-use crate::settings::{OutputMode, joined, output_schema as schema};
+use crate::settings::{OutputMode, output_schema as schema};
 
 /// The name of the output tool, unless a registered tool has it.
 const TOOL_NAME: &str = "final_output";
@@ -42,7 +42,7 @@ pub(crate) fn typed_output<T: DeserializeOwned + JsonSchema>(parts: Parts<'_>) -
         }
         OutputMode::Prompt => {
             let prompt = config.system_prompt.clone();
-            changes.system = Some(joined(prompt, instructions::<T>().into()));
+            changes.system = Some(prompt.and(instructions::<T>()));
         }
     }
     let check = if is_wrapped { check_wrapped::<T> } else { check_plain::<T> };

@@ -16,7 +16,5 @@ pub use choices::{ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, 
 pub use config::LoopConfig;
 pub use request_settings::RequestSettings;
 
-pub(crate) use request_settings::joined;
-
 pub(crate) use budget::{Amount, at_most};
 pub(crate) use output_text::json_in;

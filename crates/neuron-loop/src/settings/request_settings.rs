@@ -2,8 +2,7 @@
 //! prompt.
 
 use neuron_types::{
-    ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, SystemBlock, SystemPrompt,
-    ThinkingConfig, ToolChoice,
+    ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig, ToolChoice,
 };
 use serde_json::Value;
 
@@ -102,26 +101,6 @@ impl RequestSettings {
             reasoning_effort: request.reasoning_effort,
             extra: request.extra.cloned(),
             context_management: request.context_management.cloned(),
-        }
-    }
-}
-
-/// One prompt after another. A prompt in blocks keeps them: they may end cached prefixes.
-pub(crate) fn joined(first: SystemPrompt, second: SystemPrompt) -> SystemPrompt {
-    let blocks = |prompt| match prompt {
-        SystemPrompt::Text(text) => vec![SystemBlock { text, cache_control: None }],
-        SystemPrompt::Blocks(blocks) => blocks,
-    };
-    match (first, second) {
-        (first, second) if second.is_empty() => first,
-        (first, second) if first.is_empty() => second,
-        (SystemPrompt::Text(first), SystemPrompt::Text(second)) => {
-            SystemPrompt::Text(format!("{first}\n\n{second}"))
-        }
-        (first, second) => {
-            let mut joined = blocks(first);
-            joined.extend(blocks(second));
-            SystemPrompt::Blocks(joined)
         }
     }
 }

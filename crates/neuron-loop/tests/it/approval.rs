@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{LoopConfig, LoopError, Step};
+use neuron_loop::{LoopConfig, LoopError, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{Next, tool_middleware_fn};
 use neuron_types::{
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-type Agent = Chat<'_>;
+type Agent = Chat<'static>;
 
 /// Decides by the arguments: `{"ask": question}`, `{"deny": reason}`.
 pub(crate) struct ByArguments;
@@ -414,6 +413,7 @@ async fn a_call_that_middleware_mends_does_not_run_unasked() {
             let call = ("c0", "transfer", json!({"amount": "7"}));
             let setup = setup([Reply::tool_calls([call]), Reply::text("done")]);
             let builder = setup.builder.permission_policy(AskAlways).pause_for_approval(true);
+            let builder = builder.tool_errors(ToolErrorPolicy::ReturnToModel);
             let mut agent = builder.parallel_tool_execution(parallel).build();
             agent.tools_mut().register(Transfer(setup.log.clone()));
             agent.tools_mut().add_middleware(tool_middleware_fn(
@@ -425,9 +425,9 @@ async fn a_call_that_middleware_mends_does_not_run_unasked() {
             ));
             let ctx = ToolContext::default();
             assert_eq!(start(way, &mut agent, &ctx).await.answer(), "done", "{way:?}");
-            let denial = "c0: !permission denied: a person must be asked about the call, and the \
-                          model did not make it like this";
-            assert_eq!(last_results(agent.messages()), [denial]);
+            let refused = "c0: !invalid input: arguments of `transfer`: `$.amount`: invalid type: \
+                           string \"7\", expected u32";
+            assert_eq!(last_results(agent.messages()), [refused]);
             assert_eq!(setup.log.lines(), [""; 0]);
         }
     }

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{CancelMode, LoopError, Step};
+use neuron_loop::{CancelMode, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
-    ApprovalDecisions, Durability, Message, StreamEvent, ToolContext, ToolOutput, UsageLimits,
-};
+use neuron_types::{ApprovalDecisions, Message, StreamEvent, ToolContext, ToolOutput, UsageLimits};
 use serde_json::{Value, json};
 
 use crate::approval::{ByArguments, SubAgent};
@@ -15,7 +13,7 @@ use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 use crate::warnings::Warnings;
 
-type Agent = Chat<'_>;
+type Agent = Chat<'static>;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

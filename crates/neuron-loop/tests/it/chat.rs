@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use neuron_loop::{
     Agent, AgentBuilder, AgentResult, Budget, CancelMode, Conversation, EndStrategy, LoopConfig,
-    LoopError, OnLimit, OutputMode, Run, RunEvent, RunResult, RunStream, RunView, Start, Step,
+    LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunStream, RunView, Start,
     Steps, ToolErrorPolicy, TurnSetup,
 };
-use neuron_tool::ToolRegistry;
+use neuron_tool::{ToolCall, ToolRegistry};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, ContextStrategy, Durability, DurableContext, Injector,
-    Message, ModelLayer, ObservabilityHook, PendingApproval, PendingCall, PermissionPolicy,
-    Provider, RunStart, Session, StreamEvent, SystemPrompt, TokenUsage, ToolChoice, ToolContext,
+    Message, ObservabilityHook, PendingApproval, PendingCall, PermissionPolicy, Provider, RunStart,
+    Session, StreamEvent, SystemPrompt, TokenUsage, ToolChoice, ToolContext, ToolOutput,
     UsageLimits,
 };
 use schemars::JsonSchema;
@@ -80,6 +80,9 @@ impl<'d> ChatBuilder<'d> {
         tool_errors: ToolErrorPolicy => |config, value| config.tool_errors = value;
         max_parallel_tools: usize => |config, value| config.max_parallel_tools = Some(value);
         early_tools: bool => |config, value| config.early_tools = value;
+        temperature: f32 => |config, value| config.request.temperature = Some(value);
+        top_p: f32 => |config, value| config.request.top_p = Some(value);
+        max_tokens: usize => |config, value| config.request.max_tokens = Some(value);
         tool_choice: ToolChoice => |config, value| config.request.tool_choice = Some(value);
         config: LoopConfig => |config, value| *config = value;
     }
@@ -116,8 +119,13 @@ impl<'d> ChatBuilder<'d> {
         self.with(|builder| builder.hook(hook))
     }
 
-    pub(crate) fn layer(self, layer: impl ModelLayer + 'static) -> Self {
-        self.with(|builder| builder.layer(layer))
+    pub(crate) fn stop_sequences<const N: usize>(self, sequences: [&str; N]) -> Self {
+        let sequences = sequences.map(str::to_owned).to_vec();
+        self.with(|builder| builder.request(|request| request.stop_sequences = sequences))
+    }
+
+    pub(crate) fn request(self, change: impl FnOnce(&mut RequestSettings)) -> Self {
+        self.with(|builder| builder.request(change))
     }
 
     pub(crate) fn injector(self, injector: impl Injector + 'static) -> Self {
@@ -354,12 +362,28 @@ impl<'d> Chat<'d> {
 
     pub(crate) fn config_mut(&mut self) -> Change<'_, LoopConfig> {
         let value = self.agent.config().clone();
-        Change { agent: &mut self.agent, value, set: |_, config, value| *config = value }
+        let set = |builder: AgentBuilder, value| builder.config(|config| *config = value);
+        Change { agent: &mut self.agent, value, set }
     }
 
     pub(crate) fn tools_mut(&mut self) -> Change<'_, ToolRegistry> {
         let value = self.agent.tools().clone();
-        Change { agent: &mut self.agent, value, set: |tools, _, value| *tools = value }
+        Change { agent: &mut self.agent, value, set: AgentBuilder::tools }
+    }
+
+    pub(crate) fn add_hook(&mut self, hook: impl ObservabilityHook + 'static) {
+        self.agent = self.agent.to_builder().hook(hook).build();
+    }
+
+    /// The messages after those of a session, if the conversation begins with them.
+    pub(crate) fn messages_since(&self, session: &Session) -> Option<&[Message]> {
+        self.messages().strip_prefix(session.messages.as_slice())
+    }
+
+    pub(crate) fn into_stream(self, message: Message, ctx: ToolContext) -> ChatStream<'static> {
+        assert!(self.durability.is_none(), "an owned run borrows no engine");
+        let run = self.agent.run_owned(self.conversation, message).owned_context(ctx);
+        ChatStream { events: Box::pin(run.stream()) }
     }
 
     pub(crate) fn restore(&mut self, pending: PendingApproval) -> Result<(), ApprovalError> {
@@ -384,7 +408,7 @@ impl<'d> Chat<'d> {
 pub(crate) struct Change<'a, T: Default> {
     agent: &'a mut Agent,
     value: T,
-    set: fn(&mut ToolRegistry, &mut LoopConfig, T),
+    set: fn(AgentBuilder, T) -> AgentBuilder,
 }
 
 impl<T: Default> Deref for Change<'_, T> {
@@ -404,18 +428,18 @@ impl<T: Default> DerefMut for Change<'_, T> {
 impl<T: Default> Drop for Change<'_, T> {
     fn drop(&mut self) {
         let (value, set) = (std::mem::take(&mut self.value), self.set);
-        *self.agent = self.agent.with(|tools, config| set(tools, config, value));
+        *self.agent = set(self.agent.to_builder(), value).build();
     }
 }
 
 /// A run as events, of which the last says how it ended. Its result has no messages.
 pub(crate) struct ChatStream<'a> {
-    events: RunStream<'a>,
+    events: Pin<Box<dyn Stream<Item = Result<RunEvent, LoopError>> + Send + 'a>>,
 }
 
 impl<'a> ChatStream<'a> {
     fn of(events: RunStream<'a>) -> Self {
-        Self { events }
+        Self { events: Box::pin(events) }
     }
 
     pub(crate) fn recv(&mut self) -> impl Future<Output = Option<StreamEvent>> + Send {
@@ -427,7 +451,7 @@ impl Stream for ChatStream<'_> {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        Pin::new(&mut self.events).poll_next(cx).map(|event| {
+        self.events.as_mut().poll_next(cx).map(|event| {
             Some(match event? {
                 Ok(RunEvent::Event(event)) => event,
                 Ok(RunEvent::Ended(result)) => {
@@ -442,12 +466,33 @@ impl Stream for ChatStream<'_> {
     }
 }
 
+/// One step of a run. Its result has the messages.
+#[derive(Debug)]
+pub(crate) enum Step {
+    Tools { calls: Vec<ToolCall>, results: Vec<ToolOutput> },
+    Compacted { old_tokens: usize, new_tokens: usize },
+    Ended(AgentResult),
+}
+
 /// A run step by step.
 pub(crate) struct ChatSteps<'a>(Steps<'a>);
 
 impl ChatSteps<'_> {
-    pub(crate) fn next(&mut self) -> impl Future<Output = Option<Result<Step, LoopError>>> + Send {
-        self.0.next()
+    pub(crate) async fn next(&mut self) -> Option<Result<Step, LoopError>> {
+        let step = match self.0.next().await? {
+            Ok(step) => step,
+            Err(error) => return Some(Err(error)),
+        };
+        Some(Ok(match step {
+            neuron_loop::Step::Tools { calls, results } => Step::Tools { calls, results },
+            neuron_loop::Step::Compacted { old_tokens, new_tokens } => {
+                Step::Compacted { old_tokens, new_tokens }
+            }
+            neuron_loop::Step::Ended(result) => {
+                Step::Ended(result.with_messages(self.0.conversation()))
+            }
+            other => unreachable!("a new step: {other:?}"),
+        }))
     }
 
     pub(crate) fn inject_message(&mut self, message: Message) {
@@ -468,7 +513,8 @@ impl ChatSteps<'_> {
 
     /// Changes the tools from the next step on.
     pub(crate) fn change_tools(&mut self, change: impl FnOnce(&mut ToolRegistry)) {
-        let agent = self.0.agent().with(|tools, _| change(tools));
-        self.0.set_agent(agent);
+        let mut tools = self.0.agent().tools().clone();
+        change(&mut tools);
+        self.0.set_agent(self.0.agent().to_builder().tools(tools).build());
     }
 }

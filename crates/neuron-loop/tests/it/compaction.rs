@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use neuron_context::{SlidingWindowStrategy, SummarizationStrategy};
-use neuron_loop::{LoopError, Step};
+use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ContentBlock, ContextError, ContextStrategy, Message, ProviderError, Role, TokenUsage,

@@ -3,15 +3,15 @@
 use neuron_loop::{AgentResult, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ContextError, ContextStrategy, Durability, DurableError, Message, Role, RunSnapshot, RunStart,
-    StopReason, StreamEvent, ToolContext, UsageLimits,
+    ContextError, ContextStrategy, DurableError, Message, Role, RunSnapshot, RunStart, StopReason,
+    StreamEvent, ToolContext, UsageLimits,
 };
 use serde_json::{Value, json};
 
 use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
-type Agent = Chat<'_>;
+type Agent = Chat<'static>;
 
 fn agent(context: &Journaled) -> Agent {
     let builder = setup([""; 0]).builder.tools(context.world.tools.clone());
@@ -20,8 +20,8 @@ fn agent(context: &Journaled) -> Agent {
 
 /// Runs from a start to the end, in as many executions as the context wants, and returns how many those
 /// were.
-async fn to_the_end<C: ContextStrategy>(
-    build: impl Fn(&Journaled) -> Chat<'_>,
+async fn to_the_end(
+    build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
     start: RunStart,
 ) -> (Result<AgentResult, LoopError>, usize) {
@@ -155,6 +155,7 @@ async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
         let mut steps = agent.run_from_step(state, &ctx);
         assert!(matches!(steps.next().await, Some(Err(_))));
         assert!(steps.next().await.is_none());
+        drop(steps);
         assert_eq!((agent.messages().to_vec(), agent.usage().clone(), agent.turns()), before);
         assert_eq!(context.calls.lines(), calls);
         assert_eq!(hook.log.lines(), Vec::<String>::new());

@@ -325,7 +325,7 @@ async fn a_context_that_returns_too_few_results_is_an_error_and_not_a_torn_histo
     let provider = ScriptedProvider::new([calls([json!({}), json!({})])]);
     let mut agent = Chat::builder(provider.clone(), window())
         .parallel_tool_execution(true)
-        .durability_typed(Short(provider))
+        .durability(Short(provider))
         .build();
     let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
     assert!(error.to_string().contains("fewer results than there were calls"), "{error}");
@@ -471,14 +471,14 @@ async fn calls_of_different_runs_under_one_engine_have_different_keys() {
 /// there ends it as everywhere else.
 #[tokio::test]
 async fn a_summary_goes_through_the_context() {
-    let engine = Engine::default();
+    let engine: &'static Engine = Box::leak(Box::default());
     let provider = ScriptedProvider::new([
         calls([json!({ "text": "long ".repeat(100) })]),
         calls([json!({})]).usage(TokenUsage { input_tokens: 1_000, ..Default::default() }),
         Reply::text("what was done"),
         Reply::text("done"),
     ]);
-    let context = || Durability::new(Borrowing { engine: &engine, provider: provider.clone() });
+    let context = || Durability::new(Borrowing { engine, provider: provider.clone() });
     let strategy = SummarizationStrategy::new(DurableProvider::new(context()), 2, 900);
     let mut agent = Chat::builder(ScriptedProvider::new([""; 0]), strategy)
         .tools(registry(&Log::default()))

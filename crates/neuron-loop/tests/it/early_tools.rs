@@ -114,7 +114,7 @@ fn agent(
     answers: impl IntoIterator<Item = Answer>,
     hook: &Recorder,
     change: impl FnOnce(Builder) -> Builder,
-) -> Chat<'_> {
+) -> Chat<'static> {
     let mut tools = ToolRegistry::new();
     let act = Act { name: "act", log: hook.log.clone() };
     tools.register_dyn(Arc::new(Read(act.clone())));

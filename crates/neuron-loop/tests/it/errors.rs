@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::support::*;
 
 /// Runs into an error in each way, and then again without it.
-async fn check<P: Provider, C: ContextStrategy, D: DurableContext>(
-    make: impl Fn() -> Chat<'_>,
+async fn check(
+    make: impl Fn() -> Chat<'static>,
     mend: impl Fn(&mut Chat<'_>),
     expected: impl Fn(&LoopError) -> bool,
 ) {

@@ -145,7 +145,7 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
     let mut agent = Chat::builder(ScriptedProvider::new(Vec::<Reply>::new()), window())
         .hook(hook)
-        .durability_typed(Live(deeds.to_vec(), log.clone()))
+        .durability(Live(deeds.to_vec(), log.clone()))
         .build();
     let ctx = ToolContext::default();
     let token = ctx.cancellation_token.clone();

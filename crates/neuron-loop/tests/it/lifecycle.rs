@@ -1,6 +1,5 @@
 //! One run from start to end, in the three ways, and several in a row.
 
-use neuron_loop::{LoopConfig, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     AgentResult, ContentBlock, HookAction, Message, Role, StopReason, SystemPrompt, TokenUsage,
@@ -109,12 +108,7 @@ async fn the_request_carries_the_system_prompt_and_the_tools() {
 #[tokio::test]
 async fn an_empty_system_prompt_is_not_sent() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
-    let mut agent = AgentLoop::new(
-        provider.clone(),
-        Default::default(),
-        window(),
-        LoopConfig { max_turns: Some(3), ..Default::default() },
-    );
+    let mut agent = Chat::builder(provider.clone(), window()).max_turns(3).build();
     agent.run_text("hello", &ToolContext::default()).await.unwrap();
     assert_eq!(provider.requests()[0].system, None);
 }
@@ -196,12 +190,14 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
     let Some(Ok(Step::Tools { calls, results })) = steps.next().await else {
         panic!("tools first")
     };
-    assert_eq!(calls, [("c0".to_owned(), "act".to_owned(), json!({"text": "a"}))]);
+    assert_eq!((calls[0].id.as_str(), calls[0].name.as_str()), ("c0", "act"));
+    assert_eq!(calls[0].input, json!({"text": "a"}));
     assert_eq!(results[0].structured_content, Some(json!({"echo": "a"})));
     assert_eq!(steps.messages().len(), 3);
     steps.inject_message(Message::user("be quick"));
     let log = setup.log.clone();
-    steps.tools_mut().register_dyn(std::sync::Arc::new(Act { name: "more", log }));
+    let more = std::sync::Arc::new(Act { name: "more", log });
+    steps.change_tools(|tools| drop(tools.register_dyn(more)));
     let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("then the end") };
     assert_eq!(result.response, "done");
     assert!(steps.next().await.is_none() && steps.next().await.is_none());
@@ -267,14 +263,8 @@ async fn an_answer_without_content_is_not_kept() {
 
 #[test]
 fn runs_can_be_spawned_from_generic_code() {
-    use neuron_types::{ContextStrategy, DurableContext, Provider};
     fn is_send<T: Send>(_: T) {}
-    fn check<P, C, D>(mut agent: Chat<'_>)
-    where
-        P: Provider + 'static,
-        C: ContextStrategy + 'static,
-        D: DurableContext + 'static,
-    {
+    fn check(mut agent: Chat<'static>) {
         is_send(async move {
             let ctx = ToolContext::default();
             agent.run_text("a", &ctx).await.ok();

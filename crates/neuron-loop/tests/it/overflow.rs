@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_context::{CompositeStrategy, SlidingWindowStrategy, ToolResultClearingStrategy};
-use neuron_loop::{OnLimit, Step};
+use neuron_loop::OnLimit;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     BoxedStrategy, ContextError, ContextStrategy, HookAction, Message, ProviderError, StopReason,

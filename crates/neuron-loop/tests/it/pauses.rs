@@ -3,8 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{Budget, LoopError, OnLimit, Step};
+use neuron_loop::{Budget, LoopError, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ContentBlock, HookAction, HookError, HookEvent, HookScope, Message,
@@ -16,7 +15,7 @@ use crate::approval::{ByArguments, SubAgent};
 use crate::support::*;
 use crate::waiting::*;
 
-type Agent = Chat<'_>;
+type Agent = Chat<'static>;
 
 fn pausing<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> (Agent, Log, ScriptedProvider) {
     let setup = setup(replies);

@@ -63,7 +63,7 @@ fn changed(log: &Log) -> CompletionRequest {
 }
 
 /// The agent of the tests: its base settings, and a callback that changes them while it is on.
-fn configured<P: Provider, C: neuron_types::ContextStrategy>(
+fn configured(
     builder: ChatBuilder<'static>,
     log: &Log,
     on: &Arc<AtomicBool>,

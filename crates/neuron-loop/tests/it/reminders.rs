@@ -3,7 +3,6 @@
 use neuron_context::{
     ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
 };
-use neuron_loop::LoopConfig;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     CacheControl, InjectionPoint, Injector, Message, ProviderError, Role, SessionState, StopReason,
@@ -145,13 +144,8 @@ async fn a_persistent_context_follows_the_system_prompt() {
         context
     };
     let setup1 = setup(["done"]);
-    // Given before the prompt, and before the whole configuration, all the same.
-    let mut agent = setup1
-        .builder
-        .persistent_context(context())
-        .persistent_context("Be kind.")
-        .config(LoopConfig { system_prompt: "You calculate.".into(), ..Default::default() })
-        .build();
+    let prompt = SystemPrompt::from("You calculate.").and(context()).and("Be kind.");
+    let mut agent = setup1.builder.system_prompt(prompt).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let expected = "You calculate.\n\n## Role\nYou are terse.\n\nBe kind.";
     assert_eq!(setup1.provider.requests()[0].system, Some(expected.into()));
@@ -159,14 +153,14 @@ async fn a_persistent_context_follows_the_system_prompt() {
     let block = |text: &str, cache_control| SystemBlock { text: text.into(), cache_control };
     let first = vec![block("You calculate.", Some(CacheControl::default()))];
     let setup2 = setup(["done"]);
-    let mut agent =
-        setup2.builder.system_prompt(first.clone()).persistent_context(context()).build();
+    let prompt = SystemPrompt::from(first.clone()).and(context());
+    let mut agent = setup2.builder.system_prompt(prompt).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let blocks = [first, vec![block("## Role\nYou are terse.", None)]].concat();
     assert_eq!(setup2.provider.requests()[0].system, Some(SystemPrompt::Blocks(blocks)));
 
     let setup3 = setup(["done"]);
-    let mut agent = setup3.builder.persistent_context(PersistentContext::new()).build();
+    let mut agent = setup3.builder.system_prompt(PersistentContext::new()).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     assert_eq!(setup3.provider.requests()[0].system, None);
 }

@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use neuron_context::{SlidingWindowStrategy, SummarizationStrategy};
-use neuron_loop::{AgentResult, Budget, LoopError, Step, ToolErrorPolicy};
+use neuron_loop::{AgentResult, Budget, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    BoxedStrategy, Durability, DurableProvider, InjectionPoint, Injector, Message, ProviderError,
-    RunSnapshot, RunStart, StopReason, StreamEvent, TokenUsage, ToolContext, UsageLimits,
+    BoxedStrategy, DurableProvider, InjectionPoint, Injector, Message, ProviderError, RunSnapshot,
+    RunStart, StopReason, StreamEvent, TokenUsage, ToolContext, UsageLimits,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ use crate::approval::ByArguments;
 use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
-type Agent = Chat<'_>;
+type Agent = Chat<'static>;
 
 /// What the model does, and how the agent is built.
 #[derive(Debug, Clone)]
@@ -194,24 +194,22 @@ async fn run_from(way: Way, agent: &mut Agent, start: RunStart) -> Result<AgentR
         Way::Run => agent.run_from(start, &ctx).await.map_err(|error| error.to_string()),
         Way::Stream => {
             let mut events = agent.run_from_stream(start, &ctx).await;
-            loop {
+            let result = loop {
                 match events.recv().await.expect("an end") {
-                    StreamEvent::RunComplete(result) => return Ok(*result),
+                    StreamEvent::RunComplete(result) => break *result,
                     StreamEvent::Error(error) => return Err(error.to_string()),
                     _ => {}
                 }
-            }
+            };
+            drop(events);
+            Ok(AgentResult { messages: agent.messages().to_vec(), ..result })
         }
         Way::Step => {
-            let max_turns = agent.config().max_turns.unwrap_or_default();
             let mut steps = agent.run_from_step(start, &ctx);
             loop {
                 match steps.next().await.expect("an end") {
                     Ok(Step::Ended(result)) => return Ok(result),
                     Err(error) => return Err(error.to_string()),
-                    TurnResult::MaxTurnsReached => {
-                        return Err(LoopError::MaxTurns(max_turns).to_string());
-                    }
                     _ => {}
                 }
             }

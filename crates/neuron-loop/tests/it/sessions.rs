@@ -59,7 +59,7 @@ async fn usage_goes_on_and_a_runs_own_begins_anew() {
     let mut agent = setup.builder.build();
     agent.restore_session(&session);
     assert_eq!(agent.total_usage(), &before);
-    assert_eq!(agent.usage(), &TokenUsage::default());
+    assert_eq!(agent.usage(), &before, "of the last run");
     agent.run_text("More", &ToolContext::default()).await.unwrap();
     let mut expected = before;
     expected += agent.usage();
@@ -84,7 +84,9 @@ async fn writing_leaves_what_is_the_users() {
     agent.write_session(&mut session);
     assert_eq!(session.messages, agent.messages());
     assert_eq!((&session.id, session.created_at), (&before.id, before.created_at));
-    assert_eq!(session.state.custom, before.state.custom);
+    let mut custom = session.state.custom.clone();
+    assert!(custom.remove("neuron.conversation").is_some());
+    assert_eq!(custom, before.state.custom);
     assert_eq!((&session.state.cwd, session.state.event_count), (&before.state.cwd, 3));
     assert!(session.updated_at >= before.updated_at);
 }
@@ -162,7 +164,8 @@ async fn what_the_agent_had_before_is_gone() {
     agent.run_text("a secret", &ToolContext::default()).await.unwrap();
     agent.restore_session(&session);
     assert_eq!(agent.messages(), session.messages);
-    assert_eq!((agent.turns(), agent.usage()), (0, &TokenUsage::default()));
+    let before = (session.state.token_usage.clone(), 2);
+    assert_eq!((agent.usage().clone(), agent.turns()), before, "those of its last run");
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let requests = setup.provider.requests();
@@ -170,15 +173,15 @@ async fn what_the_agent_had_before_is_gone() {
         requests[index].messages.iter().map(Message::text).collect()
     };
     assert!(!texts(1).contains(&"a secret".into()));
-    // Turns are counted anew for reminders: two after this conversation was taken.
-    assert!(!texts(1).contains(&"brief".into()) && !texts(2).contains(&"brief".into()));
+    // The turns of this conversation count for reminders: its third call, and its fifth.
+    assert!(texts(1).contains(&"brief".into()));
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     let last = setup.provider.requests().pop().unwrap().messages;
-    assert_eq!(last.iter().filter(|message| message.role == Role::System).count(), 1);
+    assert_eq!(last.iter().filter(|message| message.role == Role::System).count(), 2);
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_given_up() {
+async fn a_run_that_waits_still_waits_in_its_session() {
     let setup = setup([calls([json!({"ask": "really?"})]), Reply::text("Yes.")]);
     let mut agent = setup.builder.permission_policy(ByArguments).pause_for_approval(true).build();
     let ctx = ToolContext::default();
@@ -188,11 +191,10 @@ async fn a_run_that_waits_is_given_up() {
     agent.write_session(&mut session);
 
     agent.restore_session(&stored(&session));
-    assert!(agent.pending_calls().is_empty());
+    assert_eq!(agent.pending_calls().len(), 1);
     check_valid(agent.messages());
-    let resumed = agent.resume(ApprovalDecisions::default(), &ctx).await.unwrap_err();
-    assert!(matches!(resumed, LoopError::Approval(ApprovalError::NothingPending)));
-    agent.run_text("go on", &ctx).await.unwrap();
+    let decisions = ApprovalDecisions::new().deny("c0", "no");
+    assert_eq!(agent.resume(decisions, &ctx).await.unwrap().response, "Yes.");
     check_valid(&setup.provider.requests()[1].messages);
     assert_eq!(setup.log.count("start"), 0, "what was not approved did not run");
 }
@@ -246,9 +248,11 @@ async fn a_stream_goes_on_too() {
             result = Some(complete);
         }
     }
-    let result = result.unwrap();
-    assert!(result.messages.starts_with(&session.messages));
-    assert_eq!(result.messages.len(), session.messages.len() + 2);
+    drop(events);
+    assert_eq!(result.unwrap().response, "Yes.");
+    let messages = agent.messages();
+    assert!(messages.starts_with(&session.messages));
+    assert_eq!(messages.len(), session.messages.len() + 2);
     let is_text = |block: &ContentBlock| matches!(block, ContentBlock::Text(_));
-    assert!(result.messages.last().unwrap().content.iter().all(is_text));
+    assert!(messages.last().unwrap().content.iter().all(is_text));
 }

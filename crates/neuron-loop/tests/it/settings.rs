@@ -48,11 +48,13 @@ async fn every_setting_of_the_builder_is_in_every_request_in_each_of_the_three_w
             .top_p(0.75)
             .stop_sequences(["END", "FIN"])
             .tool_choice(ToolChoice::Auto)
-            .response_format(ResponseFormat::JsonObject)
-            .thinking(ThinkingConfig::Adaptive)
-            .reasoning_effort(ReasoningEffort::High)
-            .extra(json!({"service_tier": "flex"}))
-            .context_management(management())
+            .request(|request| {
+                request.response_format = Some(ResponseFormat::JsonObject);
+                request.thinking = Some(ThinkingConfig::Adaptive);
+                request.reasoning_effort = Some(ReasoningEffort::High);
+                request.extra = Some(json!({"service_tier": "flex"}));
+                request.context_management = Some(management());
+            })
             .build();
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         let requests = setup.provider.requests();
@@ -67,7 +69,7 @@ async fn settings_of_a_whole_configuration_are_sent_too() {
     let provider = ScriptedProvider::new([Reply::text("hi")]);
     let request = RequestSettings { max_tokens: Some(5), ..Default::default() };
     let config = LoopConfig { request: request.clone(), ..Default::default() };
-    let mut agent = AgentLoop::new(provider.clone(), Default::default(), window(), config);
+    let mut agent = Chat::builder(provider.clone(), window()).config(config).build();
     agent.run_text("hello", &ToolContext::default()).await.unwrap();
     let messages = vec![Message::user("hello")];
     let expected =
@@ -83,10 +85,11 @@ async fn settings_that_are_changed_on_the_agent_hold_from_the_next_call_on() {
             setup.builder.model("small").temperature(1.0).system_prompt("Be brief.").build();
         let ctx = ToolContext::default();
         run(way, &mut agent, &ctx).await.unwrap();
-        let config = agent.config_mut();
+        let mut config = agent.config_mut();
         config.request.model = "large".into();
         config.request.temperature = None;
         config.system_prompt = "Be thorough.".into();
+        drop(config);
         run(way, &mut agent, &ctx).await.unwrap();
         agent.config_mut().system_prompt = SystemPrompt::default();
         run(way, &mut agent, &ctx).await.unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use neuron_loop::{LoopError, Step};
+use neuron_loop::LoopError;
 use neuron_testing::Reply;
 use neuron_types::{
     ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook,

@@ -1,6 +1,5 @@
 //! Runs that end on a condition of the user's.
 
-use neuron_loop::Step;
 use neuron_testing::Reply;
 use neuron_types::{Message, StopReason, ToolContext};
 use serde_json::json;

@@ -7,10 +7,10 @@ use futures_util::StreamExt;
 use neuron_loop::{Budget, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, CompletionResponse, ContextStrategy, DeltaSink,
-    DurableContext, DurableError, HookAction, HookError, HookEvent, Message, ObservabilityHook,
-    Provider, ProviderError, RequestRef, StreamError, StreamEvent, StreamHandle, StreamReceiver,
-    TokenUsage, ToolContext, ToolOutput, UsageLimits,
+    ActivityOptions, CompletionRequest, CompletionResponse, DeltaSink, DurableContext,
+    DurableError, HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider,
+    ProviderError, RequestRef, StreamError, StreamEvent, StreamHandle, StreamReceiver, TokenUsage,
+    ToolContext, ToolOutput, UsageLimits,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -38,10 +38,7 @@ fn short(event: &StreamEvent) -> Option<String> {
     }
 }
 
-async fn told<P: Provider, C: ContextStrategy, D: DurableContext>(
-    agent: &mut Chat<'_>,
-    ctx: &ToolContext,
-) -> Vec<String> {
+async fn told(agent: &mut Chat<'_>, ctx: &ToolContext) -> Vec<String> {
     let events: Vec<_> = agent.run_stream(Message::user("go"), ctx).await.collect().await;
     events.iter().filter_map(short).collect()
 }

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentResult, LoopError, Step};
+use neuron_loop::AgentResult;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ContentBlock, ContextStrategy, DurableContext, HookAction, HookError, HookEvent, HookScope,
-    Message, ObservabilityHook, Provider, Role, StreamEvent, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolOutput, WasmBoxedFuture, transcript,
+    ContentBlock, DurableContext, HookAction, HookError, HookEvent, HookScope, Message,
+    ObservabilityHook, Role, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture, transcript,
 };
 use serde_json::{Value, json};
 
@@ -261,7 +261,7 @@ pub(crate) enum Way {
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
 /// Runs in one of the three ways. `Stream` gives an error's text only.
-pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
+pub(crate) async fn run(
     way: Way,
     agent: &mut Chat<'_>,
     ctx: &ToolContext,
@@ -280,10 +280,13 @@ pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
                     _ => {}
                 }
             }
-            last.expect("a terminal event")
+            drop(events);
+            last.expect("a terminal event").map(|result: AgentResult| AgentResult {
+                messages: agent.messages().to_vec(),
+                ..result
+            })
         }
         Way::Step => {
-            let max_turns = agent.config().max_turns.unwrap_or_default();
             let mut steps = agent.run_step(message, ctx);
             let mut last = None;
             while let Some(turn) = steps.next().await {
@@ -291,9 +294,6 @@ pub(crate) async fn run<P: Provider, C: ContextStrategy, D: DurableContext>(
                 match turn {
                     Ok(Step::Ended(result)) => last = Some(Ok(result)),
                     Err(error) => last = Some(Err(error.to_string())),
-                    TurnResult::MaxTurnsReached => {
-                        last = Some(Err(LoopError::MaxTurns(max_turns).to_string()));
-                    }
                     Ok(Step::Tools { calls, results }) => {
                         assert_eq!(calls.len(), results.len());
                     }

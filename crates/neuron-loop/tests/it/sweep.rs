@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{LoopError, Step};
+use neuron_loop::LoopError;
 use neuron_testing::Reply;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -167,6 +167,7 @@ fn a_step_that_is_dropped_at_any_point_is_followed_by_others_to_the_end() {
                 other => panic!("{at}: {other:?}"),
             }
             assert!(steps.messages().len() > 1, "{at}");
+            drop(steps);
             check_after(&mut built, way, &at);
             if !dropped {
                 return;

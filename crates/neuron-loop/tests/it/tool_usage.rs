@@ -195,9 +195,9 @@ async fn what_tools_took_is_no_answer_of_the_agents_own() {
             0
         }
     }
-    let noting = Noting(provider, budget.clone(), Mutex::default());
+    let noting = Arc::new(Noting(provider, budget.clone(), Mutex::default()));
     let mut agent =
-        Chat::builder(&noting, Unlimited).tools(spending()).budget(budget.clone()).build();
+        Chat::builder(noting.clone(), Unlimited).tools(spending()).budget(budget.clone()).build();
     agent.run_text("go", &ToolContext::default()).await.unwrap();
     // The first: nothing is known. The second: the size that was reported, 11, and an answer of 1.
     assert_eq!(*noting.2.lock().unwrap(), [1_000, 12]);

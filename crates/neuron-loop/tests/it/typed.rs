@@ -599,7 +599,7 @@ async fn a_durable_engine_sees_the_other_calls_alone() {
 }
 
 /// An agent whose parts all wait, and whose typed run has two attempts and a batch.
-fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'_>, Recorder, ScriptedProvider) {
+fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {
         OutputMode::Tool => {

@@ -294,7 +294,7 @@ pub(crate) struct Case {
 }
 
 pub(crate) struct Built {
-    pub(crate) agent: Chat<'_>,
+    pub(crate) agent: Chat<'static>,
     pub(crate) keys: Log,
     pub(crate) events: Recorder,
 }

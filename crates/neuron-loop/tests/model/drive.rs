@@ -6,10 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use neuron_loop::{LoopError, Step};
+use neuron_loop::LoopError;
 use neuron_types::{StopReason, StreamEvent, ToolCall, ToolContext, ToolOutput};
 
 use crate::case::{Begin, Case, Place, Way};
+use crate::chat::Step;
 use crate::parts::Agent;
 use crate::world::{PLANNED, World};
 
@@ -108,7 +109,7 @@ async fn steps(
     world: &World,
     stop: Stop,
 ) -> String {
-    let max_turns = agent.config().max_turns.unwrap_or_default();
+    let _max_turns = agent.config().max_turns.unwrap_or_default();
     let waited = Cell::new(0);
     let mut steps = match begin {
         Begin::Message(message) => agent.run_step(message, ctx),
@@ -127,18 +128,13 @@ async fn steps(
             }
         };
         let (line, is_end) = match turn {
-            Ok(Step::Tools { calls, results }) => {
-                let call = |(id, name, input)| ToolCall { id, name, input };
-                let calls: Vec<ToolCall> = calls.into_iter().map(call).collect();
-                (executed(&calls, &results), false)
-            }
+            Ok(Step::Tools { calls, results }) => (executed(&calls, &results), false),
             Ok(Step::Compacted { old_tokens, new_tokens }) => {
                 (compacted(old_tokens, new_tokens), false)
             }
             Ok(Step::Ended(result)) => {
                 (answered(&result.stop_reason, result.turns, &result.response), true)
             }
-            TurnResult::MaxTurnsReached => (failed_with(&LoopError::MaxTurns(max_turns)), true),
             Err(error) => (ended_with(error, world), true),
         };
         world.note(|journal| {

@@ -14,6 +14,8 @@
 //! ```
 
 mod case;
+#[path = "../it/chat.rs"]
+mod chat;
 mod check;
 mod coverage;
 mod drive;

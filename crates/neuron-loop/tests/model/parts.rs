@@ -21,13 +21,14 @@ use neuron_types::{
 use serde_json::{Value, json};
 
 use crate::case::*;
+use crate::chat::Chat;
 use crate::generator::said;
 use crate::world::World;
 
 /// The tools that there are.
 pub(crate) const TOOLS: [&str; 4] = ["act", "look", "raw", "solo"];
 
-pub(crate) type Agent = Chat<'_>;
+pub(crate) type Agent = Chat<'static>;
 
 /// Puts an agent together.
 pub(crate) fn agent(case: &Case, world: &World) -> Agent {
