@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use neuron_context::SummarizationStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation, Run, RunEvent, RunResult};
 use neuron_testing::ScriptedProvider;
 use neuron_types::{
-    ActivityOptions, AgentResult, ContextStrategy, Durability, DurableAgent, DurableContext,
-    DurableProvider, LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError,
-    RunStart, StopReason, StreamEvent, TokenUsage, ToolContext, WasmBoxedFuture,
+    ActivityOptions, AgentResult, Durability, DurableAgent, DurableContext, DurableProvider,
+    LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError, RunStart, StopReason,
+    StreamEvent, TokenUsage, ToolContext, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -64,44 +65,46 @@ impl ScenarioAgent {
             .with_instructions(SUMMARY_INSTRUCTIONS);
         // The loop's own provider fails if it is called instead of the durable context.
         let unused = ScriptedProvider::new([] as [&str; 0]);
-        let mut agent = AgentLoop::builder(unused, strategy)
+        let agent = Agent::builder(unused)
             .tools(tools::registry(&self.log))
-            .config(self.scenario.config())
+            .config(|config| *config = self.scenario.config())
             .permission_policy(Policy)
             .hook(CallScopes(self.log.clone()))
-            .durability_typed(durability)
             .build();
-        match self.scenario.kind {
-            Kind::Streams => self.read_stream(&mut agent, start).await,
-            _ => agent.run_from(start, &self.ctx).await,
-        }
+        let mut conversation = Conversation::new();
+        let run = agent.run(&mut conversation, start).context(&self.ctx);
+        let run = run.strategy(strategy).durable(durability);
+        let result = match self.scenario.kind {
+            Kind::Streams => self.read_stream(run).await,
+            _ => run.await,
+        }?;
+        Ok(result.with_messages(&conversation))
     }
 
-    async fn read_stream<C: ContextStrategy>(
-        &self,
-        agent: &mut AgentLoop<ScriptedProvider, C, Durability<'_>>,
-        start: RunStart,
-    ) -> Result<AgentResult, LoopError> {
-        let mut events = agent.run_from_stream(start, &self.ctx).await;
+    async fn read_stream(&self, run: Run<'_>) -> Result<RunResult, LoopError> {
+        let mut events = run.stream();
         let (mut whole, mut silent, mut wrong) = (0, 0, 0);
         let mut text = String::new();
-        let mut result = None;
-        while let Some(event) = events.recv().await {
+        let broken = || ProviderError::StreamError("the run's stream has no end".into()).into();
+        let mut end = Err(broken());
+        while let Some(event) = events.next().await {
             match event {
-                StreamEvent::TextDelta(delta) => text += &delta,
-                StreamEvent::Reset { .. } => text.clear(),
-                StreamEvent::MessageComplete(message) => match std::mem::take(&mut text) {
-                    text if text == message.text() => whole += 1,
-                    text if text.is_empty() => silent += 1,
-                    _ => wrong += 1,
-                },
-                StreamEvent::RunComplete(complete) => result = Some(*complete),
-                _ => {}
+                Ok(RunEvent::Event(StreamEvent::TextDelta(delta))) => text += &delta,
+                Ok(RunEvent::Event(StreamEvent::Reset { .. })) => text.clear(),
+                Ok(RunEvent::Event(StreamEvent::MessageComplete(message))) => {
+                    match std::mem::take(&mut text) {
+                        text if text == message.text() => whole += 1,
+                        text if text.is_empty() => silent += 1,
+                        _ => wrong += 1,
+                    }
+                }
+                Ok(RunEvent::Ended(result)) => end = Ok(result),
+                Ok(_) => {}
+                Err(error) => end = Err(error),
             }
         }
         self.log.append(EffectKind::Streamed { whole, silent, wrong });
-        let broken = || ProviderError::StreamError("the run's stream has no end".into()).into();
-        result.ok_or_else(broken)
+        end
     }
 
     /// Waits for signals that are sent early, in time, and never.

@@ -1,18 +1,17 @@
 //! The sub-agents that there are, and running them.
 
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
 use indexmap::IndexMap;
-use neuron_loop::{AgentLoop, AgentResult, LoopError};
+use neuron_loop::{Agent, AgentResult, Conversation, LoopError, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalDecisions, BoxedStrategy, PendingApproval, PermissionDecision, PermissionPolicy,
-    Provider, RegistryError, ResumedApproval, SubAgentError, ToolCall, ToolContext, ToolDefinition,
+    ApprovalDecisions, CompletionRequest, CompletionResponse, PendingApproval, Provider,
+    ProviderError, RegistryError, ResumedApproval, StreamHandle, SubAgentError, ToolContext,
     ToolDyn, WasmCompatSend,
 };
-use serde_json::Value;
 
 use crate::child_context::{child_context, depth_below};
 use crate::tool::Team;
@@ -248,7 +247,7 @@ impl SubAgentManager {
     ///
     /// # Errors
     ///
-    /// As [`AgentLoop::resume`], inside [`SubAgentError::Run`], and as [`spawn`](Self::spawn).
+    /// As a [run](Agent::run) that starts with decisions, inside [`SubAgentError::Run`], and as [`spawn`](Self::spawn).
     ///
     /// # Cancel safety
     ///
@@ -289,14 +288,19 @@ impl SubAgentManager {
             return Err(SubAgentError::DepthExceeded { agent: name.to_owned(), depth, max_depth });
         }
         let tools = self.tools_of(name, config, parent_tools, below, agent_tool)?;
-        // In a box: agents inside agents stand on one stack.
-        let mut agent = Box::new(agent(name, config, provider, tools, ctx));
-        let result = match ctx.extensions.get::<ResumedApproval>() {
-            Some(resumed) => match agent.restore(resumed.pending.clone()) {
-                Ok(()) => agent.resume(resumed.decisions.clone(), ctx).await,
-                Err(error) => Err(error.into()),
-            },
-            None => agent.run_text(prompt, ctx).await,
+        let (mut conversation, start) = match ctx.extensions.get::<ResumedApproval>() {
+            Some(resumed) => (resumed.pending.clone().try_into(), resumed.decisions.clone().into()),
+            None => (Ok(Conversation::new()), Start::from(prompt)),
+        };
+        let result = match &mut conversation {
+            Ok(conversation) => {
+                let run = agent(name, config, tools, ctx).run(conversation, start);
+                // In a box: agents inside agents stand on one stack.
+                Box::pin(run.provider(provider).context(ctx).into_future())
+                    .await
+                    .map(|result| result.with_messages(conversation))
+            }
+            Err(error) => Err(LoopError::Approval(error.clone())),
         };
         result.map_err(|error: LoopError| {
             let (agent, source) = (name.to_owned(), Box::new(error));
@@ -345,19 +349,15 @@ fn unknown_tool(agent: &str, tool: &str) -> SubAgentError {
     SubAgentError::UnknownTool { agent: agent.to_owned(), tool: tool.to_owned() }
 }
 
-/// Puts an agent together.
-fn agent<'p, P: Provider>(
-    name: &str,
-    config: &SubAgentConfig,
-    provider: &'p P,
-    tools: ToolRegistry,
-    ctx: &ToolContext,
-) -> AgentLoop<&'p P, BoxedStrategy> {
-    let mut builder = AgentLoop::builder(provider, config.context.clone())
-        .config(config.loop_config(name))
+/// Puts an agent together, whose provider each run gets.
+fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolContext) -> Agent {
+    let settings = config.loop_config(name);
+    let mut builder = Agent::builder(NoProvider)
+        .context(config.context.clone())
+        .config(|config| *config = settings)
         .tools(tools);
     builder = match &config.policy {
-        Some(policy) => builder.permission_policy(Shared(policy.clone())).inherit_pauses(ctx),
+        Some(policy) => builder.permission_policy(policy.clone()).inherit_pauses(ctx),
         None => builder.inherit_permissions(ctx),
     };
     if config.inherits_hooks {
@@ -366,19 +366,15 @@ fn agent<'p, P: Provider>(
     config.hooks.iter().cloned().fold(builder, |builder, hook| builder.hook(hook)).build()
 }
 
-/// A policy that several agents share.
-struct Shared(Arc<dyn PermissionPolicy>);
+/// The provider of an agent that borrows another for each run.
+struct NoProvider;
 
-impl PermissionPolicy for Shared {
-    fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
-        self.0.check(tool_name, input)
+impl Provider for NoProvider {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("no provider was given".into()))
     }
 
-    fn check_call(
-        &self,
-        call: &ToolCall,
-        definition: Option<&ToolDefinition>,
-    ) -> PermissionDecision {
-        self.0.check_call(call, definition)
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("no provider was given".into()))
     }
 }

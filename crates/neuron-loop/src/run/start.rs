@@ -4,7 +4,8 @@ use std::fmt;
 use std::future::IntoFuture;
 
 use neuron_types::{
-    Durability, DurableContext, LoopError, Provider, ToolContext, WasmBoxedFuture, WasmCompatSend,
+    ContextStrategy, Durability, DurableContext, LoopError, Provider, ToolContext, WasmBoxedFuture,
+    WasmCompatSend,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ use super::{
 use crate::Agent;
 use crate::conversation::{Conversation, Start};
 use crate::ledger::Ledger;
-use crate::parts::{ModelDyn, Slot};
+use crate::parts::{ModelDyn, Slot, StrategyDyn};
 use crate::settings::{Budget, OutputMode};
 
 /// Reads the output of a run. `None` means that there is none.
@@ -69,6 +70,7 @@ pub type OwnedRun<O = ()> = Run<'static, O, Conversation>;
 pub(super) struct Engine<'a, O> {
     pub(super) agent: Agent,
     model: Option<Box<dyn ModelDyn + 'a>>,
+    strategy: Option<Box<dyn StrategyDyn + 'a>>,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
     pub(super) run: ActiveRun<'a>,
@@ -85,6 +87,9 @@ impl<O> Engine<'_, O> {
         let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
         if let Some(model) = &self.model {
             parts.model = &**model;
+        }
+        if let Some(strategy) = &self.strategy {
+            parts.strategy = &**strategy;
         }
         let driven =
             drive(parts, self.store.as_ref(), &mut conversation.ledger, &mut self.run, way).await?;
@@ -126,8 +131,15 @@ impl<O> Engine<'_, O> {
 impl<'a, C> Run<'a, (), C> {
     pub(crate) fn new(agent: Agent, conversation: C, start: Start) -> Self {
         let run = Live::new(start, RunContext::Owned(Box::default())).into();
-        let engine =
-            Engine { agent, model: None, durability: None, store: None, run, read: |_, _| Ok(()) };
+        let engine = Engine {
+            agent,
+            model: None,
+            strategy: None,
+            durability: None,
+            store: None,
+            run,
+            read: |_, _| Ok(()),
+        };
         Self { engine, conversation }
     }
 
@@ -137,9 +149,10 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Engine { agent, model, durability, store, mut run, .. } = self.engine;
+        let Engine { agent, model, strategy, durability, store, mut run, .. } = self.engine;
         run.live.typed = Some(typed_output::<T>);
-        let engine = Engine { agent, model, durability, store, run, read: read_typed::<T> };
+        let read = read_typed::<T>;
+        let engine = Engine { agent, model, strategy, durability, store, run, read };
         Run { engine, conversation: self.conversation }
     }
 }
@@ -169,6 +182,13 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Lets another provider answer in this run, which may be borrowed.
     pub fn provider(mut self, provider: impl Provider + 'a) -> Self {
         self.engine.model = Some(Box::new(provider));
+        self
+    }
+
+    /// Lets another strategy keep the conversation small in this run. It may borrow: the durable engine that journals its
+    /// calls of a model, say.
+    pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
+        self.engine.strategy = Some(Box::new(strategy));
         self
     }
 

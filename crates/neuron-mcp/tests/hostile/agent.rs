@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, ToolErrorPolicy};
+use neuron_loop::{Agent, Conversation};
 use neuron_mcp::{BridgeOptions, McpClient, McpToolBridge, McpToolset};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -54,13 +54,11 @@ async fn run(client: McpClient, tools: &[&str]) -> Vec<String> {
         })
         .collect();
     replies.push(Reply::text("done"));
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Unlimited)
-        .tool_errors(ToolErrorPolicy::ReturnToModel)
-        .tools(registry)
-        .build();
-    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let agent = Agent::builder(ScriptedProvider::new(replies)).tools(registry).build();
+    let mut conversation = Conversation::new();
+    let result = agent.run(&mut conversation, "go").await.unwrap();
     assert_eq!(result.response, "done");
-    results(agent.messages())
+    results(conversation.messages())
 }
 
 /// The texts of all results of tools.
@@ -138,21 +136,18 @@ async fn an_agent_has_other_tools_after_they_changed_in_a_call() {
         Reply::tool_call("call-2", "third", json!({})),
         Reply::text("it is there"),
     ];
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Unlimited)
-        .tool_errors(ToolErrorPolicy::ReturnToModel)
-        .build();
-    toolset.sync(agent.tools_mut()).await.unwrap();
-    let names = |agent: &mut AgentLoop<_, _>| -> Vec<String> {
-        agent.tools_mut().definitions().iter().map(|tool| tool.name.clone()).collect()
-    };
-    assert_eq!(names(&mut agent), ["first", "second"]);
+    let mut tools = ToolRegistry::new();
+    toolset.sync(&mut tools).await.unwrap();
+    assert_eq!(tools.names().collect::<Vec<_>>(), ["first", "second"]);
 
-    let ctx = ToolContext::default();
-    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "it is gone");
+    let mut conversation = Conversation::new();
+    let agent = Agent::builder(ScriptedProvider::new(replies)).tools(tools.clone()).build();
+    assert_eq!(agent.run(&mut conversation, "go").await.unwrap().response, "it is gone");
     assert!(toolset.has_changed());
-    toolset.sync(agent.tools_mut()).await.unwrap();
-    assert_eq!(names(&mut agent), ["second", "third"]);
+    toolset.sync(&mut tools).await.unwrap();
+    assert_eq!(tools.names().collect::<Vec<_>>(), ["second", "third"]);
 
-    assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "it is there");
-    check(&results(agent.messages()), &["first", "fine"]);
+    let agent = agent.to_builder().tools(tools).build();
+    assert_eq!(agent.run(&mut conversation, "go").await.unwrap().response, "it is there");
+    check(&results(conversation.messages()), &["first", "fine"]);
 }

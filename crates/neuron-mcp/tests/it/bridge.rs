@@ -304,8 +304,7 @@ async fn an_agent_calls_them_like_any_other_tool() {
     ]);
     let config =
         LoopConfig { tool_errors: ToolErrorPolicy::ReturnToModel, ..LoopConfig::default() };
-    let mut agent =
-        AgentLoop::builder(provider.clone(), KeepAll).tools(registry).config(config).build();
+    let mut agent = AgentLoop::new(provider.clone(), registry, KeepAll, config);
     let ctx = ToolContext::default();
     let result = agent.run(Message::user("What does it say?"), &ctx).await.unwrap();
     assert_eq!(result.response, "It says hi.");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation};
 use neuron_mcp::{
     BridgeOptions, McpClient, McpError, McpNameTaken, McpServer, McpToolChanges, McpToolset,
 };
@@ -248,16 +248,18 @@ async fn an_agent_gets_the_tools_of_a_server_between_its_runs() {
         Reply::tool_call("c2", "mcp_second", json!({})),
         Reply::text("two"),
     ]);
-    let mut agent = AgentLoop::builder(provider.clone(), KeepAll).build();
+    let mut agent = Agent::builder(provider.clone()).build();
+    let (mut tools, mut conversation) = (ToolRegistry::new(), Conversation::new());
     let mut toolset = McpToolset::new(Arc::clone(&client), BridgeOptions::new().with_prefix("mcp"));
-    let ctx = ToolContext::default();
-    toolset.sync(agent.tools_mut()).await.unwrap();
-    assert_eq!(agent.run(Message::user("go"), &ctx).await.unwrap().response, "one");
+    toolset.sync(&mut tools).await.unwrap();
+    agent = agent.to_builder().tools(tools.clone()).build();
+    assert_eq!(agent.run(&mut conversation, "go").await.unwrap().response, "one");
 
     notifier.replace_tools(with_native(&["second"]));
     toolset.changed().await;
-    check(&toolset.sync(agent.tools_mut()).await.unwrap(), &["mcp_second"], &[], &["mcp_first"]);
-    assert_eq!(agent.run(Message::user("again"), &ctx).await.unwrap().response, "two");
+    check(&toolset.sync(&mut tools).await.unwrap(), &["mcp_second"], &[], &["mcp_first"]);
+    agent = agent.to_builder().tools(tools).build();
+    assert_eq!(agent.run(&mut conversation, "again").await.unwrap().response, "two");
 
     let last = &provider.requests()[3];
     let offered: Vec<&str> = last.tools.iter().map(|tool| tool.name.as_str()).collect();

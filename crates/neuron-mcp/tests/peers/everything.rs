@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, ToolErrorPolicy};
+use neuron_loop::{Agent, Conversation};
 use neuron_mcp::{
     AllowAll, CompletionQuery, CompletionTarget, ElicitationHandler, ElicitationRequest,
     ElicitationResponse, HttpConfig, LogLevel, McpClient, McpClientBuilder, McpError, McpEvent,
@@ -189,15 +189,13 @@ async fn run_agent(client: &Arc<McpClient>, progress: Progress) -> HashMap<Strin
 
     let calls = calls.into_iter().map(|(name, input)| (name, name, input));
     let provider = ScriptedProvider::new([Reply::tool_calls(calls), Reply::text("All done.")]);
-    let mut agent = AgentLoop::builder(provider, Unlimited)
-        .tools(tools)
-        .tool_errors(ToolErrorPolicy::ReturnToModel)
-        .build();
+    let agent = Agent::builder(provider).tools(tools).build();
+    let mut conversation = Conversation::new();
     let ctx = ToolContext { progress_reporter: Some(Arc::new(progress)), ..Default::default() };
-    let result = agent.run(Message::user("Try everything."), &ctx).await.unwrap();
+    let result = agent.run(&mut conversation, "Try everything.").context(&ctx).await.unwrap();
     assert_eq!(result.response, "All done.");
 
-    let blocks = result.messages.into_iter().flat_map(|message| message.content);
+    let blocks = conversation.messages().to_vec().into_iter().flat_map(|message| message.content);
     let results = blocks.filter_map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, content, is_error } => {
             Some((tool_use_id, Seen { content, is_error }))

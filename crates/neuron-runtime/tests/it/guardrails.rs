@@ -4,8 +4,9 @@ use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::{FutureExt, StreamExt};
-use neuron_loop::{AgentLoop, AgentLoopBuilder, AgentResult, LoopError, OutputMode, TurnResult};
+use neuron_loop::{AgentBuilder, LoopError, OutputMode, RunEvent, RunResult, Start, Step};
 use neuron_runtime::{
     ErasedInputGuardrail, ErasedOutputGuardrail, GuardrailHook, GuardrailResult, InputGuardrail,
     OutputGuardrail, run_input_guardrails, run_output_guardrails,
@@ -231,21 +232,18 @@ fn a_name_is_the_types_without_its_path() {
 
 // Around an agent.
 
-type Builder = AgentLoopBuilder<ScriptedProvider, neuron_context::SlidingWindowStrategy>;
-type Agent = AgentLoop<ScriptedProvider, neuron_context::SlidingWindowStrategy>;
-
 struct Setup {
     provider: ScriptedProvider,
     /// What the guardrails and the tools do.
     log: Log,
-    builder: Builder,
+    builder: AgentBuilder,
 }
 
 fn setup(replies: impl IntoIterator<Item = Reply>) -> Setup {
     let provider = ScriptedProvider::new(replies);
     let log = Log::default();
     let tools = registry([Act::new("act", &log)]);
-    let builder = AgentLoop::builder(provider.clone(), window()).tools(tools);
+    let builder = bare(provider.clone()).tools(tools);
     Setup { provider, log, builder }
 }
 
@@ -268,33 +266,34 @@ enum Way {
 const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
 /// Runs; an error as its text.
-async fn run(way: Way, agent: &mut Agent, text: &str) -> Result<AgentResult, String> {
-    let (message, ctx) = (Message::user(text), ToolContext::default());
+async fn run(way: Way, agent: &mut Chat, text: &str) -> Result<RunResult, String> {
+    let ctx = ToolContext::default();
+    let run = agent.run(text, &ctx);
     let ended = match way {
-        Way::Run => agent.run(message, &ctx).await.map_err(|error| error.to_string()),
+        Way::Run => run.await,
         Way::Stream => {
-            let mut events = agent.run_stream(message, &ctx).await;
+            let mut events = run.stream();
             loop {
-                match events.recv().await.expect("an end") {
-                    StreamEvent::RunComplete(result) => break Ok(*result),
-                    StreamEvent::Error(error) => break Err(error.to_string()),
-                    _ => {}
+                match events.next().await.expect("an end") {
+                    Ok(RunEvent::Ended(result)) => break Ok(result),
+                    Ok(_) => {}
+                    Err(error) => break Err(error),
                 }
             }
         }
         Way::Step => {
-            let mut steps = agent.run_step(message, &ctx);
+            let mut steps = run.steps();
             loop {
                 match steps.next().await.expect("an end") {
-                    TurnResult::FinalResponse(result) => break Ok(result),
-                    TurnResult::Error(error) => break Err(error.to_string()),
-                    _ => {}
+                    Ok(Step::Ended(result)) => break Ok(result),
+                    Ok(_) => {}
+                    Err(error) => break Err(error),
                 }
             }
         }
     };
     assert_eq!(transcript::validate(agent.messages()), Ok(()));
-    ended
+    ended.map_err(|error| error.to_string())
 }
 
 fn has(messages: &[Message], text: &str) -> bool {
@@ -305,7 +304,7 @@ fn has(messages: &[Message], text: &str) -> bool {
 async fn rejected_input_ends_the_run_before_the_model_is_called() {
     for way in WAYS {
         let Setup { provider, log, builder } = setup([Reply::text("hello"), Reply::text("fine")]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         run(way, &mut agent, "hi").await.unwrap();
         let before = agent.messages().to_vec();
         let error = run(way, &mut agent, "something bad").await.unwrap_err();
@@ -329,7 +328,7 @@ async fn a_rejected_answer_is_neither_kept_nor_acted_on() {
             call(json!({"text": "second"})).with_text("bad"),
             Reply::text("fine"),
         ]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         let error = run(way, &mut agent, "go").await.unwrap_err();
         assert_eq!(
             error,
@@ -349,7 +348,7 @@ async fn a_warning_is_logged_and_the_run_goes_on() {
     let (records, _guard) = Records::start();
     let Setup { log, builder, .. } = setup([Reply::text("also odd"), Reply::text("unused")]);
     let hook = both(&log).input_guardrail(words("second", &log));
-    let mut agent = builder.hook(hook).build();
+    let mut agent = Chat::new(builder.hook(hook));
     assert_eq!(run(Way::Run, &mut agent, "odd").await.unwrap().response, "also odd");
     // All warnings are logged, also beside a tripwire.
     run(Way::Run, &mut agent, "odd and bad").await.unwrap_err();
@@ -379,7 +378,7 @@ async fn a_guardrail_that_panics_ends_the_run() {
     let (records, _guard) = Records::start();
     for way in WAYS {
         let Setup { provider, log, builder } = setup([Reply::text("panic"), Reply::text("fine")]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         let error = run(way, &mut agent, "panic").await.unwrap_err();
         assert_eq!(error, "terminated by hook: input guardrail `in`: the guardrail panicked");
         assert_eq!((agent.messages(), provider.calls()), (&[][..], 0));
@@ -416,14 +415,15 @@ async fn of_the_input_only_the_users_new_words_are_checked() {
     ]);
     let history = vec![Message::user("bad, but long ago"), Message::assistant("well")];
     let hook = GuardrailHook::new().input_guardrail(words("in", &log));
-    let mut agent = builder.messages(history).system_prompt("bad rules").hook(hook).build();
+    let mut agent = Chat::new(builder.system_prompt("bad rules").hook(hook));
+    agent.conversation = history.into();
     let ctx = ToolContext::default();
     let content = vec![text("sp"), text("lit "), raw, document("a file"), image.clone()];
     agent.run(Message { role: Role::User, content }, &ctx).await.unwrap();
     agent.run(Message { role: Role::User, content: vec![image] }, &ctx).await.unwrap();
-    let mut steps = agent.run_step(Message::user("one"), &ctx);
-    steps.inject_message(Message::system("bad news"));
-    steps.inject_message(Message::user("two"));
+    let mut steps = agent.run("one", &ctx).steps();
+    steps.inject(Message::system("bad news"));
+    steps.inject(Message::user("two"));
     steps.next().await.unwrap();
     let checked: Vec<String> =
         log.lines().into_iter().filter(|line| line.starts_with("in")).collect();
@@ -440,7 +440,7 @@ async fn results_of_tools_are_checked_if_asked_for() {
                 .input_guardrail(words("in", &log))
                 .check_tool_results()
                 .build();
-            let mut agent = builder.hook(hook).build();
+            let mut agent = Chat::new(builder.hook(hook));
             let ended = run(way, &mut agent, "go").await;
             let checked: Vec<String> =
                 log.lines().into_iter().filter(|line| line.starts_with("in")).collect();
@@ -464,7 +464,7 @@ async fn results_of_tools_are_checked_if_asked_for() {
             assert_eq!(provider.calls(), 1);
             // It goes on without them.
             let ctx = ToolContext::default();
-            assert_eq!(agent.continue_run(&ctx).await.unwrap().response, "done");
+            assert_eq!(agent.run(Start::Continue, &ctx).await.unwrap().response, "done");
         }
     }
 }
@@ -479,13 +479,14 @@ async fn what_comes_in_while_a_run_waits_is_checked_when_it_goes_on() {
         }
     }
     let Setup { provider, log, builder } = setup([call(json!({})), Reply::text("done")]);
-    let builder = builder.permission_policy(AskAll).pause_for_approval(true);
-    let mut agent = builder.hook(both(&log).check_tool_results()).build();
+    let builder =
+        builder.permission_policy(AskAll).config(|config| config.pause_for_approval = true);
+    let mut agent = Chat::new(builder.hook(both(&log).check_tool_results()));
     let ctx = ToolContext::default();
-    let paused = agent.run_text("go", &ctx).await;
+    let paused = agent.run("go", &ctx).await;
     assert!(matches!(paused, Err(LoopError::ApprovalRequired(_))), "{paused:?}");
     let decisions = ApprovalDecisions::new().supply("c1", ToolOutput::text("bad"));
-    let error = agent.resume(decisions, &ctx).await.unwrap_err();
+    let error = agent.run(decisions, &ctx).await.unwrap_err();
     assert_eq!(error.to_string(), "terminated by hook: input guardrail `in`: a bad word");
     assert_eq!(log.lines(), ["in: go", "in: bad"]);
     assert_eq!(provider.calls(), 1);
@@ -506,7 +507,7 @@ async fn of_the_output_the_text_is_checked() {
         call(json!({"text": "bad"})).thinking("bad", "signed"),
         Reply::message(vec![text, raw]),
     ]);
-    let mut agent = builder.hook(both(&log)).build();
+    let mut agent = Chat::new(builder.hook(both(&log)));
     run(Way::Run, &mut agent, "go").await.unwrap();
     let checked: Vec<String> =
         log.lines().into_iter().filter(|line| line.starts_with("out")).collect();
@@ -529,12 +530,13 @@ async fn the_output_of_a_typed_run_is_checked_as_text() {
         (OutputMode::Native, ["a \"bad\" one", "Ann"].map(by_text)),
     ] {
         let Setup { log, builder, .. } = setup(replies);
-        let mut agent = builder.output_mode(mode).hook(both(&log)).build();
+        let mut agent =
+            Chat::new(builder.config(|config| config.output_mode = mode).hook(both(&log)));
         let ctx = ToolContext::default();
-        let error = agent.run_typed::<Person>(Message::user("who?"), &ctx).await.unwrap_err();
+        let error = agent.run("who?", &ctx).typed::<Person>().await.unwrap_err();
         assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
         assert_eq!(agent.messages(), [Message::user("who?")]);
-        agent.run_typed::<Person>(Message::user("and?"), &ctx).await.unwrap();
+        agent.run("and?", &ctx).typed::<Person>().await.unwrap();
         let checked: Vec<String> =
             log.lines().into_iter().filter(|line| line.starts_with("out")).collect();
         assert_eq!(checked, [r#"out: {"name":"a \"bad\" one"}"#, r#"out: {"name":"Ann"}"#]);
@@ -551,23 +553,24 @@ async fn json_is_checked_as_it_is_read_too() {
         (OutputMode::Prompt, fenced),
     ] {
         let Setup { log, builder, .. } = setup([Reply::text(text), Reply::text(text)]);
-        let mut agent = builder.output_mode(mode).hook(both(&log)).build();
+        let mut agent =
+            Chat::new(builder.config(|config| config.output_mode = mode).hook(both(&log)));
         let ctx = ToolContext::default();
-        let error = agent.run_typed::<Person>(Message::user("who?"), &ctx).await.unwrap_err();
+        let error = agent.run("who?", &ctx).typed::<Person>().await.unwrap_err();
         assert!(matches!(error, LoopError::HookTerminated(_)), "{text}: {error}");
         assert_eq!(agent.messages(), [Message::user("who?")]);
     }
     let name = json!({ "name": "two\nlines \"and\" C:\\new" });
     let Setup { log, builder, .. } = setup([Reply::tool_call("1", "final_output", name)]);
-    let mut agent = builder.hook(both(&log)).build();
-    agent.run_typed::<Person>(Message::user("?"), &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(builder.hook(both(&log)));
+    agent.run("?", &ToolContext::default()).typed::<Person>().await.unwrap();
     let written = r#"{"name":"two\nlines \"and\" C:\\new"}"#;
     let read = written.replace("two\\n", "two\n");
     assert_eq!(log.lines(), ["in: ?".to_owned(), format!("out: {written}\n{read}")]);
     // Elsewhere a backslash is one.
     for text in [r"\nabla \u0062ad", "```\n\\u0062ad\n```", "\\", "{\"\\u\": \\u00"] {
         let Setup { log, builder, .. } = setup([Reply::text(text)]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         run(Way::Stream, &mut agent, "go").await.ok();
         assert_eq!(log.lines().last().unwrap(), &format!("out: {text}"));
     }
@@ -578,7 +581,7 @@ async fn json_is_checked_as_it_is_read_too() {
 async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts() {
     let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
     let Setup { provider, log, builder } = setup([Reply::text("well")]);
-    let mut agent = builder.hook(both(&log)).build();
+    let mut agent = Chat::new(builder.hook(both(&log)));
     let block =
         json!({ "type": "document", "source": { "content": [{ "text": "bad" }, 1, null] } });
     let content = vec![ContentBlock::Text("read".into()), raw(block)];
@@ -595,7 +598,7 @@ async fn an_answer_in_parts_is_checked_as_one() {
     for way in WAYS {
         let Setup { log, builder, .. } =
             setup([Reply::text("b").stop_reason(StopReason::PauseTurn), Reply::text("ad")]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         run(way, &mut agent, "go").await.unwrap_err();
         assert_eq!(log.lines(), ["in: go", "out: b", "out: bad"]);
     }
@@ -609,15 +612,17 @@ async fn a_stream_that_waits_shows_nothing_of_a_rejected_answer() {
         if holds_back {
             hook = hook.hold_back_text();
         }
-        let mut agent = builder.hook(hook).build();
+        let mut agent = Chat::new(builder.hook(hook));
         let ctx = ToolContext::default();
-        let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+        let mut events = agent.run("go", &ctx).stream();
         while let Some(event) = events.next().await {
             log.push(match event {
-                StreamEvent::TextDelta(text) => format!("delta {text}"),
-                StreamEvent::MessageComplete(message) => format!("message {}", message.text()),
-                StreamEvent::RunComplete(result) => format!("complete {}", result.response),
-                StreamEvent::Error(_) => "error".into(),
+                Ok(RunEvent::Event(StreamEvent::TextDelta(text))) => format!("delta {text}"),
+                Ok(RunEvent::Event(StreamEvent::MessageComplete(message))) => {
+                    format!("message {}", message.text())
+                }
+                Ok(RunEvent::Ended(result)) => format!("complete {}", result.response),
+                Err(_) => "error".into(),
                 _ => continue,
             });
         }
@@ -641,13 +646,13 @@ async fn a_stream_that_waits_shows_nothing_of_a_rejected_answer() {
 async fn a_cancellation_waits_for_the_guardrail_and_lets_nothing_follow() {
     for (text, ends_with) in [("slow", "cancelled"), ("slow and bad", "terminated by hook")] {
         let Setup { provider, log, builder } = setup([Reply::text("unused")]);
-        let mut agent = builder.hook(both(&log)).build();
+        let mut agent = Chat::new(builder.hook(both(&log)));
         let ctx = ToolContext::default();
         let cancel = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             ctx.cancellation_token.cancel();
         };
-        let (ended, ()) = tokio::join!(agent.run_text(text, &ctx), cancel);
+        let (ended, ()) = tokio::join!(agent.run(text, &ctx), cancel);
         let error = ended.unwrap_err().to_string();
         assert!(error.starts_with(ends_with), "{error}");
         assert_eq!(log.lines(), [format!("in: {text}"), "in is done".into()]);
@@ -660,13 +665,13 @@ async fn a_cancellation_waits_for_the_guardrail_and_lets_nothing_follow() {
 #[tokio::test]
 async fn what_was_not_checked_to_the_end_is_checked_again() {
     let Setup { provider, log, builder } = setup([Reply::text("fine")]);
-    let mut agent = builder.hook(both(&log)).build();
+    let mut agent = Chat::new(builder.hook(both(&log)));
     let ctx = ToolContext::default();
-    assert!(agent.run_text("hang", &ctx).now_or_never().is_none());
+    assert!(agent.run("hang", &ctx).now_or_never().is_none());
     assert_eq!(agent.messages(), [Message::user("hang")]);
     // It would wait again; a hook that trips on it takes both away.
     agent.add_hook(GuardrailHook::new().input_guardrail(Says(GuardrailResult::Pass)));
-    assert!(agent.run_text("bad", &ctx).now_or_never().is_none());
+    assert!(agent.run("bad", &ctx).now_or_never().is_none());
     assert_eq!(log.lines(), ["in: hang", "in: hang\nbad"]);
     assert_eq!(provider.calls(), 0);
 }
@@ -675,7 +680,7 @@ async fn what_was_not_checked_to_the_end_is_checked_again() {
 async fn the_first_of_several_hooks_that_rejects_names_the_reason() {
     let Setup { log, builder, .. } = setup([Reply::text("fine")]);
     let hook = |name| GuardrailHook::new().input_guardrail(words(name, &log));
-    let mut agent = builder.hook(hook("a")).hook(hook("b")).build();
+    let mut agent = Chat::new(builder.hook(hook("a")).hook(hook("b")));
     let error = run(Way::Run, &mut agent, "bad").await.unwrap_err();
     assert_eq!(error, "terminated by hook: input guardrail `a`: a bad word");
     assert_eq!(log.lines(), ["a: bad"]);
@@ -691,7 +696,7 @@ async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
     let shown = "GuardrailHook { input: [in], output: [out], checks_tool_results: false, \
                  holds_back_text: false }";
     assert_eq!(format!("{hook:?}"), shown);
-    let mut agent = builder.hook(hook).build();
+    let mut agent = Chat::new(builder.hook(hook));
     run(Way::Run, &mut agent, "go").await.unwrap();
     assert_eq!(log.lines(), ["in: go", "out: fine"]);
 }
@@ -701,12 +706,12 @@ async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
 async fn a_huge_answer_in_pieces_is_checked_and_shown_whole() {
     let text = format!("{}odd", "ä".repeat(100_000));
     let Setup { log, builder, .. } = setup([Reply::text(&text).chunk_chars(3)]);
-    let mut agent = builder.hook(both(&log).hold_back_text()).build();
+    let mut agent = Chat::new(builder.hook(both(&log).hold_back_text()));
     let ctx = ToolContext::default();
-    let events = agent.run_stream(Message::user("go"), &ctx).await;
+    let events = agent.run("go", &ctx).stream();
     let shown: String = events
         .filter_map(async |event| match event {
-            StreamEvent::TextDelta(text) => Some(text),
+            Ok(RunEvent::Event(StreamEvent::TextDelta(text))) => Some(text),
             _ => None,
         })
         .collect()

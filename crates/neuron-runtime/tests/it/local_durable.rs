@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use neuron_loop::{AgentLoop, AgentLoopBuilder, LoopError};
+use neuron_loop::LoopError;
 use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -62,38 +62,33 @@ struct Seen {
 async fn run_case(replies: Vec<Reply>, durable: bool, streamed: bool, parallel: bool) -> Seen {
     let (provider, hook, log) = (ScriptedProvider::new(replies), Events::default(), Log::default());
     let tools = registry([Act::new("act", &log), Act::new("ask", &log)]);
-    let agent = AgentLoop::builder(provider.clone(), window())
+    let builder = bare(provider.clone())
         .tools(tools.clone())
         .hook(hook.clone())
         .permission_policy(Asks)
-        .pause_for_approval(true)
-        .parallel_tool_execution(parallel)
-        .max_turns(3);
+        .max_turns(3)
+        .config(|config| {
+            config.pause_for_approval = true;
+            config.parallel_tool_execution = parallel;
+        });
     let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools));
-    let (outcome, history, usage, events) = match durable {
-        true => drive(agent.durability(context), streamed).await,
-        false => drive(agent, streamed).await,
-    };
-    let (hooks, tools, requests) = (hook.0.lines(), log.lines(), provider.requests());
-    Seen { outcome, history, usage, hooks, tools, events, requests }
-}
-
-async fn drive<P: Provider, C: ContextStrategy, D: DurableContext>(
-    builder: AgentLoopBuilder<P, C, D>,
-    streamed: bool,
-) -> (String, Vec<Message>, String, Vec<String>) {
-    let mut agent = builder.build();
+    let mut agent = Chat::new(builder);
     let ctx = ToolContext { run_id: "run".into(), ..Default::default() };
+    let mut run = agent.run("go", &ctx);
+    if durable {
+        run = run.durable(context);
+    }
     let mut events = Vec::new();
     let outcome = match streamed {
         true => {
-            let stream = agent.run_stream(Message::user("go"), &ctx).await;
-            events = stream.map(|event| format!("{event:?}")).collect().await;
+            events = run.stream().map(|event| format!("{event:?}")).collect().await;
             String::new()
         }
-        false => format!("{:?}", agent.run_text("go", &ctx).await),
+        false => format!("{:?}", run.await),
     };
-    (outcome, agent.messages().to_vec(), format!("{:?}", agent.usage()), events)
+    let (history, usage) = (agent.messages().to_vec(), format!("{:?}", agent.conversation.usage()));
+    let (hooks, tools, requests) = (hook.0.lines(), log.lines(), provider.requests());
+    Seen { outcome, history, usage, hooks, tools, events, requests }
 }
 
 /// Runs a script with and without the context, in all ways, and compares.
@@ -148,14 +143,14 @@ async fn a_call_that_the_tool_refuses_does_not_reach_the_context() {
             Box::pin(async move { next.run(&call, &ctx).await })
         },
     ));
-    let mut agent = AgentLoop::builder(provider.clone(), window())
-        .tools(tools.clone())
-        .permission_policy(Asks)
-        .pause_for_approval(true)
-        .tool_errors(neuron_loop::ToolErrorPolicy::ReturnToModel)
-        .durability(LocalDurableContext::new(Arc::new(provider), Arc::new(tools)))
-        .build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(
+        bare(provider.clone()).tools(tools.clone()).permission_policy(Asks).config(|config| {
+            config.pause_for_approval = true;
+            config.tool_errors = neuron_loop::ToolErrorPolicy::ReturnToModel;
+        }),
+    );
+    let context = LocalDurableContext::new(Arc::new(provider), Arc::new(tools));
+    agent.run("go", &ToolContext::default()).durable(context).await.unwrap();
     assert_eq!(log.lines(), [""; 0]);
     assert!(format!("{:?}", agent.messages()[2]).contains("invalid input: no number"));
 }
@@ -495,8 +490,7 @@ async fn cancelling_a_run_drops_what_the_context_does() {
         let replies = [Reply::tool_call("c1", "act", json!({})), Reply::hang()];
         let provider = ScriptedProvider::new(replies);
         let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools.clone()));
-        let mut agent =
-            AgentLoop::builder(provider.clone(), window()).tools(tools).durability(context).build();
+        let mut agent = Chat::new(bare(provider.clone()).tools(tools));
         let ctx = ToolContext::default();
         let token = ctx.cancellation_token.clone();
         tokio::spawn(async move {
@@ -505,14 +499,12 @@ async fn cancelling_a_run_drops_what_the_context_does() {
         });
         match streamed {
             true => {
-                let events: Vec<_> =
-                    agent.run_stream(Message::user("go"), &ctx).await.collect().await;
-                assert!(
-                    matches!(events.last(), Some(StreamEvent::Error(error)) if error.kind() == "Cancelled")
-                );
+                let run = agent.run("go", &ctx).durable(context);
+                let events: Vec<_> = run.stream().collect().await;
+                assert!(matches!(events.last(), Some(Err(LoopError::Cancelled))));
             }
             false => {
-                let ended = agent.run_text("go", &ctx).await;
+                let ended = agent.run("go", &ctx).durable(context).await;
                 assert!(matches!(ended, Err(LoopError::Cancelled)));
             }
         }

@@ -1,6 +1,6 @@
 //! Permission rules in an agent, and in front of a registry.
 
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_runtime::{
     AnnotationCondition, ArgumentPattern, CombinedPolicy, PermissionRule, PermissionRules,
 };
@@ -50,13 +50,13 @@ async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the
         ]),
         Reply::text("all done"),
     ]);
-    let mut agent = AgentLoop::builder(provider, window())
+    let builder = bare(provider)
         .tools(registry([reader(&log), Act::new("write", &log)]))
         .permission_policy(policy())
-        .pause_for_approval(true)
-        .build();
+        .config(|config| config.pause_for_approval = true);
+    let mut agent = Chat::new(builder);
     let ctx = ToolContext::default();
-    let Err(LoopError::ApprovalRequired(pending)) = agent.run_text("go", &ctx).await else {
+    let Err(LoopError::ApprovalRequired(pending)) = agent.run("go", &ctx).await else {
         panic!("two calls wait");
     };
     let waiting: Vec<_> = pending.calls.iter().map(|call| call.call.id.as_str()).collect();
@@ -68,7 +68,7 @@ async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the
     };
     assert_eq!(starts(&log), ["start read c1", "start write c2"]);
 
-    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    agent.run(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
     assert_eq!(starts(&log).len(), 3);
     let results: Vec<_> = agent.messages()[2].content.iter().map(ToString::to_string).collect();
     assert_eq!(

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
+use neuron_loop::{Agent, AgentBuilder, Conversation, LoopConfig, Run, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ToolAnnotations, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    Message, Provider, ToolAnnotations, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
+    ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -100,4 +101,29 @@ pub(crate) fn registry(tools: impl IntoIterator<Item = Act>) -> ToolRegistry {
 
 pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
+}
+
+/// Starts an agent without the defaults for production.
+pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
+    Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
+}
+
+/// An agent with one conversation.
+pub(crate) struct Chat {
+    agent: Agent,
+    pub(crate) conversation: Conversation,
+}
+
+impl Chat {
+    pub(crate) fn new(builder: AgentBuilder) -> Self {
+        Self { agent: builder.build(), conversation: Conversation::new() }
+    }
+
+    pub(crate) fn run<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
+        self.agent.run(&mut self.conversation, start).context(ctx)
+    }
+
+    pub(crate) fn messages(&self) -> &[Message] {
+        self.conversation.messages()
+    }
 }

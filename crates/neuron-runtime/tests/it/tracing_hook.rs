@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentLoopBuilder, ToolErrorPolicy};
+use neuron_loop::{AgentBuilder, ToolErrorPolicy};
 use neuron_runtime::{LocalDurableContext, TracingHook};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
@@ -20,11 +20,9 @@ use tracing::Level;
 use crate::support::*;
 use crate::tracing_records::{Fields, Records, Told, share_the_process};
 
-type Builder = AgentLoopBuilder<ScriptedProvider, SlidingWindowStrategy>;
-
-fn agent(replies: impl IntoIterator<Item = Reply>, hook: TracingHook) -> Builder {
+fn agent(replies: impl IntoIterator<Item = Reply>, hook: TracingHook) -> AgentBuilder {
     let tools = registry([Act::new("act", &Log::default())]);
-    AgentLoop::builder(ScriptedProvider::new(replies), window()).tools(tools).hook(hook)
+    bare(ScriptedProvider::new(replies)).tools(tools).hook(hook)
 }
 
 fn ctx() -> ToolContext {
@@ -52,13 +50,12 @@ async fn whole_run(hook: TracingHook) -> Records {
     let (records, _guard) = Records::start();
     let replies = [act(json!({ "text": "x".repeat(2_000) })), Reply::text("done")];
     let tools = registry([Act::new("act", &Log::default())]);
-    let mut agent =
-        AgentLoop::builder(ScriptedProvider::new(replies), SlidingWindowStrategy::new(1, 100))
-            .tools(tools)
-            .hook(hook)
-            .messages(vec![Message::user("a".repeat(2_000)), Message::assistant("b")])
-            .build();
-    agent.run_text("go", &ctx()).await.unwrap();
+    let small = SlidingWindowStrategy::new(1, 100);
+    let builder = bare(ScriptedProvider::new(replies)).context(small).tools(tools).hook(hook);
+    let mut agent = Chat::new(builder);
+    let history = vec![Message::user("a".repeat(2_000)), Message::assistant("b")];
+    agent.conversation = history.into();
+    agent.run("go", &ctx()).await.unwrap();
     records
 }
 
@@ -187,12 +184,9 @@ async fn what_a_tool_logs_stands_in_the_span_of_its_call_also_beside_others() {
     }));
     let calls = ["a", "b", "c"].map(|id| (id, "act", json!({})));
     let provider = ScriptedProvider::new([Reply::tool_calls(calls), Reply::text("done")]);
-    let mut agent = AgentLoop::builder(provider, window())
-        .tools(tools)
-        .parallel_tool_execution(true)
-        .hook(TracingHook::new())
-        .build();
-    agent.run_text("go", &ctx()).await.unwrap();
+    let builder = bare(provider).tools(tools).hook(TracingHook::new());
+    let mut agent = Chat::new(builder.config(|config| config.parallel_tool_execution = true));
+    agent.run("go", &ctx()).await.unwrap();
     let own: Vec<_> = records.events().into_iter().filter(|event| event.name == "own").collect();
     assert_eq!(own.len(), 9);
     for event in own {
@@ -229,9 +223,9 @@ async fn secret_runs(hook: TracingHook) -> String {
         Reply::text("ANSWER-4"),
         act(input(true)).with_text("ANSWER-4"),
     ];
-    let mut agent = agent(replies, hook).system_prompt("PROMPT-1").build();
-    agent.run_text("PROMPT-1", &ctx()).await.unwrap();
-    agent.run_text("PROMPT-1", &ctx()).await.unwrap_err();
+    let mut agent = Chat::new(agent(replies, hook).system_prompt("PROMPT-1"));
+    agent.run("PROMPT-1", &ctx()).await.unwrap();
+    agent.run("PROMPT-1", &ctx()).await.unwrap_err();
     // A failed activity may hold a tool's text, and an invalid output an answer.
     for (error, is_end) in [
         (neuron_types::DurableError::ActivityFailed("FAILURE-5".into()).into(), true),
@@ -288,8 +282,8 @@ async fn texts_are_cut_between_characters() {
 async fn failures_are_warnings_and_the_end_of_the_run_an_error() {
     let (records, _guard) = Records::start();
     let error = ProviderError::ServiceUnavailable("529 overloaded".into());
-    let mut failing = agent([Reply::error(error)], TracingHook::new()).build();
-    failing.run_text("go", &ctx()).await.unwrap_err();
+    let mut failing = Chat::new(agent([Reply::error(error)], TracingHook::new()));
+    failing.run("go", &ctx()).await.unwrap_err();
     for (name, level) in [("neuron.llm.error", Level::WARN), ("neuron.run.end", Level::ERROR)] {
         let event = records.event(name);
         assert_eq!(event.level, level);
@@ -324,9 +318,10 @@ async fn failures_are_warnings_and_the_end_of_the_run_an_error() {
 async fn an_error_that_the_model_sees_is_a_result() {
     let (records, _guard) = Records::start();
     let replies = [act(json!({ "fail": "disk full" })), Reply::text("sorry")];
-    let mut agent =
-        agent(replies, TracingHook::new()).tool_errors(ToolErrorPolicy::ReturnToModel).build();
-    agent.run_text("go", &ctx()).await.unwrap();
+    let builder = agent(replies, TracingHook::new());
+    let returned = ToolErrorPolicy::ReturnToModel;
+    let mut agent = Chat::new(builder.config(|config| config.tool_errors = returned));
+    agent.run("go", &ctx()).await.unwrap();
     assert_eq!(records.event("neuron.tool.post_execution").fields["is_error"], "true");
     assert_eq!(records.span("neuron.tool.call").fields["is_error"], "true");
     assert!(records.events().iter().all(|event| event.level >= Level::INFO));
@@ -344,8 +339,8 @@ async fn a_cancelled_run_is_a_warning_and_one_that_waits_is_none() {
 
     let (records, _guard) = Records::start();
     let ctx_to_cancel = ctx();
-    let mut cancelled = agent([Reply::hang()], TracingHook::new()).build();
-    let run = cancelled.run_text("go", &ctx_to_cancel);
+    let mut cancelled = Chat::new(agent([Reply::hang()], TracingHook::new()));
+    let run = cancelled.run("go", &ctx_to_cancel);
     let cancel = async {
         tokio::task::yield_now().await;
         ctx_to_cancel.cancellation_token.cancel();
@@ -356,11 +351,9 @@ async fn a_cancelled_run_is_a_warning_and_one_that_waits_is_none() {
     assert_eq!(records.event("neuron.run.end").level, Level::WARN);
 
     let (records, _guard) = Records::start();
-    let mut waiting = agent([act(json!({}))], TracingHook::new())
-        .permission_policy(Ask)
-        .pause_for_approval(true)
-        .build();
-    waiting.run_text("go", &ctx()).await.unwrap_err();
+    let waiting = agent([act(json!({}))], TracingHook::new()).permission_policy(Ask);
+    let mut waiting = Chat::new(waiting.config(|config| config.pause_for_approval = true));
+    waiting.run("go", &ctx()).await.unwrap_err();
     let end = records.event("neuron.run.end");
     assert_eq!((end.level, end.fields["error_kind"].as_str()), (Level::INFO, "ApprovalRequired"));
     assert_eq!(records.span("neuron.run").fields["outcome"], "waiting");
@@ -371,8 +364,8 @@ async fn a_run_that_is_dropped_is_told_of_and_leaves_nothing() {
     for replies in [vec![Reply::hang()], vec![act(json!({ "hang": true }))]] {
         let (records, _guard) = Records::start();
         let hook = TracingHook::new();
-        let mut agent = agent(replies, hook.clone()).build();
-        assert!(agent.run_text("go", &ctx()).now_or_never().is_none());
+        let mut agent = Chat::new(agent(replies, hook.clone()));
+        assert!(agent.run("go", &ctx()).now_or_never().is_none());
         let dropped = records.event("neuron.run.dropped");
         assert_eq!((dropped.level, dropped.fields["run_id"].as_str()), (Level::INFO, "run-1"));
         assert_eq!(dropped.within, ["neuron.run"]);
@@ -423,9 +416,9 @@ async fn steps_streams_and_durable_runs_are_told_of_as_well() {
     let expected = names(&records);
 
     let (records, _guard) = Records::start();
-    let mut stepped = agent(replies(), TracingHook::new()).build();
+    let mut stepped = Chat::new(agent(replies(), TracingHook::new()));
     let ctx = ctx();
-    let mut steps = stepped.run_step(Message::user("go"), &ctx);
+    let mut steps = stepped.run("go", &ctx).steps();
     while steps.next().await.is_some() {}
     drop(steps);
     assert_eq!(names(&records), expected);
@@ -435,8 +428,8 @@ async fn steps_streams_and_durable_runs_are_told_of_as_well() {
     let tools = registry([Act::new("act", &Log::default())]);
     let provider = ScriptedProvider::new(replies());
     let context = LocalDurableContext::new(Arc::new(provider), Arc::new(tools));
-    let mut durable = agent(replies(), TracingHook::new()).durability(context).build();
-    durable.run_text("go", &ctx).await.unwrap();
+    let mut durable = Chat::new(agent(replies(), TracingHook::new()).durability(context));
+    durable.run("go", &ctx).await.unwrap();
     assert_eq!(names(&records), expected);
 }
 
@@ -492,8 +485,8 @@ async fn log(filter: &str) -> Vec<String> {
         .finish();
     share_the_process();
     let guard = tracing::subscriber::set_default(subscriber);
-    let mut agent = agent([act(json!({})), Reply::text("done")], TracingHook::new()).build();
-    agent.run_text("go", &ctx()).await.unwrap();
+    let mut agent = Chat::new(agent([act(json!({})), Reply::text("done")], TracingHook::new()));
+    agent.run("go", &ctx()).await.unwrap();
     drop(guard);
     let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
     text.lines().map(str::to_owned).collect()
@@ -516,8 +509,8 @@ async fn a_log_has_one_line_an_event_as_its_filter_says() {
 async fn without_a_subscriber_nothing_changes() {
     share_the_process();
     let hook = TracingHook::new();
-    let mut agent = agent([act(json!({})), Reply::text("done")], hook.clone()).build();
-    let result = agent.run_text("go", &ctx()).await.unwrap();
+    let mut agent = Chat::new(agent([act(json!({})), Reply::text("done")], hook.clone()));
+    let result = agent.run("go", &ctx()).await.unwrap();
     assert_eq!(result.response, "done");
     assert!(format!("{hook:?}").contains("data: {}"), "{hook:?}");
 }

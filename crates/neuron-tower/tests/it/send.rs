@@ -1,9 +1,10 @@
 //! Stacks are providers whose futures can be sent, also where the provider is generic.
 
+use std::future::IntoFuture as _;
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation};
 use neuron_testing::ScriptedProvider;
 use neuron_tower::{
     CallLimit, CallLimitLayer, EmbeddingService, ModelAnswer, ModelCall, OwnRequest,
@@ -45,19 +46,12 @@ fn is_send<T: Send>(value: T) -> T {
 async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
     let provider = generic(ScriptedProvider::new(["one", "two"]));
     let context = SlidingWindowStrategy::new(20, 100_000);
-    let mut agent = AgentLoop::builder(provider, context).build();
-    let ctx = ToolContext::default();
-    let run = is_send(agent.run_text("hello", &ctx));
+    let agent = Agent::builder(provider).context(context).build();
+    let mut conversation = Conversation::new();
+    let run = is_send(agent.run(&mut conversation, "hello").into_future());
     assert_eq!(run.await.unwrap().response, "one");
-    let last = tokio::spawn(async move {
-        let mut events = agent.into_stream(Message::user("again"), ctx);
-        let mut last = None;
-        while let Some(event) = events.recv().await {
-            last = Some(event);
-        }
-        last
-    });
-    assert!(matches!(last.await.unwrap(), Some(StreamEvent::RunComplete(_))));
+    let last = tokio::spawn(agent.run_owned(conversation, "again").into_future());
+    assert_eq!(last.await.unwrap().result.unwrap().response, "two");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
