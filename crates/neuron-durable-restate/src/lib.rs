@@ -7,33 +7,18 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use neuron_context::SlidingWindowStrategy;
 //! use neuron_durable_restate::AgentService;
-//! use neuron_loop::AgentLoop;
+//! use neuron_loop::Agent;
 //! use neuron_tool::ToolRegistry;
-//! use neuron_types::{AgentResult, Durability, LoopError, RunStart, ToolContext, WasmBoxedFuture};
 //! use tokio::net::TcpListener;
 //!
 //! # type Provider = neuron_testing::ScriptedProvider;
 //! # fn provider() -> Provider { Provider::new(["Hi!"]) }
 //! # fn tools() -> ToolRegistry { ToolRegistry::new() }
-//! /// Builds the agent; once for each replay.
-//! fn agent<'d>(
-//!     start: RunStart,
-//!     durability: Durability<'d>,
-//! ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
-//!     Box::pin(async move {
-//!         let mut agent = AgentLoop::builder(provider(), SlidingWindowStrategy::new(50, 100_000))
-//!             .tools(tools())
-//!             .system_prompt("You help customers.")
-//!             .durability(durability)
-//!             .build();
-//!         agent.run_from(start, &ToolContext::default()).await
-//!     })
-//! }
-//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let agent =
+//!     Agent::builder(provider()).tools(tools()).system_prompt("You help customers.").build();
 //! let service = AgentService::new("support", Arc::new(provider()), Arc::new(tools()), agent);
 //! let listener = TcpListener::bind("127.0.0.1:9080").await?;
 //! service.serve(listener, tokio::signal::ctrl_c()).await?;

@@ -109,7 +109,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Self { shared: Arc::new(Shared { journal, work, tools, options }) }
     }
 
-    /// Returns what the agent is to run from: `AgentLoop::run_from` takes it. The steps that follow are
+    /// Returns what the agent is to run from: a run of an agent takes it. The steps that follow are
     /// replayed from there.
     ///
     /// That is `start` for a run that has none yet, which is stored; else what the run began with; else, if it

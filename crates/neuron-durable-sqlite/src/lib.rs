@@ -7,23 +7,20 @@
 //! use std::path::Path;
 //! use std::sync::Arc;
 //!
-//! use neuron_context::SlidingWindowStrategy;
 //! use neuron_durable_sqlite::SqliteDurableContext;
-//! use neuron_loop::AgentLoop;
+//! use neuron_loop::{Agent, Conversation};
 //! use neuron_tool::ToolRegistry;
-//! use neuron_types::{Provider, ToolContext};
+//! use neuron_types::Provider;
 //! # use neuron_testing::ScriptedProvider;
 //!
 //! /// What a process does when it starts: the first time, and after a crash.
-//! async fn work<P: Provider>(path: &Path, provider: Arc<P>) -> Result<String, Box<dyn std::error::Error>> {
+//! async fn work<P: Provider + 'static>(path: &Path, provider: Arc<P>) -> Result<String, Box<dyn std::error::Error>> {
 //!     let tools = Arc::new(ToolRegistry::new());
 //!     let durable = SqliteDurableContext::open(path, "run-42", provider.clone(), tools).await?;
 //!     let start = durable.start("What is 2 + 2?").await?;
 //!
-//!     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000))
-//!         .durability(durable)
-//!         .build();
-//!     let result = agent.run_from(start, &ToolContext::default()).await?;
+//!     let agent = Agent::builder(provider).build();
+//!     let result = agent.run(&mut Conversation::new(), start).durable(durable).await?;
 //!     Ok(result.response)
 //! }
 //!

@@ -5,34 +5,16 @@
 //! tool runs twice that must not.
 //!
 //! ```no_run
-//! use neuron_context::SlidingWindowStrategy;
 //! use neuron_durable_temporal::{AgentRuns, AgentWorker, connect};
-//! use neuron_loop::AgentLoop;
+//! use neuron_loop::Agent;
 //! use neuron_tool::ToolRegistry;
-//! use neuron_types::{
-//!     AgentResult, Durability, LoopError, Provider, RunStart, ToolContext, WasmBoxedFuture,
-//! };
+//! use neuron_types::Provider;
 //! # fn my_provider() -> impl Provider + 'static { neuron_testing::ScriptedProvider::new(["Hi!"]) }
 //! # fn my_tools() -> ToolRegistry { ToolRegistry::new() }
 //!
-//! /// Built anew for every execution and every replay: nothing in it but the engine has effects.
-//! fn agent<'d>(
-//!     start: RunStart,
-//!     durability: Durability<'d>,
-//! ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
-//!     Box::pin(async move {
-//!         let mut agent = AgentLoop::builder(my_provider(), SlidingWindowStrategy::new(50, 100_000))
-//!             .system_prompt("Be nice.")
-//!             .tools(my_tools())
-//!             .durability_typed(durability)
-//!             .build();
-//!         let ctx = ToolContext { cwd: "/srv/agent".into(), ..ToolContext::default() };
-//!         agent.run_from(start, &ctx).await
-//!     })
-//! }
-//!
 //! # async fn host() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = connect("http://127.0.0.1:7233", "default").await?;
+//! let agent = Agent::builder(my_provider()).tools(my_tools()).system_prompt("Be nice.").build();
 //! AgentWorker::builder(client, "support", my_provider(), my_tools(), agent).build()?.run().await?;
 //! # Ok(())
 //! # }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
-use neuron_types::Provider;
+use neuron_types::{
+    AgentResult, Durability, DurableAgent, LoopError, Provider, RunStart, WasmBoxedFuture,
+};
 
 use crate::builder::AgentBuilder;
 use crate::conversation::{Conversation, Start};
@@ -79,6 +81,21 @@ impl Agent {
     pub(crate) fn parts(&self) -> Parts<'_> {
         let Inner { model, strategy, definition } = &*self.0;
         Parts { model: &**model, strategy: &**strategy, definition, durability: None }
+    }
+}
+
+/// An agent that an engine hosts: each run has a new conversation.
+impl DurableAgent for Agent {
+    fn run<'d>(
+        &'d self,
+        start: RunStart,
+        durability: Durability<'d>,
+    ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
+        Box::pin(async move {
+            let mut conversation = Conversation::new();
+            let result = Agent::run(self, &mut conversation, start).durable(durability).await?;
+            Ok(result.with_messages(&conversation))
+        })
     }
 }
 

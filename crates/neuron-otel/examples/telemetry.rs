@@ -15,7 +15,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation};
 use neuron_otel::OtelHook;
 use neuron_provider_anthropic::Anthropic;
 use neuron_testing::{AnthropicServer, Reply};
@@ -125,7 +125,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     };
     let mut tools = ToolRegistry::new();
     tools.register(GetWeatherTool);
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+    let agent = Agent::builder(provider)
+        .context(SlidingWindowStrategy::new(20, 100_000))
         .name("weather")
         .tools(tools)
         .hook(OtelHook::new())
@@ -139,7 +140,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
             cancellation.cancel();
         }
     });
-    let result = agent.run_text("What is the weather like in Oslo?", &ctx).await?;
+    let mut chat = Conversation::new();
+    let result = agent.run(&mut chat, "What is the weather like in Oslo?").context(&ctx).await?;
     println!("agent: {}", result.response);
     Ok(())
 }

@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation};
 use neuron_otel::OtelHook;
 use neuron_provider_anthropic::Anthropic;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{AnthropicServer, Reply};
 use neuron_tool::{ToolRegistry, neuron_tool};
-use neuron_types::{ToolContext, ToolError};
+use neuron_types::ToolError;
 use opentelemetry::trace::{Status, TracerProvider};
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
@@ -135,13 +135,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     agents.add_to(&mut tools, provider.clone())?;
 
     // So little room that the conversation is compacted on the way.
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(4, 440))
+    let agent = Agent::builder(provider)
+        .context(SlidingWindowStrategy::new(4, 440))
         .name("planner")
         .tools(tools)
-        .parallel_tool_execution(true)
+        .config(|config| config.parallel_tool_execution = true)
         .hook(OtelHook::default())
         .build();
-    let result = agent.run_text("Plan my day in Oslo tomorrow.", &ToolContext::default()).await?;
+    let result = agent.run(&mut Conversation::new(), "Plan my day in Oslo tomorrow.").await?;
     println!("agent: {}\n", result.response);
 
     traces.shutdown()?;

@@ -9,13 +9,13 @@
 //! published, also if an agent inside wants to.
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, Budget, LoopError};
+use neuron_loop::{Agent, Budget, Conversation, LoopError};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{
     ApprovalDecisions, HookAction, HookError, HookEvent, HookScope, ObservabilityHook,
-    PermissionDecision, PermissionPolicy, ToolContext, ToolError, UsageLimits,
+    PermissionDecision, PermissionPolicy, ToolError, UsageLimits,
 };
 use serde_json::{Value, json};
 
@@ -95,33 +95,36 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     agents.add_to(&mut tools, provider.clone())?;
 
     let budget = Budget::new(UsageLimits::default().with_request_limit(20));
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(40, 100_000))
+    let agent = Agent::builder(provider)
+        .context(SlidingWindowStrategy::new(40, 100_000))
         .name("editor")
         .system_prompt("You are an editor. Let your team do the work.")
         .tools(tools)
-        .parallel_tool_execution(true)
         .permission_policy(AskToPublish)
-        .pause_for_approval(true)
+        .config(|config| {
+            config.parallel_tool_execution = true;
+            config.pause_for_approval = true;
+        })
         .budget(budget.clone())
         .hook(Print)
         .build();
 
-    let ctx = ToolContext::default();
-    let mut outcome = agent.run_text("An article about ferns and mosses, please.", &ctx).await;
+    let mut chat = Conversation::new();
+    let mut outcome = agent.run(&mut chat, "An article about ferns and mosses, please.").await;
     while let Err(LoopError::ApprovalRequired(pending)) = outcome {
         // The question of the writer, inside the editor's call of it.
         let writer = pending.calls.first().and_then(|call| call.nested.as_deref());
         for call in writer.iter().flat_map(|writer| &writer.calls) {
             println!("{} {} yes", call.reason, call.call.input);
         }
-        outcome = agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await;
+        outcome = agent.run(&mut chat, ApprovalDecisions::approve_all(&pending)).await;
     }
 
     println!("{}", outcome?.response);
     println!(
         "{} tokens, {} of them by the team; {} requests",
-        agent.usage().total_tokens(),
-        agent.tool_usage().total_tokens(),
+        chat.usage().total_tokens(),
+        chat.tool_usage().total_tokens(),
         budget.requests(),
     );
     Ok(())

@@ -44,14 +44,13 @@ impl From<RunSnapshot> for RunStart {
     }
 }
 
-/// An agent as a durable engine hosts it: built anew for every execution and every replay, with the
-/// engine's context.
+/// An agent as a durable engine hosts it.
 ///
-/// Closures are agents too: `|start, durability| Box::pin(async move { … })`. In it nothing but the
-/// durable context has effects: no clock, no randomness, no environment, since all of it runs again on
-/// replay.
+/// `neuron_loop::Agent` is one. A closure that does more is one too: `|start, durability| Box::pin(async move { … })`.
+/// All of it runs again on replay, so nothing in it but the durable context may have effects: no clock, no randomness, no
+/// environment.
 pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
-    /// Builds the agent with this context, and runs it to its end: `AgentLoop::run_from` does.
+    /// Runs the agent with this context to its end.
     ///
     /// # Errors
     ///

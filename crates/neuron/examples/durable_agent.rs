@@ -52,16 +52,16 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let tools = Arc::new(tools());
     let durable = runs.run(RUN).open(Arc::new(Script), tools.clone()).await?;
     let start = durable.start(QUESTION).await?;
-    let mut agent = AgentLoop::builder(Script, SlidingWindowStrategy::new(20, 100_000))
+    let agent = Agent::builder(Script)
         .tools((*tools).clone())
-        .config(LoopConfig { parallel_tool_execution: true, ..LoopConfig::default() })
+        .config(|config| config.parallel_tool_execution = true)
         .hook(Steps)
-        .durability(durable)
         .build();
 
     println!("          you: {QUESTION}");
     let ctx = ToolContext { cwd: folder.clone(), ..ToolContext::default() };
-    let result = agent.run_from(start, &ctx).await?;
+    let mut conversation = Conversation::new();
+    let result = agent.run(&mut conversation, start).context(&ctx).durable(durable).await?;
     println!(
         "\n{} calls of the model and of tools were new, the others came from the journal.",
         done().len()

@@ -54,13 +54,13 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
 
     let mut tools = ToolRegistry::new();
     tools.register(GetWeatherTool);
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+    let agent = Agent::builder(provider)
         .tools(tools)
         .system_prompt("You are a weather assistant. Use the tool; never guess.")
         .max_turns(5)
         .build();
 
-    let result = agent.run_text("What's the weather in Tokyo?", &ToolContext::default()).await?;
+    let result = agent.run(&mut Conversation::new(), "What's the weather in Tokyo?").await?;
     println!("{name} ({who}): {}", result.response);
     Ok(())
 }

@@ -69,7 +69,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     tools.register(GetWeatherTool);
     tools.register(ToFahrenheitTool);
 
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
+    let agent = Agent::builder(provider)
         .tools(tools)
         .system_prompt("You are a weather assistant. Use the tools; never guess a temperature.")
         .max_turns(8)
@@ -85,10 +85,12 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
     let question = "What's the weather in San Francisco, in Fahrenheit?";
     println!("you: {question}");
-    let outcome = show(agent.run_stream(Message::user(question), &ctx).await).await;
+    let mut conversation = Conversation::new();
+    let outcome = show(agent.run(&mut conversation, question).context(&ctx).stream()).await;
     if outcome.is_err() {
         // Whatever happened, the conversation is valid and could go on.
-        println!("\nturns finished: {}, messages kept: {}", agent.turns(), agent.messages().len());
+        let (turns, messages) = (conversation.turns(), conversation.messages().len());
+        println!("\nturns finished: {turns}, messages kept: {messages}");
     }
     let result = outcome?;
     println!(
@@ -99,9 +101,14 @@ async fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// Prints a run as it happens.
-async fn show(mut events: AgentStream<'_>) -> Result<AgentResult, Box<dyn Error>> {
+async fn show(mut events: RunStream<'_>) -> Result<RunResult, Box<dyn Error>> {
     let mut in_text = false;
-    while let Some(event) = events.recv().await {
+    while let Some(event) = events.next().await {
+        let event = match event? {
+            RunEvent::Event(event) => event,
+            RunEvent::Ended(result) => return Ok(result),
+            _ => continue,
+        };
         let was_in_text =
             std::mem::replace(&mut in_text, matches!(event, StreamEvent::TextDelta(_)));
         if was_in_text && !in_text {
@@ -119,8 +126,6 @@ async fn show(mut events: AgentStream<'_>) -> Result<AgentResult, Box<dyn Error>
                     println!("  <- {name} {kind}: {item}");
                 }
             }
-            StreamEvent::RunComplete(result) => return Ok(*result),
-            StreamEvent::Error(error) => return Err(error.into()),
             _ => {}
         }
     }

@@ -6,12 +6,13 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut agent = AgentLoop::builder(Anthropic::from_env()?, SlidingWindowStrategy::new(20, 100_000))
+//! let agent = Agent::builder(Anthropic::from_env()?)
 //!     .system_prompt("You are a helpful assistant.")
 //!     .max_turns(10)
 //!     .build();
 //!
-//! let result = agent.run_text("What is Rust?", &ToolContext::default()).await?;
+//! let mut conversation = Conversation::new();
+//! let result = agent.run(&mut conversation, "What is Rust?").await?;
 //! println!("{}", result.response);
 //! # Ok(())
 //! # }

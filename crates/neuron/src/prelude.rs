@@ -4,8 +4,8 @@
 pub use neuron_context::{SlidingWindowStrategy, TokenCounter};
 #[doc(no_inline)]
 pub use neuron_loop::{
-    AgentLoop, AgentStream, Budget, LoopConfig, OnLimit, StepIterator, ToolErrorPolicy, TurnResult,
-    TypedResult,
+    Agent, AgentLoop, AgentStream, Budget, Conversation, LoopConfig, OnLimit, RunEvent, RunResult,
+    RunStream, Start, Step, StepIterator, ToolErrorPolicy, TurnResult,
 };
 #[cfg(all(feature = "runtime", not(target_family = "wasm")))]
 #[doc(no_inline)]

@@ -66,16 +66,16 @@ fn replies(mode: OutputMode) -> [Reply; 2] {
 
 const MODES: [OutputMode; 3] = [OutputMode::Tool, OutputMode::Native, OutputMode::Prompt];
 
-async fn check(mode: OutputMode, provider: impl Provider) {
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(50, 100_000))
+async fn check(mode: OutputMode, provider: impl Provider + 'static) {
+    let agent = Agent::builder(provider)
         .system_prompt("You take orders.")
-        .output_mode(mode)
+        .config(|config| config.output_mode = mode)
         .build();
-    let ctx = ToolContext::default();
-    let typed = agent.run_typed::<Order>(Message::user("Two, for Ada."), &ctx).await;
+    let mut conversation = Conversation::new();
+    let typed = agent.run(&mut conversation, "Two, for Ada.").typed::<Order>().await;
     let typed = typed.unwrap_or_else(|error| panic!("{mode:?}: {error}"));
-    assert_eq!(typed.value, order(), "{mode:?}");
-    assert_eq!(typed.result.turns, 2);
+    assert_eq!(typed.output, order(), "{mode:?}");
+    assert_eq!(typed.turns, 2);
 }
 
 #[tokio::test]

@@ -5,8 +5,7 @@ mod hosted;
 
 use std::time::Duration;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation};
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, LoopError,
@@ -23,15 +22,17 @@ pub(crate) fn agent<'d>(
     durability: Durability<'d>,
 ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
     Box::pin(async move {
-        let mut agent = AgentLoop::builder(Model, SlidingWindowStrategy::new(50, 100_000))
+        let agent = Agent::builder(Model)
             .tools(tools())
             .system_prompt("You plan journeys.")
-            .parallel_tool_execution(true)
-            .durability_typed(durability)
+            .config(|config| config.parallel_tool_execution = true)
             .build();
         // Where it runs does not matter on replay.
         let ctx = ToolContext { cwd: "/".into(), ..ToolContext::default() };
-        agent.run_from(start, &ctx).await
+        let mut conversation = Conversation::new();
+        let run = agent.run(&mut conversation, start).context(&ctx).durable(durability);
+        let result = run.await?;
+        Ok(result.with_messages(&conversation))
     })
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_restate::{AgentService, RestateOptions};
-use neuron_loop::AgentLoop;
+use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
 use neuron_runtime::UnknownOutcome;
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
-    PermissionPolicy, ProviderError, RunStart, StreamEvent, ToolContext, WasmBoxedFuture,
+    PermissionPolicy, RunStart, StreamEvent, ToolContext, WasmBoxedFuture,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -116,36 +116,41 @@ impl DurableAgent for Agent {
                 before(&message.text(), &durability, &self.model.effects).await?;
             }
             let strategy = SlidingWindowStrategy::new(50, 100_000);
-            let mut agent = AgentLoop::builder(self.model.clone(), strategy)
+            let agent = neuron_loop::Agent::builder(self.model.clone())
+                .context(strategy)
                 .tools((*tools(&self.model.effects)).clone())
-                .system_prompt(self.task.system_prompt.clone())
-                .parallel_tool_execution(true)
                 .permission_policy(AskForWire)
-                .approval_signal("approval", Duration::from_secs(600))
-                .durability(durability)
+                .config(|config| {
+                    let (name, timeout) = ("approval".into(), Duration::from_secs(600));
+                    *config = LoopConfig::default();
+                    config.system_prompt = self.task.system_prompt.as_str().into();
+                    config.parallel_tool_execution = true;
+                    config.approval_signal = Some(ApprovalSignal { name, timeout });
+                })
                 .build();
             let ctx = ToolContext {
                 cwd: self.task.cwd.clone(),
                 environment: self.task.environment.clone(),
                 ..ToolContext::default()
             };
-            if !self.task.streams {
-                return agent.run_from(start, &ctx).await;
-            }
-            let mut events = agent.run_from_stream(start, &ctx).await;
-            while let Some(event) = events.recv().await {
-                match event {
-                    StreamEvent::TextDelta(text) => {
-                        self.model.effects.write(&format!("delta {text}"));
+            let mut conversation = Conversation::new();
+            let run = agent.run(&mut conversation, start).context(&ctx).durable(durability);
+            let result = match self.task.streams {
+                false => run.await?,
+                true => {
+                    let mut events = run.stream();
+                    loop {
+                        match events.next().await.expect("an end")? {
+                            RunEvent::Event(StreamEvent::TextDelta(text)) => {
+                                self.model.effects.write(&format!("delta {text}"));
+                            }
+                            RunEvent::Ended(result) => break result,
+                            _ => {}
+                        }
                     }
-                    StreamEvent::RunComplete(result) => return Ok(*result),
-                    StreamEvent::Error(error) => {
-                        return Err(ProviderError::StreamError(error.to_string()).into());
-                    }
-                    _ => {}
                 }
-            }
-            panic!("the stream has no end")
+            };
+            Ok(result.with_messages(&conversation))
         })
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{ApprovalSignal, Conversation, LoopConfig};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -55,26 +54,25 @@ impl Agent {
         registry
     }
 
-    fn build<'d>(
+    async fn run_in(
         &self,
-        durability: Option<Durability<'d>>,
-    ) -> AgentLoop<Arc<ScriptedProvider>, SlidingWindowStrategy, Durability<'d>> {
-        let asks = self.asks;
-        let builder =
-            AgentLoop::builder(self.model.clone(), SlidingWindowStrategy::new(100, 1_000_000))
-                .tools(self.registry())
-                .permission_policy(Policy(asks))
-                .approval_signal("decide", Duration::from_secs(3600))
-                .parallel_tool_execution(true);
-        match durability {
-            Some(durability) => builder.durability(durability).build(),
-            None => builder
-                .durability(neuron_runtime::LocalDurableContext::new(
-                    self.model.clone(),
-                    Arc::new(self.registry()),
-                ))
-                .build(),
-        }
+        start: RunStart,
+        durability: Durability<'_>,
+    ) -> Result<AgentResult, LoopError> {
+        let agent = neuron_loop::Agent::builder(self.model.clone())
+            .tools(self.registry())
+            .permission_policy(Policy(self.asks))
+            .config(|config| {
+                let (name, timeout) = ("decide".into(), Duration::from_secs(3600));
+                *config = LoopConfig::default();
+                config.approval_signal = Some(ApprovalSignal { name, timeout });
+                config.parallel_tool_execution = true;
+            })
+            .build();
+        let mut conversation = Conversation::new();
+        let run = agent.run(&mut conversation, start).context(&self.ctx).durable(durability);
+        let result = run.await?;
+        Ok(result.with_messages(&conversation))
     }
 
     /// Opens the run and drives it to its end.
@@ -92,7 +90,7 @@ impl DurableAgent for Agent {
         start: RunStart,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
-        Box::pin(async move { self.build(Some(durability)).run_from(start, &self.ctx).await })
+        Box::pin(self.run_in(start, durability))
     }
 }
 
@@ -110,8 +108,9 @@ impl PermissionPolicy for Policy {
 /// What a run gives that nothing disturbs.
 async fn undisturbed() -> AgentResult {
     let agent = Agent::new();
-    let mut built = agent.build(None);
-    built.run(Message::user("go"), &agent.ctx).await.unwrap()
+    let local =
+        neuron_runtime::LocalDurableContext::new(agent.model.clone(), Arc::new(agent.registry()));
+    agent.run_in("go".into(), Durability::new(local)).await.unwrap()
 }
 
 /// Polls a future so often, and drops it; none if it did not end.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ActivityOptions, DeltaSink, DurableContext, DurableError, ProviderError, RetryPolicy,
-    StreamEvent, WasmBoxedFuture,
+    StreamEvent,
 };
 
 use crate::SqliteRuns;

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_conformance_durable::{EffectKind, EffectLog};
 use neuron_durable_sqlite::{RunBuilder, SqliteRuns};
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, Conversation, LoopConfig, RunEvent};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
-    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, RunStart, StreamEvent,
-    StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, RunStart, StreamHandle,
+    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -103,25 +102,27 @@ impl Job {
             }
             start = RunStart::from(received.join(" "));
         }
-        let mut agent = AgentLoop::builder(Model(self.clone()), whole())
+        let agent = Agent::builder(Model(self.clone()))
+            .context(whole())
             .tools(self.tools())
-            .durability(durability)
+            .config(|config| *config = LoopConfig::default())
             .build();
-        let ctx = ToolContext::default();
-        match (self.program, start) {
-            (Program::Streams, RunStart::Message(message)) => {
-                let mut events = agent.run_stream(message, &ctx).await;
-                while let Some(event) = events.recv().await {
-                    match event {
-                        StreamEvent::RunComplete(result) => return Ok(*result),
-                        StreamEvent::Error(error) => panic!("{error}"),
-                        _ => {}
+        let mut conversation = Conversation::new();
+        let run = agent.run(&mut conversation, start).durable(durability);
+        let result = match self.program {
+            Program::Streams => {
+                let mut events = run.stream();
+                loop {
+                    match events.next().await.expect("an end") {
+                        Ok(RunEvent::Ended(result)) => break result,
+                        Ok(_) => {}
+                        Err(error) => panic!("{error}"),
                     }
                 }
-                panic!("the stream has no end")
             }
-            (_, start) => agent.run_from(start, &ctx).await,
-        }
+            _ => run.await?,
+        };
+        Ok(result.with_messages(&conversation))
     }
 
     fn tools(&self) -> ToolRegistry {

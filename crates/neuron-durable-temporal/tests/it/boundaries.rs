@@ -8,7 +8,7 @@ use std::time::Duration;
 use neuron_conformance::child_process::{self, ChildProcess};
 use neuron_context::SummarizationStrategy;
 use neuron_durable_temporal::{AgentWorker, TemporalError};
-use neuron_loop::AgentLoop;
+use neuron_loop::{Conversation, LoopConfig};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, CompletionRequest, Durability, DurableContext, DurableProvider,
@@ -37,9 +37,14 @@ fn summarises(start: RunStart, durability: Durability<'_>) -> Running<'_> {
         let summarizer = DurableProvider::new(durability.clone());
         let strategy =
             SummarizationStrategy::new(summarizer, 1, 1000).with_instructions("Summarise it.");
-        let mut agent =
-            AgentLoop::builder(never, strategy).tools(tools()).durability_typed(durability).build();
-        agent.run_from(start, &context()).await
+        let agent = neuron_loop::Agent::builder(never)
+            .tools(tools())
+            .config(|config| *config = LoopConfig::default())
+            .build();
+        let (mut conversation, ctx) = (Conversation::new(), context());
+        let run = agent.run(&mut conversation, start).context(&ctx);
+        let result = run.strategy(strategy).durable(durability).await?;
+        Ok(result.with_messages(&conversation))
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_temporal::{AgentRuns, AgentWorker, ShutdownHandle, TemporalOptions};
-use neuron_loop::{AgentLoop, LoopConfig, ToolErrorPolicy};
+use neuron_loop::{Conversation, LoopConfig, ToolErrorPolicy};
 use neuron_testkit::engines::TemporalServer;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -278,13 +278,16 @@ impl DurableAgent for Agent {
             let never =
                 Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
             let window = SlidingWindowStrategy::new(100_000, 100_000_000);
-            let mut agent = AgentLoop::builder(never, window)
+            let agent = neuron_loop::Agent::builder(never)
+                .context(window)
                 .tools((self.tools)())
-                .config(self.config.clone())
+                .config(|config| *config = self.config.clone())
                 .permission_policy(Policy(self.policy.unwrap_or(|_, _| PermissionDecision::Allow)))
-                .durability_typed(durability)
                 .build();
-            agent.run_from(start, &context()).await
+            let (mut conversation, ctx) = (Conversation::new(), context());
+            let run = agent.run(&mut conversation, start).context(&ctx).durable(durability);
+            let result = run.await?;
+            Ok(result.with_messages(&conversation))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Watching a run: as a stream of events, or step by step.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -79,6 +79,18 @@ impl<'a, O> RunStream<'a, O> {
     }
 }
 
+impl<O> RunStream<'_, O> {
+    /// Waits for the next event. `None` after the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no event.
+    #[expect(clippy::should_implement_trait, reason = "it is a stream and no iterator")]
+    pub fn next(&mut self) -> impl Future<Output = Option<Result<RunEvent<O>, LoopError>>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
+    }
+}
+
 // The outcome is not pinned.
 impl<O> Unpin for RunStream<'_, O> {}
 
@@ -120,6 +132,16 @@ pub struct OwnedStream<O = ()> {
 }
 
 impl<O> OwnedStream<O> {
+    /// Waits for the next event. `None` after the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no event.
+    #[expect(clippy::should_implement_trait, reason = "it is a stream and no iterator")]
+    pub fn next(&mut self) -> impl Future<Output = Option<Result<RunEvent<O>, LoopError>>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
+    }
+
     /// Returns the conversation. Stops the run if it goes on.
     #[must_use]
     pub fn into_conversation(self) -> Conversation {
@@ -145,6 +167,18 @@ impl<O> Stream for OwnedStream<O> {
 /// The events of a [detached](crate::OwnedRun::detach) run. The run goes on when they are dropped.
 #[derive(Debug)]
 pub struct RunEvents(pub(super) Slot);
+
+impl RunEvents {
+    /// Waits for the next event. `None` after the end.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses no event.
+    #[expect(clippy::should_implement_trait, reason = "it is a stream and no iterator")]
+    pub fn next(&mut self) -> impl Future<Output = Option<StreamEvent>> {
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
+    }
+}
 
 impl Stream for RunEvents {
     type Item = StreamEvent;

@@ -197,7 +197,9 @@ async fn between_steps_messages_can_be_added_and_tools_changed() {
     steps.inject_message(Message::user("be quick"));
     let log = setup.log.clone();
     let more = std::sync::Arc::new(Act { name: "more", log });
-    steps.change_tools(|tools| drop(tools.register_dyn(more)));
+    steps.change_tools(|tools| {
+        tools.register_dyn(more);
+    });
     let Some(Ok(Step::Ended(result))) = steps.next().await else { panic!("then the end") };
     assert_eq!(result.response, "done");
     assert!(steps.next().await.is_none() && steps.next().await.is_none());

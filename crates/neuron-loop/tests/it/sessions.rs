@@ -4,8 +4,7 @@ use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
 use neuron_loop::LoopError;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ApprovalDecisions, ApprovalError, ContentBlock, Message, Role, Session, StreamEvent,
-    TokenUsage, ToolContext,
+    ApprovalDecisions, ContentBlock, Message, Role, Session, StreamEvent, TokenUsage, ToolContext,
 };
 use serde_json::json;
 

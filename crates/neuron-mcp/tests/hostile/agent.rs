@@ -3,33 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{Agent, Conversation};
+use neuron_loop::{Agent, Conversation, ToolErrorPolicy};
 use neuron_mcp::{BridgeOptions, McpClient, McpToolBridge, McpToolset};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    ContentBlock, ContextError, ContextStrategy, Message, ToolContext, ToolDefinition,
-};
+use neuron_types::{ContentBlock, Message, ToolDefinition};
 use serde_json::json;
 
 use crate::server::{client, connect, program};
-
-/// No compaction.
-struct Unlimited;
-
-impl ContextStrategy for Unlimited {
-    fn should_compact(&self, _: &[Message], _: usize) -> bool {
-        false
-    }
-
-    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        Ok(messages)
-    }
-
-    fn token_estimate(&self, _: &[Message]) -> usize {
-        0
-    }
-}
 
 /// These tools of a server, whether it has them or not.
 fn registry(client: McpClient, tools: &[&str]) -> ToolRegistry {
@@ -99,10 +80,11 @@ async fn an_agent_hears_what_went_wrong_and_goes_on() {
 #[tokio::test]
 async fn an_agent_that_is_to_end_with_a_failed_call_ends_with_a_clear_error() {
     let replies = [Reply::tool_call("call-1", "nested", json!({}))];
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), Unlimited)
+    let agent = Agent::builder(ScriptedProvider::new(replies))
         .tools(registry(connect("serves").await, &["nested"]))
+        .config(|config| config.tool_errors = ToolErrorPolicy::EndRun)
         .build();
-    let error = agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    let error = agent.run(&mut Conversation::new(), "go").await.unwrap_err();
     assert!(error.to_string().contains("cannot be read"), "{error}");
 }
 

@@ -8,12 +8,10 @@ use neuron_mcp::{
 };
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    Message, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
-};
+use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
 use serde_json::{Value, json};
 
-use crate::fake_server::{Answer, FakeServer, KeepAll, tool};
+use crate::fake_server::{Answer, FakeServer, tool};
 
 const CHANGED: &str = "notifications/tools/list_changed";
 

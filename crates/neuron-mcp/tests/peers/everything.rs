@@ -13,10 +13,7 @@ use neuron_mcp::{
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_testkit::mcp::{EverythingServer, Suite};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    ContentBlock, ContentItem, ContextError, ContextStrategy, ImageSource, Message,
-    ProgressReporter, ToolContext,
-};
+use neuron_types::{ContentBlock, ContentItem, ImageSource, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
 /// Set where the tests run, and not to be seen by a server.
@@ -361,22 +358,5 @@ struct Progress(Arc<Mutex<Vec<(f64, f64)>>>);
 impl ProgressReporter for Progress {
     fn report(&self, progress: f64, total: Option<f64>, _message: Option<&str>) {
         self.0.lock().unwrap().push((progress, total.unwrap_or_default()));
-    }
-}
-
-/// Never makes a history shorter.
-struct Unlimited;
-
-impl ContextStrategy for Unlimited {
-    fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
-        false
-    }
-
-    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        Ok(messages)
-    }
-
-    fn token_estimate(&self, _messages: &[Message]) -> usize {
-        0
     }
 }

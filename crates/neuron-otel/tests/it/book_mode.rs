@@ -1,18 +1,17 @@
 //! The names of neuron's book.
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::AgentBuilder;
 use neuron_otel::SemanticConventions;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{Message, ProviderError, StopReason, TokenUsage, ToolContext};
 use opentelemetry::trace::SpanKind;
 use serde_json::json;
 
-use crate::support::agents::{Builder, WAYS, hook, looks, run, scout_of};
+use crate::support::agents::{Chat, WAYS, hook, looks, run, scout_of};
 use crate::support::memory::{Memory, attribute};
-use crate::support::tools::{Act, registry};
 
-fn book(memory: &Memory, replies: impl IntoIterator<Item = Reply>) -> Builder {
+fn book(memory: &Memory, replies: impl IntoIterator<Item = Reply>) -> AgentBuilder {
     scout_of(ScriptedProvider::new(replies))
         .hook(hook(memory).with_conventions(SemanticConventions::Book))
 }
@@ -26,7 +25,7 @@ async fn turns_hold_their_calls_of_the_model_and_of_tools() {
             looks([json!({"text": "c"})]),
             Reply::text("done"),
         ];
-        let mut agent = book(&memory, replies).build();
+        let mut agent = Chat::new(book(&memory, replies));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         assert_eq!(
@@ -75,9 +74,9 @@ async fn attributes_have_the_names_of_the_table() {
         looks([json!({"text": "a"}), json!({"do": "say no"})]).usage(usage.clone()),
         Reply::text("done").usage(usage),
     ];
-    let mut agent = book(&memory, replies).build();
+    let mut agent = Chat::new(book(&memory, replies));
     let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
-    agent.run_text("go", &ctx).await.unwrap();
+    agent.run("go", &ctx).await.unwrap();
     memory.check_closed();
 
     let run = memory.one("invoke_agent scout");
@@ -137,8 +136,8 @@ async fn every_stop_reason_is_told_in_neurons_words() {
             text
         );
         let memory = Memory::new();
-        let mut agent = book(&memory, [Reply::text("done").stop_reason(reason)]).build();
-        drop(agent.run_text("go", &ToolContext::default()).await);
+        let mut agent = Chat::new(book(&memory, [Reply::text("done").stop_reason(reason)]));
+        drop(agent.run("go", &ToolContext::default()).await);
         let chat = memory.one("gen_ai.chat");
         assert_eq!(attribute(&chat, "gen_ai.response.stop_reason").as_deref(), Some(text));
     }
@@ -151,13 +150,9 @@ async fn a_compaction_tells_the_sizes_before_and_after() {
         .flat_map(|_| [Message::user("a question"), Message::assistant("an answer")])
         .collect();
     let strategy = SlidingWindowStrategy::new(3, 20);
-    let mut agent = AgentLoop::builder(ScriptedProvider::new(["done"]), strategy)
-        .name("scout")
-        .tools(registry([Act::new("look")]))
-        .hook(hook(&memory).with_conventions(SemanticConventions::Book))
-        .messages(history)
-        .build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(book(&memory, ["done".into()]).context(strategy));
+    agent.conversation = history.into();
+    agent.run("go", &ToolContext::default()).await.unwrap();
     memory.check_closed();
     let compactions = memory.named("gen_ai.context.compaction");
     assert!(!compactions.is_empty());
@@ -171,8 +166,8 @@ async fn a_compaction_tells_the_sizes_before_and_after() {
 #[tokio::test]
 async fn metrics_are_those_of_the_conventions() {
     let memory = Memory::new();
-    let mut agent = book(&memory, [looks([json!({})]), Reply::text("done")]).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(book(&memory, [looks([json!({})]), Reply::text("done")]));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     let durations = memory.measured("gen_ai.client.operation.duration");
     assert_eq!(durations.values().sum::<u64>(), 4);
     let chat = durations.keys().find(|name| name.contains("operation.name=chat")).unwrap();
@@ -183,8 +178,8 @@ async fn metrics_are_those_of_the_conventions() {
 async fn a_turn_whose_call_failed_ends_with_the_run() {
     let memory = Memory::new();
     let error = ProviderError::Authentication("no".into());
-    let mut agent = book(&memory, [Reply::error(error)]).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    let mut agent = Chat::new(book(&memory, [Reply::error(error)]));
+    agent.run("go", &ToolContext::default()).await.unwrap_err();
     memory.check_closed();
     assert_eq!(
         memory.tree(),

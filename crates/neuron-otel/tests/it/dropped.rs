@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
 use neuron_otel::SemanticConventions;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -15,11 +14,12 @@ use neuron_types::{
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::json;
 
-use crate::support::agents::{MODES, WAYS, Way, hook, looks, run, scout, scout_of};
+use crate::support::agents::{
+    Chat, MODES, WAYS, Way, bare, hook, looks, parallel, run, scout, scout_of,
+};
 use crate::support::checks::{check_failed, check_fine, count, duration, error_of};
 use crate::support::memory::{Memory, attribute};
 use crate::support::polls::{LONG, TO_THE_END, Waiting, Waits, nothing_happens, poll_times};
-use crate::support::tools::{Act, registry};
 
 const RUN: &str = "invoke_agent scout";
 const CHAT: &str = "chat scripted-model";
@@ -29,7 +29,7 @@ const TOOL: &str = "execute_tool look";
 fn whenever_a_run_is_dropped_its_spans_end_and_stand_in_one_tree() {
     sweep(|agent, way, polls| {
         let ctx = ToolContext::default();
-        poll_times(pin!(run_waiting(way, agent, &ctx)), polls).is_some()
+        poll_times(pin!(run(way, agent, &ctx)), polls).is_some()
     });
 }
 
@@ -37,7 +37,7 @@ fn whenever_a_run_is_dropped_its_spans_end_and_stand_in_one_tree() {
 fn whenever_a_run_is_cancelled_its_spans_end_and_stand_in_one_tree() {
     sweep(|agent, way, polls| {
         let ctx = ToolContext::default();
-        let mut run = pin!(run_waiting(way, agent, &ctx));
+        let mut run = pin!(run(way, agent, &ctx));
         if poll_times(run.as_mut(), polls).is_some() {
             return true;
         }
@@ -47,25 +47,8 @@ fn whenever_a_run_is_cancelled_its_spans_end_and_stand_in_one_tree() {
     });
 }
 
-type WaitingAgent = AgentLoop<Waiting<ScriptedProvider>, SlowWindow>;
-
-async fn run_waiting(way: Way, agent: &mut WaitingAgent, ctx: &ToolContext) {
-    let message = Message::user("go");
-    match way {
-        Way::Run => drop(agent.run(message, ctx).await),
-        Way::Stream => {
-            let mut events = agent.run_stream(message, ctx).await;
-            while events.recv().await.is_some() {}
-        }
-        Way::Step => {
-            let mut steps = agent.run_step(message, ctx);
-            while steps.next().await.is_some() {}
-        }
-    }
-}
-
 /// Interrupts a run after each number of polls. `interrupt` says whether it had ended by then.
-fn sweep(interrupt: impl Fn(&mut WaitingAgent, Way, usize) -> bool) {
+fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
     for conventions in MODES {
         for way in WAYS {
             for polls in 0.. {
@@ -77,12 +60,12 @@ fn sweep(interrupt: impl Fn(&mut WaitingAgent, Way, usize) -> bool) {
                     Reply::text("done"),
                 ];
                 let provider = Waiting(ScriptedProvider::new(replies));
-                let mut agent = AgentLoop::builder(provider, SlowWindow::new())
-                    .name("scout")
-                    .tools(registry([Act::new("look")]))
-                    .parallel_tool_execution(true)
-                    .hook(hook(&memory).with_conventions(conventions))
-                    .build();
+                let mut agent = Chat::new(
+                    scout_of(provider)
+                        .context(SlowWindow::new())
+                        .config(parallel)
+                        .hook(hook(&memory).with_conventions(conventions)),
+                );
                 let has_ended = interrupt(&mut agent, way, polls);
                 memory.check_closed();
                 let runs = memory.named(RUN);
@@ -149,7 +132,7 @@ fn dropped_after_a_while(future: impl Future) {
 fn a_run_that_is_dropped_while_the_model_is_asked_lasts_until_then() {
     for way in WAYS {
         let memory = Memory::new();
-        let mut agent = scout(&memory, [Reply::hang()]).build();
+        let mut agent = Chat::new(scout(&memory, [Reply::hang()]));
         dropped_after_a_while(run(way, &mut agent, &ToolContext::default()));
         memory.check_closed();
         for name in [RUN, CHAT] {
@@ -166,7 +149,7 @@ fn a_run_that_is_dropped_while_the_model_is_asked_lasts_until_then() {
 fn a_stream_that_is_dropped_in_the_middle_of_an_answer_lasts_until_then() {
     let memory = Memory::new();
     let answer = Reply::text("a text in pieces").chunk_chars(3).hang_after(2);
-    let mut agent = scout(&memory, [answer]).build();
+    let mut agent = Chat::new(scout(&memory, [answer]));
     dropped_after_a_while(run(Way::Stream, &mut agent, &ToolContext::default()));
     memory.check_closed();
     let chat = memory.one(CHAT);
@@ -184,8 +167,10 @@ fn a_run_that_is_dropped_while_tools_run_lasts_until_then_and_so_do_the_tools() 
             let hangs = json!({"do": "hang"});
             let provider = ScriptedProvider::new([looks([hangs.clone(), json!({}), hangs])]);
             let hook = hook(&memory).with_conventions(conventions);
-            let builder = scout_of(provider).hook(hook).parallel_tool_execution(parallel);
-            let mut agent = builder.build();
+            let builder = scout_of(provider)
+                .hook(hook)
+                .config(|config| config.parallel_tool_execution = parallel);
+            let mut agent = Chat::new(builder);
             dropped_after_a_while(run(Way::Run, &mut agent, &ToolContext::default()));
             memory.check_closed();
             let name = match conventions {
@@ -228,12 +213,10 @@ fn a_run_that_is_dropped_in_a_compaction_lasts_until_then() {
     let memory = Memory::new();
     let provider = ScriptedProvider::new(["never"]);
     let history = vec![Message::user("one"), Message::assistant("two")];
-    let mut agent = AgentLoop::builder(provider, Hangs)
-        .name("scout")
-        .hook(hook(&memory))
-        .messages(history)
-        .build();
-    dropped_after_a_while(agent.run_text("go", &ToolContext::default()));
+    let builder = bare(provider).context(Hangs).name("scout").hook(hook(&memory));
+    let mut agent = Chat::new(builder);
+    agent.conversation = history.into();
+    dropped_after_a_while(run(Way::Run, &mut agent, &ToolContext::default()));
     memory.check_closed();
     for name in [RUN, "neuron.context.compaction"] {
         let span = memory.one(name);
@@ -264,9 +247,10 @@ async fn a_compaction_that_fails_is_told() {
     let memory = Memory::new();
     let provider = ScriptedProvider::new(["never"]);
     let history = vec![Message::user("one"), Message::assistant("two")];
-    let builder = AgentLoop::builder(provider, Fails).name("scout").hook(hook(&memory));
-    let mut agent = builder.messages(history).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    let builder = bare(provider).context(Fails).name("scout").hook(hook(&memory));
+    let mut agent = Chat::new(builder);
+    agent.conversation = history.into();
+    agent.run("go", &ToolContext::default()).await.unwrap_err();
     memory.check_closed();
     check_failed(&memory.one("neuron.context.compaction"), "Context");
     check_failed(&memory.one(RUN), "Context");
@@ -279,7 +263,7 @@ async fn a_cancelled_run_lasts_until_it_was_cancelled_wherever_it_was() {
     {
         for way in WAYS {
             let memory = Memory::new();
-            let mut agent = scout(&memory, replies.clone()).build();
+            let mut agent = Chat::new(scout(&memory, replies.clone()));
             let ctx = ToolContext::default();
             {
                 let mut run = pin!(run(way, &mut agent, &ctx));
@@ -301,10 +285,10 @@ async fn a_cancelled_run_lasts_until_it_was_cancelled_wherever_it_was() {
 #[tokio::test]
 async fn a_run_that_is_cancelled_before_it_begins_is_none() {
     let memory = Memory::new();
-    let mut agent = scout(&memory, ["never"]).build();
+    let mut agent = Chat::new(scout(&memory, ["never"]));
     let ctx = ToolContext::default();
     ctx.cancellation_token.cancel();
-    agent.run_text("go", &ctx).await.unwrap_err();
+    agent.run("go", &ctx).await.unwrap_err();
     memory.check_closed();
     assert_eq!(memory.tree(), "");
     assert_eq!(count(&memory, "invoke_agent", None), 0);
@@ -327,7 +311,7 @@ impl Provider for Panics {
 fn a_provider_that_panics_ends_the_spans_and_leaves_nothing_current() {
     for way in WAYS {
         let memory = Memory::new();
-        let mut agent = scout_of(Panics).hook(hook(&memory)).build();
+        let mut agent = Chat::new(scout_of(Panics).hook(hook(&memory)));
         let ctx = ToolContext::default();
         let whole = AssertUnwindSafe(|| poll_times(pin!(run(way, &mut agent, &ctx)), TO_THE_END));
         catch_unwind(whole).unwrap_err();
@@ -338,8 +322,8 @@ fn a_provider_that_panics_ends_the_spans_and_leaves_nothing_current() {
         assert!(neuron_otel::current_trace_context().is_none(), "something is current still");
         // The next run is a trace of its own.
         memory.clear();
-        let mut agent = scout(&memory, ["done"]).build();
-        poll_times(pin!(agent.run_text("go", &ctx)), TO_THE_END).unwrap().unwrap();
+        let mut agent = Chat::new(scout(&memory, ["done"]));
+        poll_times(pin!(agent.run("go", &ctx).into_future()), TO_THE_END).unwrap().unwrap();
         memory.check_closed();
         assert_eq!(memory.tree(), format!("{RUN}\n  {CHAT}\n"));
     }

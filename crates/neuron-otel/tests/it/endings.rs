@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use neuron_testing::Reply;
-use neuron_types::{Message, ProviderError};
+use neuron_types::ProviderError;
 use tokio::sync::Notify;
 
 use crate::over_http::{assert_outline, look};
@@ -17,7 +17,7 @@ async fn a_provider_that_fails() {
     for case in cases() {
         let error = ProviderError::RateLimit { retry_after: None };
         let setup = case.start([Reply::error(error)]).await;
-        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap_err();
+        setup.agent(Behavior::Echo).run("What is it like?", &context()).await.unwrap_err();
         let exported = setup.finish();
         let forest = exported.forest();
         assert_outline(
@@ -38,7 +38,7 @@ async fn a_provider_that_fails() {
 async fn a_tool_that_fails_for_good() {
     for case in cases() {
         let setup = case.start([look()]).await;
-        setup.agent(Behavior::Fail).run_text("What is it like?", &context()).await.unwrap_err();
+        setup.agent(Behavior::Fail).run("What is it like?", &context()).await.unwrap_err();
         let exported = setup.finish();
         assert_outline(
             case,
@@ -58,7 +58,7 @@ async fn a_tool_that_tells_the_model_of_an_error() {
     for case in cases() {
         let setup = case.start([look(), Reply::text("Dark.")]).await;
         let mut agent = setup.agent(Behavior::ErrorResult);
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         assert_outline(
             case,
@@ -84,7 +84,7 @@ async fn a_run_that_is_cancelled_in_a_call_of_the_model() {
             setup.server.wait_for_requests(1).await;
             ctx.cancellation_token.cancel();
         };
-        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), cancel);
+        let (result, ()) = tokio::join!(agent.run("What is it like?", &ctx), cancel);
         result.unwrap_err();
         assert_cancelled_in_the_model(setup);
     }
@@ -97,7 +97,7 @@ async fn a_run_that_is_dropped_in_a_call_of_the_model() {
         let mut agent = setup.agent(Behavior::Echo);
         let ctx = context();
         tokio::select! {
-            result = agent.run_text("What is it like?", &ctx) => panic!("{result:?}"),
+            result = agent.run("What is it like?", &ctx) => panic!("{result:?}"),
             () = setup.server.wait_for_requests(1) => {}
         }
         assert_cancelled_in_the_model(setup);
@@ -111,8 +111,8 @@ async fn a_stream_that_is_dropped_in_its_middle() {
         let setup = case.start([reply]).await;
         let mut agent = setup.agent(Behavior::Echo);
         let ctx = context();
-        let mut stream = agent.run_stream(Message::user("What is it like?"), &ctx).await;
-        stream.next().await.unwrap();
+        let mut stream = agent.run("What is it like?", &ctx).stream();
+        stream.next().await.unwrap().unwrap();
         drop(stream);
         assert_cancelled_in_the_model(setup);
     }
@@ -143,7 +143,7 @@ async fn a_run_that_is_cancelled_in_a_tool() {
             began.notified().await;
             ctx.cancellation_token.cancel();
         };
-        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), cancel);
+        let (result, ()) = tokio::join!(agent.run("What is it like?", &ctx), cancel);
         result.unwrap_err();
         assert_cancelled_in_the_tool(setup);
     }
@@ -157,7 +157,7 @@ async fn a_run_that_is_dropped_in_a_tool() {
         let mut agent = setup.agent(Behavior::Hang(Arc::clone(&began)));
         let ctx = context();
         tokio::select! {
-            result = agent.run_text("What is it like?", &ctx) => panic!("{result:?}"),
+            result = agent.run("What is it like?", &ctx) => panic!("{result:?}"),
             () = began.notified() => {}
         }
         assert_cancelled_in_the_tool(setup);
@@ -187,8 +187,7 @@ async fn a_stream_that_breaks_off() {
         let setup = case.start([reply]).await;
         let mut agent = setup.agent(Behavior::Echo);
         let ctx = context();
-        let events: Vec<_> =
-            agent.run_stream(Message::user("What is it like?"), &ctx).await.collect().await;
+        let events: Vec<_> = agent.run("What is it like?", &ctx).stream().collect().await;
         assert!(!events.is_empty());
         let exported = setup.finish();
         let forest = exported.forest();

@@ -2,17 +2,17 @@
 
 use std::pin::pin;
 
-use neuron_loop::{LoopError, ToolErrorPolicy};
+use neuron_loop::{AgentBuilder, LoopError, Start, ToolErrorPolicy};
 use neuron_otel::{OtelHook, SemanticConventions};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ApprovalDecisions, Message, PermissionDecision, PermissionPolicy, ProviderError, TokenUsage,
+    ApprovalDecisions, PermissionDecision, PermissionPolicy, ProviderError, TokenUsage,
     ToolContext, UsageLimits,
 };
 use serde_json::{Value, json};
 
 use crate::support::agents::{
-    Builder, EndsAt, MODES, WAYS, Way, hook, look, looks, run, scout, scout_of,
+    Chat, EndsAt, MODES, WAYS, Way, hook, look, looks, run, scout, scout_of,
 };
 use crate::support::checks::{check_failed, check_fine, count, duration};
 use crate::support::memory::{Memory, attribute};
@@ -27,7 +27,7 @@ async fn a_provider_error_ends_the_call_and_the_run() {
     for way in WAYS {
         let memory = Memory::new();
         let error = ProviderError::RateLimit { retry_after: None };
-        let mut agent = scout(&memory, [Reply::error(error)]).build();
+        let mut agent = Chat::new(scout(&memory, [Reply::error(error)]));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         for name in [RUN, CHAT] {
@@ -45,7 +45,8 @@ async fn a_tool_that_fails_is_told_as_one_whether_or_not_the_run_goes_on() {
         let replies = || [looks([json!({"do": "fail", "text": "no"})]), Reply::text("done")];
         let memory = Memory::new();
         let builder = scout(&memory, replies());
-        let mut agent = builder.tool_errors(ToolErrorPolicy::EndRun).build();
+        let mut agent =
+            Chat::new(builder.config(|config| config.tool_errors = ToolErrorPolicy::EndRun));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         check_failed(&memory.one(TOOL), "ExecutionFailed");
@@ -55,7 +56,8 @@ async fn a_tool_that_fails_is_told_as_one_whether_or_not_the_run_goes_on() {
 
         let memory = Memory::new();
         let builder = scout(&memory, replies());
-        let mut agent = builder.tool_errors(ToolErrorPolicy::ReturnToModel).build();
+        let mut agent =
+            Chat::new(builder.config(|config| config.tool_errors = ToolErrorPolicy::ReturnToModel));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         check_failed(&memory.one(TOOL), "tool_error");
@@ -74,8 +76,9 @@ async fn a_tool_that_the_model_made_up_fails_and_is_not_told_by_its_name() {
         let replies = [Reply::tool_call("c0", "invented", json!({})), Reply::text("done")];
         let hook = hook(&memory).with_conventions(conventions);
         let builder = scout_of(ScriptedProvider::new(replies)).hook(hook);
-        let mut agent = builder.tool_errors(ToolErrorPolicy::EndRun).build();
-        agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+        let mut agent =
+            Chat::new(builder.config(|config| config.tool_errors = ToolErrorPolicy::EndRun));
+        agent.run("go", &ToolContext::default()).await.unwrap_err();
         memory.check_closed();
         let spans = memory.spans();
         let tool = spans.iter().find(|span| span.name.contains("execute_tool")).unwrap();
@@ -93,8 +96,9 @@ async fn results_that_are_errors_hints_and_panics_are_failures_of_the_call_alone
         for way in WAYS {
             let memory = Memory::new();
             let replies = [looks([json!({"do": deed})]), Reply::text("done")];
-            let builder = scout(&memory, replies).tool_errors(ToolErrorPolicy::ReturnToModel);
-            run(way, &mut builder.build(), &ToolContext::default()).await;
+            let builder = scout(&memory, replies)
+                .config(|config| config.tool_errors = ToolErrorPolicy::ReturnToModel);
+            run(way, &mut Chat::new(builder), &ToolContext::default()).await;
             memory.check_closed();
             check_failed(&memory.one(TOOL), "tool_error");
             check_fine(&memory.one(RUN));
@@ -111,10 +115,9 @@ async fn a_hook_that_ends_the_run_at_any_event_ends_every_span() {
                 let ends = EndsAt::new(index, "enough");
                 let provider =
                     ScriptedProvider::new([looks([json!({}), json!({})]), Reply::text("done")]);
-                let mut agent = scout_of(provider)
-                    .hook(hook(&memory).with_conventions(conventions))
-                    .hook(ends)
-                    .build();
+                let mut agent = Chat::new(
+                    scout_of(provider).hook(hook(&memory).with_conventions(conventions)).hook(ends),
+                );
                 run(way, &mut agent, &ToolContext::default()).await;
                 memory.check_closed();
                 let spans = memory.spans();
@@ -136,7 +139,7 @@ async fn a_hook_that_ends_the_run_at_any_event_ends_every_span() {
 async fn a_run_at_its_limits_says_which() {
     for way in WAYS {
         let memory = Memory::new();
-        let mut agent = scout(&memory, [look(), look(), look()]).max_turns(1).build();
+        let mut agent = Chat::new(scout(&memory, [look(), look(), look()]).max_turns(1));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         check_failed(&memory.one(RUN), "MaxTurns");
@@ -144,7 +147,7 @@ async fn a_run_at_its_limits_says_which() {
 
         let memory = Memory::new();
         let limits = UsageLimits { total_tokens_limit: Some(1), ..UsageLimits::default() };
-        let mut agent = scout(&memory, [look(), look()]).usage_limits(limits).build();
+        let mut agent = Chat::new(scout(&memory, [look(), look()]).usage_limits(limits));
         run(way, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         check_failed(&memory.one(RUN), "UsageLimitExceeded");
@@ -160,17 +163,17 @@ impl PermissionPolicy for Asks {
     }
 }
 
-fn pausing(memory: &Memory) -> Builder {
+fn pausing(memory: &Memory) -> AgentBuilder {
     let builder = scout(memory, [look(), Reply::text("done")]);
-    builder.permission_policy(Asks).pause_for_approval(true)
+    builder.permission_policy(Asks).config(|config| config.pause_for_approval = true)
 }
 
 #[tokio::test]
 async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_own() {
     let memory = Memory::new();
-    let mut agent = pausing(&memory).build();
+    let mut agent = Chat::new(pausing(&memory));
     let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
-    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    let error = agent.run("go", &ctx).await.unwrap_err();
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
     memory.check_closed();
     assert_eq!(memory.tree(), format!("{RUN}\n  {CHAT}\n"));
@@ -179,7 +182,7 @@ async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_
     assert_eq!(count(&memory, "execute_tool", None), 0);
 
     memory.clear();
-    agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
+    agent.run(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
     memory.check_closed();
     assert_eq!(memory.tree(), format!("{RUN}\n  {TOOL}\n    work ok\n    more ok\n  {CHAT}\n"));
     let run = memory.one(RUN);
@@ -193,14 +196,16 @@ async fn waiting_for_an_approval_is_no_failure_and_what_follows_is_a_run_of_its_
 async fn a_call_that_another_process_approves_is_told_as_any() {
     let memory = Memory::new();
     let ctx = ToolContext::default();
-    let error = pausing(&memory).build().run_text("go", &ctx).await.unwrap_err();
+    let error = Chat::new(pausing(&memory)).run("go", &ctx).await.unwrap_err();
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
     memory.clear();
-    let builder = scout(&memory, ["done"]).permission_policy(Asks).pause_for_approval(true);
-    let mut agent = builder.build();
+    let builder = scout(&memory, ["done"])
+        .permission_policy(Asks)
+        .config(|config| config.pause_for_approval = true);
+    let mut agent = Chat::new(builder);
     let decisions = ApprovalDecisions::approve_all(&pending);
-    agent.restore(*pending).unwrap();
-    agent.resume(decisions, &ctx).await.unwrap();
+    agent.conversation = (*pending).try_into().unwrap();
+    agent.run(decisions, &ctx).await.unwrap();
     memory.check_closed();
     assert_eq!(memory.tree(), format!("{RUN}\n  {TOOL}\n    work ok\n    more ok\n  {CHAT}\n"));
     let description = attribute(&memory.one(TOOL), "gen_ai.tool.description");
@@ -212,12 +217,12 @@ async fn a_call_that_another_process_approves_is_told_as_any() {
 #[tokio::test]
 async fn a_denied_call_has_no_span() {
     let memory = Memory::new();
-    let mut agent = pausing(&memory).build();
+    let mut agent = Chat::new(pausing(&memory));
     let ctx = ToolContext::default();
-    let error = agent.run_text("go", &ctx).await.unwrap_err();
+    let error = agent.run("go", &ctx).await.unwrap_err();
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
     let id = pending.calls[0].call.id.clone();
-    agent.resume(ApprovalDecisions::new().deny(&id, "no"), &ctx).await.unwrap();
+    agent.run(ApprovalDecisions::new().deny(&id, "no"), &ctx).await.unwrap();
     memory.check_closed();
     assert_eq!(memory.named(TOOL).len(), 0);
 }
@@ -228,10 +233,10 @@ async fn steps_belong_to_one_run_which_ends_with_the_last() {
         let memory = Memory::new();
         let provider = ScriptedProvider::new([look(), Reply::text("done")]);
         let mut agent =
-            scout_of(provider).hook(hook(&memory).with_conventions(conventions)).build();
+            Chat::new(scout_of(provider).hook(hook(&memory).with_conventions(conventions)));
         let ctx = ToolContext::default();
-        let mut steps = agent.run_step(Message::user("go"), &ctx);
-        steps.next().await.unwrap();
+        let mut steps = agent.run("go", &ctx).steps();
+        steps.next().await.unwrap().unwrap();
         // What is done between steps is not of the run.
         assert!(neuron_otel::current_trace_context().is_none());
         assert_eq!(memory.named(RUN).len(), 0);
@@ -248,10 +253,10 @@ async fn steps_belong_to_one_run_which_ends_with_the_last() {
 #[tokio::test]
 async fn steps_that_are_dropped_end_the_run_where_they_were_dropped() {
     let memory = Memory::new();
-    let mut agent = scout(&memory, [look(), Reply::text("done")]).build();
+    let mut agent = Chat::new(scout(&memory, [look(), Reply::text("done")]));
     let ctx = ToolContext::default();
-    let mut steps = agent.run_step(Message::user("go"), &ctx);
-    steps.next().await.unwrap();
+    let mut steps = agent.run("go", &ctx).steps();
+    steps.next().await.unwrap().unwrap();
     nothing_happens();
     drop(steps);
     memory.check_closed();
@@ -271,9 +276,9 @@ fn a_step_that_is_dropped_anywhere_belongs_to_the_same_run_as_those_that_follow(
                 replies.into_iter().chain([Reply::text("done"), Reply::text("done")]),
             ));
             let mut agent =
-                scout_of(provider).hook(hook(&memory).with_conventions(conventions)).build();
+                Chat::new(scout_of(provider).hook(hook(&memory).with_conventions(conventions)));
             let ctx = ToolContext::default();
-            let mut steps = agent.run_step(Message::user("go"), &ctx);
+            let mut steps = agent.run("go", &ctx).steps();
             let is_over = poll_times(pin!(async { while steps.next().await.is_some() {} }), polls);
             let rest = async { while steps.next().await.is_some() {} };
             poll_times(pin!(rest), TO_THE_END).expect("it ends");
@@ -297,12 +302,12 @@ async fn a_stream_that_is_dropped_at_any_event_ends_its_spans() {
     for events in 0.. {
         let memory = Memory::new();
         let replies = [look().with_text("a text in pieces").chunk_chars(3), Reply::text("done")];
-        let mut agent = scout(&memory, replies).build();
+        let mut agent = Chat::new(scout(&memory, replies));
         let ctx = ToolContext::default();
-        let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+        let mut stream = agent.run("go", &ctx).stream();
         let mut has_ended = false;
         for _ in 0..events {
-            has_ended |= stream.recv().await.is_none();
+            has_ended |= stream.next().await.is_none();
         }
         drop(stream);
         memory.check_closed();
@@ -319,7 +324,7 @@ async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
     let memory = Memory::new();
     let error = ProviderError::ServiceUnavailable("529".into());
     let replies = [Reply::text("broken").fail_after(1, error), Reply::text("done")];
-    let mut agent = scout(&memory, replies).retries(1).build();
+    let mut agent = Chat::new(scout(&memory, replies).config(|config| config.retries = 1));
     run(Way::Stream, &mut agent, &ToolContext::default()).await;
     memory.check_closed();
     let chats = memory.named(CHAT);
@@ -336,10 +341,10 @@ async fn an_answer_that_is_asked_for_again_has_a_span_for_each_try() {
 async fn a_run_that_is_continued_is_another() {
     let memory = Memory::new();
     let error = ProviderError::ServiceUnavailable("529".into());
-    let mut agent = scout(&memory, [Reply::error(error), Reply::text("done")]).build();
+    let mut agent = Chat::new(scout(&memory, [Reply::error(error), Reply::text("done")]));
     let ctx = ToolContext::default();
-    agent.run_text("go", &ctx).await.unwrap_err();
-    agent.continue_run(&ctx).await.unwrap();
+    agent.run("go", &ctx).await.unwrap_err();
+    agent.run(Start::Continue, &ctx).await.unwrap();
     memory.check_closed();
     let runs = memory.named(RUN);
     assert_eq!(runs.len(), 2);
@@ -353,8 +358,8 @@ async fn a_run_tells_what_all_its_calls_took() {
     let memory = Memory::new();
     let usage = TokenUsage { input_tokens: 10, output_tokens: 3, ..TokenUsage::default() };
     let replies = [look().usage(usage.clone()), Reply::text("done").usage(usage)];
-    let mut agent = scout(&memory, replies).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(scout(&memory, replies));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     let run = memory.one(RUN);
     assert_eq!(attribute(&run, "gen_ai.usage.input_tokens").as_deref(), Some("20"));
     assert_eq!(attribute(&run, "gen_ai.usage.output_tokens").as_deref(), Some("6"));
@@ -367,9 +372,9 @@ async fn a_run_tells_what_all_its_calls_took() {
 fn a_hook_without_metrics_and_listeners_costs_no_scope() {
     // Nobody listens on this thread: the run works.
     let provider = ScriptedProvider::new([look(), Reply::text("done")]);
-    let mut agent = scout_of(provider).hook(OtelHook::new().without_metrics()).build();
+    let mut agent = Chat::new(scout_of(provider).hook(OtelHook::new().without_metrics()));
     let ctx = ToolContext::default();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let result = runtime.block_on(agent.run_text("go", &ctx)).unwrap();
+    let result = runtime.block_on(agent.run("go", &ctx).into_future()).unwrap();
     assert_eq!(result.response, "done");
 }

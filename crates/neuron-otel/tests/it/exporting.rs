@@ -8,6 +8,7 @@ use neuron_types::Message;
 use opentelemetry_sdk::trace::Sampler;
 use serde_json::json;
 
+use crate::support::agents::Chat;
 use crate::support::conventions::Version;
 use crate::support::look::Behavior;
 use crate::support::receiver::Answer;
@@ -28,7 +29,7 @@ async fn a_receiver_that_fails_or_hangs_is_no_matter_of_the_run() {
             receiver.answer(answer);
             let run = async || {
                 let mut agent = setup.agent(Behavior::Echo);
-                agent.run_text("What is it like?", &context()).await.unwrap()
+                agent.run("What is it like?", &context()).await.unwrap()
             };
             assert_eq!(run().await.response, "Blue.");
             let asked = async {
@@ -54,7 +55,7 @@ async fn a_trace_that_is_not_sampled_is_measured_all_the_same() {
     for case in cases() {
         let setup = case.start_with(Telemetry::with_sampler(Sampler::AlwaysOff), replies()).await;
         let mut agent = setup.agent(Behavior::Echo);
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         assert_eq!(exported.spans, []);
         assert!(!exported.metrics.is_empty());
@@ -67,9 +68,9 @@ async fn each_of_two_hooks_on_one_agent_tells_everything() {
     for case in cases() {
         let setup = case.start(replies()).await;
         let (one, other) = (setup.hook(), setup.hook());
-        let mut agent = setup.plain(Behavior::Echo).hook(one).hook(other).build();
+        let mut agent = Chat::new(setup.plain(Behavior::Echo).hook(one).hook(other));
         let (message, ctx) = (Message::user("What is it like?"), context());
-        agent.run_stream(message, &ctx).await.collect::<Vec<_>>().await;
+        agent.run(message, &ctx).stream().collect::<Vec<_>>().await;
         let exported = setup.finish();
         let forest = exported.forest();
         assert_eq!(forest.all("invoke_agent planner").len(), 2, "{forest:?}");
@@ -97,7 +98,7 @@ async fn a_subscriber_without_the_layer_is_enough_to_run() {
         let setup = case.start(replies()).await;
         let plain = tracing::subscriber::set_default(tracing_subscriber::registry());
         let mut agent = setup.agent(Behavior::Echo);
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         drop(plain);
         let exported = setup.finish();
         assert_eq!(exported.spans, []);

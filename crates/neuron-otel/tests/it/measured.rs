@@ -47,9 +47,9 @@ async fn each_version_has_its_metrics() {
             let (mut agent, ctx) = (setup.agent(Behavior::Echo), context());
             if streams {
                 let message = Message::user("What is it like?");
-                agent.run_stream(message, &ctx).await.collect::<Vec<_>>().await;
+                agent.run(message, &ctx).stream().collect::<Vec<_>>().await;
             } else {
-                agent.run_text("What is it like?", &ctx).await.unwrap();
+                agent.run("What is it like?", &ctx).await.unwrap();
             }
             let exported = setup.finish();
             let mut expected = match case.version {
@@ -107,7 +107,7 @@ async fn failures_are_measured_with_their_type() {
     for case in cases() {
         let error = ProviderError::RateLimit { retry_after: None };
         let setup = case.start([Reply::error(error)]).await;
-        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap_err();
+        setup.agent(Behavior::Echo).run("What is it like?", &context()).await.unwrap_err();
         let exported = setup.finish();
         let failed = (1, vec!["RateLimit".to_owned()]);
         match case.version {
@@ -139,7 +139,7 @@ async fn tokens_of_the_prompt_are_told_with_those_of_the_cache() {
             ..TokenUsage::default()
         };
         let setup = case.start([Reply::text("Blue.").usage(usage)]).await;
-        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap();
+        setup.agent(Behavior::Echo).run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         let forest = exported.forest();
         let (run, chat) = (forest.root(), &forest.root().children[0].attributes);

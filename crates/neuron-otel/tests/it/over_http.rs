@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use neuron_context::SlidingWindowStrategy;
 use neuron_testing::Reply;
+use neuron_tool::ToolRegistry;
 use neuron_types::{Message, TokenUsage};
 use serde_json::json;
 use tokio::sync::Barrier;
 
+use crate::support::agents::Chat;
 use crate::support::attributes::Attributes;
 use crate::support::conventions::Version;
-use crate::support::look::{Ask, Behavior};
+use crate::support::look::{Ask, Behavior, Look};
 use crate::support::setup::{Case, cases, context};
 
 /// An answer that calls the tool.
@@ -32,7 +34,7 @@ async fn a_run_with_tools() {
         let more = TokenUsage { input_tokens: 60, output_tokens: 7, ..TokenUsage::default() };
         let setup = case.start([look().usage(usage), Reply::text("Blue.").usage(more)]).await;
         let port = setup.server.port();
-        setup.agent(Behavior::Echo).run_text("What is it like?", &context()).await.unwrap();
+        setup.agent(Behavior::Echo).run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         let forest = exported.forest();
         assert_outline(
@@ -86,7 +88,7 @@ async fn tools_that_run_at_once_are_not_mixed() {
         let calls = ids.map(|id| (id, "look", json!({"at": id})));
         let setup = case.start([Reply::tool_calls(calls), Reply::text("Blue.")]).await;
         let together = Behavior::Together(Arc::new(Barrier::new(3)));
-        setup.agent(together).run_text("What is it like?", &context()).await.unwrap();
+        setup.agent(together).run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         let forest = exported.forest();
         assert_outline(
@@ -134,8 +136,7 @@ async fn agents_beside_each_other_are_not_mixed() {
         let together = Behavior::Together(Arc::new(Barrier::new(2)));
         let (mut one, mut other) = (setup.agent(together.clone()), setup.agent(together));
         let (first, second) = (context(), context());
-        let (one, other) =
-            tokio::join!(one.run_text("One?", &first), other.run_text("Other?", &second));
+        let (one, other) = tokio::join!(one.run("One?", &first), other.run("Other?", &second));
         assert_eq!((one.unwrap().turns, other.unwrap().turns), (2, 2));
         let exported = setup.finish();
         let run = "
@@ -154,8 +155,7 @@ async fn a_run_that_streams() {
         let setup = case.start([look(), Reply::text("Blue.")]).await;
         let mut agent = setup.agent(Behavior::Echo);
         let ctx = context();
-        let events: Vec<_> =
-            agent.run_stream(Message::user("What is it like?"), &ctx).await.collect().await;
+        let events: Vec<_> = agent.run("What is it like?", &ctx).stream().collect().await;
         assert!(!events.is_empty());
         let exported = setup.finish();
         let forest = exported.forest();
@@ -188,12 +188,14 @@ async fn a_conversation_that_is_compacted() {
             let text = format!("{turn} {}", "and so on ".repeat(20));
             [Message::user(text.as_str()), Message::assistant(text.as_str())]
         });
-        let mut agent = setup
-            .plain_with(Behavior::Echo, SlidingWindowStrategy::new(4, 400))
-            .messages(history.collect())
-            .hook(setup.hook())
-            .build();
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        let mut agent = Chat::new(
+            setup
+                .plain(Behavior::Echo)
+                .context(SlidingWindowStrategy::new(4, 400))
+                .hook(setup.hook()),
+        );
+        agent.conversation = history.collect::<Vec<_>>().into();
+        agent.run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         let forest = exported.forest();
         assert_outline(
@@ -228,9 +230,12 @@ async fn an_agent_inside_a_tool_stands_below_the_call() {
         let outer = Reply::tool_call("call_1", "ask", json!({"prompt": "Look."}));
         let replies = [outer, inner, Reply::text("Blue."), Reply::text("It is blue.")];
         let setup = case.start(replies).await;
-        let mut agent = setup.agent(Behavior::Echo);
-        agent.tools_mut().register_dyn(Arc::new(Ask(setup.provider())));
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Look(Behavior::Echo)));
+        tools.register_dyn(Arc::new(Ask(setup.provider())));
+        let builder = setup.plain(Behavior::Echo).tools(tools).hook(setup.hook());
+        let mut agent = Chat::new(builder);
+        agent.run("What is it like?", &context()).await.unwrap();
         let exported = setup.finish();
         assert_outline(
             case,

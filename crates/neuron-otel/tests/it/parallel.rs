@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::AgentBuilder;
 use neuron_otel::SemanticConventions;
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
-use neuron_types::{
-    Message, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
-};
+use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
 use serde_json::{Value, json};
 use tracing::instrument::WithSubscriber;
 use tracing::{Instrument, info_span};
 
-use crate::support::agents::{MODES, WAYS, Way, hook, looks, run, scout, scout_of, window};
+use crate::support::agents::{
+    Chat, MODES, WAYS, Way, bare, hook, looks, parallel, run, scout, scout_of,
+};
 use crate::support::memory::{Memory, attribute, parent_of};
 use crate::support::tools::{Act, registry};
 
@@ -31,10 +30,11 @@ async fn what_parallel_tools_trace_stands_below_each() {
                 json!({"text": index.to_string(), "delay": (index * 7) % 20, "polls": index % 3})
             });
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
-            let mut agent = scout_of(provider)
-                .hook(hook(&memory).with_conventions(conventions))
-                .parallel_tool_execution(true)
-                .build();
+            let mut agent = Chat::new(
+                scout_of(provider)
+                    .hook(hook(&memory).with_conventions(conventions))
+                    .config(parallel),
+            );
             run(way, &mut agent, &ToolContext::default()).await;
             memory.check_closed();
             let spans = memory.spans();
@@ -66,13 +66,14 @@ async fn a_tool_that_starts_before_the_answer_is_whole_stands_below_the_run() {
         let replies =
             [Reply::tool_calls(calls).event_delay(Duration::from_millis(100)), Reply::text("done")];
         let provider = ScriptedProvider::new(replies);
-        let mut agent = AgentLoop::builder(provider, window())
-            .name("scout")
-            .tools(registry([Act::pure("read")]))
-            .early_tools(true)
-            .parallel_tool_execution(true)
-            .hook(hook(&memory).with_conventions(conventions))
-            .build();
+        let mut agent = Chat::new(
+            bare(provider)
+                .name("scout")
+                .tools(registry([Act::pure("read")]))
+                .config(parallel)
+                .config(|config| config.early_tools = true)
+                .hook(hook(&memory).with_conventions(conventions)),
+        );
         run(Way::Stream, &mut agent, &ToolContext::default()).await;
         memory.check_closed();
         let spans = memory.spans();
@@ -110,18 +111,19 @@ async fn a_stream_with_early_tools_that_is_dropped_at_any_event_ends_its_spans()
                 Reply::tool_calls(calls).event_delay(Duration::from_millis(100)),
                 Reply::text("done"),
             ];
-            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), window())
-                .name("scout")
-                .tools(registry([Act::pure("read")]))
-                .early_tools(true)
-                .parallel_tool_execution(true)
-                .hook(hook(&memory).with_conventions(conventions))
-                .build();
+            let mut agent = Chat::new(
+                bare(ScriptedProvider::new(replies))
+                    .name("scout")
+                    .tools(registry([Act::pure("read")]))
+                    .config(parallel)
+                    .config(|config| config.early_tools = true)
+                    .hook(hook(&memory).with_conventions(conventions)),
+            );
             let ctx = ToolContext::default();
-            let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+            let mut stream = agent.run("go", &ctx).stream();
             let mut has_ended = false;
             for _ in 0..events {
-                has_ended |= stream.recv().await.is_none();
+                has_ended |= stream.next().await.is_none();
             }
             drop(stream);
             // One that started early ends with the run, and may outlive the answer that called it.
@@ -185,13 +187,14 @@ async fn what_an_early_tool_asks_a_model_is_a_call_of_its_own() {
                 Reply::tool_calls(calls).event_delay(Duration::from_millis(100)),
                 Reply::text("done"),
             ];
-            let mut agent = AgentLoop::builder(ScriptedProvider::new(replies), window())
-                .name("scout")
-                .tools(tools)
-                .early_tools(early)
-                .parallel_tool_execution(true)
-                .hook(hook)
-                .build();
+            let mut agent = Chat::new(
+                bare(ScriptedProvider::new(replies))
+                    .name("scout")
+                    .tools(tools)
+                    .config(parallel)
+                    .config(|config| config.early_tools = early)
+                    .hook(hook),
+            );
             run(Way::Stream, &mut agent, &ToolContext::default()).await;
             memory.check_closed();
             let spans = memory.spans();
@@ -217,10 +220,9 @@ async fn many_agents_share_a_hook_and_their_runs_stay_apart() {
                 let inputs = ["a", "b", "c"]
                     .map(|text| json!({"text": format!("{index}{text}"), "delay": 1}));
                 let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
-                let mut agent =
-                    scout_of(provider).hook(hook.clone()).parallel_tool_execution(true).build();
+                let mut agent = Chat::new(scout_of(provider).hook(hook.clone()).config(parallel));
                 let ctx = ToolContext { session_id: format!("s-{index}"), ..Default::default() };
-                let run = async move { agent.run_text("go", &ctx).await.unwrap() };
+                let run = async move { agent.run("go", &ctx).await.unwrap() };
                 tokio::spawn(run.with_current_subscriber())
             })
             .collect();
@@ -262,12 +264,12 @@ async fn runs_that_time_out_on_many_threads_end_their_spans() {
         .map(|index| {
             let inputs = [json!({"delay": index % 3}), json!({"do": "hang"})];
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
-            let builder = scout_of(provider).hook(hook.clone()).parallel_tool_execution(true);
-            let mut agent = builder.build();
+            let builder = scout_of(provider).hook(hook.clone()).config(parallel);
+            let mut agent = Chat::new(builder);
             // Dropped within its subscriber: the registry of tracing forgets parents in the current one.
             let run = async move {
                 let ctx = ToolContext::default();
-                let run = agent.run_text("go", &ctx);
+                let run = agent.run("go", &ctx);
                 tokio::time::timeout(Duration::from_millis(20), run).await.is_err()
             };
             tokio::spawn(run.with_current_subscriber())
@@ -287,7 +289,7 @@ async fn runs_that_time_out_on_many_threads_end_their_spans() {
 }
 
 /// An agent `scout` whose tool is an agent `helper`, which uses `look`.
-fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Agent {
+fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Chat {
     let inner = ScriptedProvider::new([
         Reply::tool_call("i1", "look", json!({"text": "inner"})),
         Reply::text("found"),
@@ -305,11 +307,8 @@ fn with_helper(hooks: impl FnOnce(AgentBuilder) -> AgentBuilder) -> Agent {
         Reply::tool_call("o1", "helper", json!({"prompt": "look"})),
         Reply::text("done"),
     ]);
-    hooks(AgentLoop::builder(outer, window()).name("scout").tools(tools)).build()
+    Chat::new(hooks(bare(outer).name("scout").tools(tools)))
 }
-
-type AgentBuilder = neuron_loop::AgentLoopBuilder<ScriptedProvider, SlidingWindowStrategy>;
-type Agent = AgentLoop<ScriptedProvider, SlidingWindowStrategy>;
 
 #[tokio::test]
 async fn an_agent_within_an_agent_stands_below_the_call_that_runs_it() {
@@ -332,7 +331,7 @@ async fn in_the_books_names_an_agent_within_an_agent_has_turns_of_its_own() {
     let memory = Memory::new();
     let hook = hook(&memory).with_conventions(SemanticConventions::Book);
     let mut agent = with_helper(|builder| builder.hook(hook));
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    agent.run("go", &ToolContext::default()).await.unwrap();
     memory.check_closed();
     assert_eq!(
         memory.tree(),
@@ -388,12 +387,13 @@ async fn a_task_that_a_tool_leaves_behind_does_not_lengthen_the_run() {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Spawns(send)));
         let provider = ScriptedProvider::new([looks([json!({})]), Reply::text("done")]);
-        let mut agent = AgentLoop::builder(provider, window())
-            .name("scout")
-            .tools(tools)
-            .hook(hook(&memory).with_conventions(conventions))
-            .build();
-        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        let mut agent = Chat::new(
+            bare(provider)
+                .name("scout")
+                .tools(tools)
+                .hook(hook(&memory).with_conventions(conventions)),
+        );
+        agent.run("go", &ToolContext::default()).await.unwrap();
         let ended = std::time::SystemTime::now();
         tasks.recv().await.unwrap().await.unwrap();
         assert_eq!(memory.open.names(), Vec::<&str>::new());
@@ -410,19 +410,19 @@ async fn a_task_that_a_tool_leaves_behind_does_not_lengthen_the_run() {
 #[tokio::test]
 async fn two_runs_of_one_agent_are_two_traces() {
     let memory = Memory::new();
-    let mut agent = scout(&memory, ["one", "two"]).build();
+    let mut agent = Chat::new(scout(&memory, ["one", "two"]));
     let ctx = ToolContext::default();
-    agent.run_text("go", &ctx).await.unwrap();
-    agent.run_text("go", &ctx).await.unwrap();
+    agent.run("go", &ctx).await.unwrap();
+    agent.run("go", &ctx).await.unwrap();
     memory.check_closed();
     let runs = memory.named(RUN);
     assert_ne!(runs[0].span_context.trace_id(), runs[1].span_context.trace_id());
     // Below a span of the application they are one.
     memory.clear();
-    let mut agent = scout(&memory, ["one", "two"]).build();
+    let mut agent = Chat::new(scout(&memory, ["one", "two"]));
     let both = async {
-        agent.run_text("go", &ctx).await.unwrap();
-        agent.run_text("go", &ctx).await.unwrap();
+        agent.run("go", &ctx).await.unwrap();
+        agent.run("go", &ctx).await.unwrap();
     };
     both.instrument(info_span!("job")).await;
     memory.check_closed();

@@ -4,19 +4,19 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use neuron_loop::{AgentLoop, ToolErrorPolicy};
+use neuron_loop::{AgentBuilder, ToolErrorPolicy};
 use neuron_otel::{ContentCapture, ContentKind, OtelHook, SemanticConventions};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, HookAction, HookError, HookEvent, LoopError, ObservabilityHook,
-    PermissionDecision, PermissionPolicy, ProviderError, ToolContext,
+    PermissionDecision, PermissionPolicy, ProviderError, SystemPrompt, ToolContext,
 };
 use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-use crate::support::agents::{EndsAt, MODES, WAYS, hook, looks, run, scout_of, window};
+use crate::support::agents::{Chat, EndsAt, MODES, WAYS, bare, hook, looks, run, scout_of};
 use crate::support::memory::{Memory, attribute};
 use crate::support::tools::{Act, registry};
 
@@ -89,15 +89,10 @@ fn scripts() -> Vec<(&'static str, Vec<Reply>)> {
     ]
 }
 
-fn agent(
-    hook: OtelHook,
-    replies: Vec<Reply>,
-    policy: ToolErrorPolicy,
-) -> neuron_loop::AgentLoopBuilder<ScriptedProvider, neuron_context::SlidingWindowStrategy> {
+fn agent(hook: OtelHook, replies: Vec<Reply>, policy: ToolErrorPolicy) -> AgentBuilder {
     scout_of(ScriptedProvider::new(replies))
-        .system_prompt(secret("system"))
-        .persistent_context(secret("persistent"))
-        .tool_errors(policy)
+        .system_prompt(SystemPrompt::from(secret("system")).and(secret("persistent")))
+        .config(|config| config.tool_errors = policy)
         .hook(hook)
 }
 
@@ -109,12 +104,12 @@ async fn by_default_nothing_that_is_said_is_exported() {
                 for (script, replies) in scripts() {
                     let memory = Memory::new();
                     let hook = hook(&memory).with_conventions(conventions);
-                    let mut agent = agent(hook, replies, policy)
-                        .messages(vec![
-                            neuron_types::Message::user(secret("earlier")),
-                            neuron_types::Message::assistant(secret("answered")),
-                        ])
-                        .build();
+                    let mut agent = Chat::new(agent(hook, replies, policy));
+                    agent.conversation = vec![
+                        neuron_types::Message::user(secret("earlier")),
+                        neuron_types::Message::assistant(secret("answered")),
+                    ]
+                    .into();
                     run(way, &mut agent, &ToolContext::default()).await;
                     check_silent(&memory, &format!("{conventions:?} {policy:?} {way:?}: {script}"));
                 }
@@ -129,8 +124,8 @@ async fn by_default_the_reason_of_a_hook_that_ends_the_run_is_not_exported() {
         let memory = Memory::new();
         let replies = vec![looks([json!({})]), Reply::text("done")];
         let builder = agent(hook(&memory), replies, ToolErrorPolicy::default());
-        let mut agent = builder.hook(EndsAt::new(index, "because of SENTINEL-reason")).build();
-        agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+        let mut agent = Chat::new(builder.hook(EndsAt::new(index, "because of SENTINEL-reason")));
+        agent.run("go", &ToolContext::default()).await.unwrap_err();
         check_silent(&memory, &index.to_string());
     }
 }
@@ -152,17 +147,18 @@ async fn by_default_nothing_of_an_approval_is_exported() {
     let memory = Memory::new();
     let call = looks([json!({"text": secret("argument")}), json!({"deny": secret("denied")})]);
     let replies = vec![call, Reply::text(secret("answer"))];
-    let mut agent = agent(hook(&memory), replies, ToolErrorPolicy::default())
-        .permission_policy(Asks)
-        .pause_for_approval(true)
-        .build();
+    let mut agent = Chat::new(
+        agent(hook(&memory), replies, ToolErrorPolicy::default())
+            .permission_policy(Asks)
+            .config(|config| config.pause_for_approval = true),
+    );
     let ctx = ToolContext::default();
-    let error = agent.run_text(&secret("user"), &ctx).await.unwrap_err();
+    let error = agent.run(secret("user"), &ctx).await.unwrap_err();
     let LoopError::ApprovalRequired(pending) = error else { panic!("{error:?}") };
     check_silent(&memory, "paused");
     let id = pending.calls[0].call.id.clone();
     let decisions = ApprovalDecisions::new().deny(&id, secret("no"));
-    agent.resume(decisions, &ctx).await.unwrap();
+    agent.run(decisions, &ctx).await.unwrap();
     check_silent(&memory, "resumed");
 }
 
@@ -188,13 +184,14 @@ async fn by_default_nothing_of_an_agent_within_an_agent_is_exported() {
             Reply::tool_call("o1", "helper", prompt),
             Reply::text(secret("answer")),
         ]);
-        let mut agent = AgentLoop::builder(outer, window())
-            .name("scout")
-            .tools(tools)
-            .hook(hook(&memory).with_conventions(conventions))
-            .build();
+        let mut agent = Chat::new(
+            bare(outer)
+                .name("scout")
+                .tools(tools)
+                .hook(hook(&memory).with_conventions(conventions)),
+        );
         let ctx = ToolContext { session_id: "s-outer".into(), ..ToolContext::default() };
-        agent.run_text(&secret("user"), &ctx).await.unwrap();
+        agent.run(secret("user"), &ctx).await.unwrap();
         check_silent(&memory, "nested");
         // The inner agent's conversation is its own; its run is in none that has an id, or in the outer one's.
         let inner = memory.one("invoke_agent helper");
@@ -234,7 +231,7 @@ async fn captured_in_spans_content_stands_where_the_conventions_say() {
             let memory = Memory::new();
             let hook =
                 hook(&memory).with_conventions(conventions).with_content(ContentCapture::Spans);
-            let mut agent = agent(hook, whole(), ToolErrorPolicy::default()).build();
+            let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));
             run(way, &mut agent, &ToolContext::default()).await;
             memory.check_closed();
             let at = |what: &str| told_in(&memory, &secret(what));
@@ -280,8 +277,9 @@ async fn captured_content_lets_errors_tell_their_text_and_metrics_tell_nothing()
     ] {
         let memory = Memory::new();
         let hook = hook(&memory).with_content(ContentCapture::Spans);
-        let mut agent = agent(hook, vec![Reply::error(error)], ToolErrorPolicy::default()).build();
-        agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+        let mut agent =
+            Chat::new(agent(hook, vec![Reply::error(error)], ToolErrorPolicy::default()));
+        agent.run("go", &ToolContext::default()).await.unwrap_err();
         assert!(memory.tree().contains(&secret(kind)), "{}", memory.tree());
         assert!(!memory.all_measured().contains(SECRET));
     }
@@ -300,11 +298,11 @@ async fn a_hook_that_fails_tells_its_text_to_the_log_alone() {
     }
 
     let memory = Memory::new();
-    let mut agent =
+    let mut agent = Chat::new(
         agent(hook(&memory), vec![Reply::text(secret("answer"))], ToolErrorPolicy::default())
-            .hook(Failing)
-            .build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+            .hook(Failing),
+    );
+    agent.run("go", &ToolContext::default()).await.unwrap();
     check_silent(&memory, "a hook that fails");
 }
 
@@ -325,8 +323,8 @@ async fn texts_of_errors_are_told_only_where_all_content_is() {
             let memory = Memory::new();
             let hook = hook(&memory).with_content(capture);
             let hook = if redacts { withheld(hook) } else { hook };
-            let mut agent = agent(hook, replies, ToolErrorPolicy::EndRun).build();
-            agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+            let mut agent = Chat::new(agent(hook, replies, ToolErrorPolicy::EndRun));
+            agent.run("go", &ToolContext::default()).await.unwrap_err();
             check_silent(&memory, &format!("{capture:?} {redacts}"));
         }
     }
@@ -339,8 +337,8 @@ async fn a_redaction_that_panics_leaves_the_piece_out_and_the_run_going() {
         .with_content(ContentCapture::Spans)
         .with_redaction(|_, _| panic!("a planned panic"));
     let replies = vec![looks([json!({"text": secret("tool")})]), Reply::text(secret("answer"))];
-    let mut agent = agent(hook, replies, ToolErrorPolicy::default()).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(agent(hook, replies, ToolErrorPolicy::default()));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     check_silent(&memory, "a redaction that panics");
 }
 
@@ -384,7 +382,7 @@ async fn captured_in_events_content_stands_in_them_alone() {
             let _guard = tracing::subscriber::set_default(subscriber);
             let hook =
                 hook(&memory).with_conventions(conventions).with_content(ContentCapture::Events);
-            let mut agent = agent(hook, whole(), ToolErrorPolicy::default()).build();
+            let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));
             run(way, &mut agent, &ToolContext::default()).await;
             check_silent(&memory, &format!("{conventions:?} {way:?}"));
             let events = events.0.lock().unwrap().clone();
@@ -419,8 +417,8 @@ async fn a_call_that_failed_has_an_event_with_its_error_and_what_was_sent() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let hook = hook(&memory).with_content(ContentCapture::Events);
     let replies = vec![Reply::error(ProviderError::RateLimit { retry_after: None })];
-    let mut agent = agent(hook, replies, ToolErrorPolicy::default()).build();
-    agent.run_text(&secret("user"), &ToolContext::default()).await.unwrap_err();
+    let mut agent = Chat::new(agent(hook, replies, ToolErrorPolicy::default()));
+    agent.run(secret("user"), &ToolContext::default()).await.unwrap_err();
     check_silent(&memory, "failed");
     let events = events.0.lock().unwrap().clone();
     let [(_, fields)] = events.as_slice() else { panic!("{events:?}") };
@@ -448,8 +446,8 @@ async fn a_redaction_sees_every_piece_with_its_kind_and_decides() {
                 _ => None,
             }
         });
-    let mut agent = agent(hook, whole(), ToolErrorPolicy::default()).build();
-    agent.run_text(&secret("user"), &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));
+    agent.run(secret("user"), &ToolContext::default()).await.unwrap();
     check_silent(&memory, "redacted");
     let tool = memory.one("execute_tool look");
     assert_eq!(attribute(&tool, "gen_ai.tool.call.arguments").as_deref(), Some("\"changed\""));
@@ -479,7 +477,7 @@ async fn a_redaction_sees_every_piece_with_its_kind_and_decides() {
 async fn without_captured_content_a_redaction_sees_nothing() {
     let memory = Memory::new();
     let hook = hook(&memory).with_redaction(|kind, _| panic!("it sees {kind:?}"));
-    let mut agent = agent(hook, whole(), ToolErrorPolicy::default()).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(agent(hook, whole(), ToolErrorPolicy::default()));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     check_silent(&memory, "nothing is captured");
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use neuron_durable_sqlite::{
     JournalError, SqliteDurableContext, SqliteOptions, SqliteRuns, StepInfo, StepKind,
 };
-use neuron_loop::{AgentLoop, LoopError};
+use neuron_loop::LoopError;
 use neuron_otel::SemanticConventions;
 use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -22,7 +22,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tracing::{Instrument, info_span};
 
-use crate::support::agents::{MODES, hook, looks, scout_of, window};
+use crate::support::agents::{Chat, MODES, bare, hook, looks, parallel, scout_of};
 use crate::support::memory::{Memory, attribute};
 use crate::support::tools::{Act, Gate, registry};
 
@@ -116,15 +116,15 @@ async fn attempt(
         }
     };
     let start = context.start("go").await?;
-    let mut agent = AgentLoop::builder(provider, window())
-        .name("scout")
-        .tools(tools)
-        .parallel_tool_execution(true)
-        .hook(hook(memory).with_conventions(conventions))
-        .durability(context)
-        .build();
+    let mut agent = Chat::new(
+        bare(provider)
+            .name("scout")
+            .tools(tools)
+            .config(parallel)
+            .hook(hook(memory).with_conventions(conventions)),
+    );
     let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
-    Ok(agent.run_from(start, &ctx).await?.response)
+    Ok(agent.run(start, &ctx).durable(context).await?.response)
 }
 
 fn batch() -> Reply {
@@ -306,18 +306,15 @@ async fn calls_at_the_same_time_in_a_durable_run_have_spans_and_durations_of_the
         ];
         let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
         let tools = registry([Act::new("look")]);
-        let builder = AgentLoop::builder(provider.clone(), window())
-            .name("scout")
-            .tools(tools.clone())
-            .parallel_tool_execution(true)
-            .hook(hook(&memory));
+        let builder = scout_of(provider.clone()).config(parallel).hook(hook(&memory));
+        let mut agent = Chat::new(builder);
         let (provider, tools, ctx) = (Arc::new(provider), Arc::new(tools), ToolContext::default());
         let result = if is_local {
             let context = LocalDurableContext::new(provider, tools);
-            builder.durability(context).build().run_text("go", &ctx).await
+            agent.run("go", &ctx).durable(context).await
         } else {
             let context = SqliteDurableContext::open(place.path(), "r", provider, tools);
-            builder.durability(context.await.unwrap()).build().run_text("go", &ctx).await
+            agent.run("go", &ctx).durable(context.await.unwrap()).await
         };
         result.unwrap();
         memory.check_closed();
@@ -350,10 +347,10 @@ async fn a_cancelled_call_of_a_durable_run_lasts_until_then() {
     let provider = ScriptedProvider::new([looks([json!({"do": "hang"})])]);
     let tools = registry([Act::new("look")]);
     let context = LocalDurableContext::new(Arc::new(provider.clone()), Arc::new(tools));
-    let mut agent = scout_of(provider).hook(hook(&memory)).durability(context).build();
+    let mut agent = Chat::new(scout_of(provider).hook(hook(&memory)));
     let ctx = ToolContext::default();
     {
-        let mut run = pin!(agent.run_text("go", &ctx));
+        let mut run = pin!(agent.run("go", &ctx).durable(context).into_future());
         assert!(poll_times(run.as_mut(), 20).is_none());
         nothing_happens();
         ctx.cancellation_token.cancel();
@@ -380,13 +377,8 @@ async fn going_on_as_a_new_execution_is_no_failure() {
     let answer = loop {
         executions += 1;
         let start = context.start("go").await.unwrap();
-        let mut agent = AgentLoop::builder(provider.clone(), window())
-            .name("scout")
-            .tools(tools.clone())
-            .hook(hook(&memory))
-            .durability(context.clone())
-            .build();
-        match agent.run_from(start, &ToolContext::default()).await {
+        let mut agent = Chat::new(scout_of(provider.clone()).hook(hook(&memory)));
+        match agent.run(start, &ToolContext::default()).durable(&context).await {
             Err(LoopError::Durable(DurableError::ContinueAsNew(_))) => {}
             ended => break ended.unwrap().response,
         }
@@ -425,8 +417,8 @@ async fn a_replay_that_differs_is_told() {
     let context = context.await.unwrap();
     let start = context.start("go").await.unwrap();
     let builder = scout_of(provider).system_prompt("another").hook(hook(&memory));
-    let mut agent = builder.durability(context).build();
-    let error = agent.run_from(start, &ToolContext::default()).await.unwrap_err();
+    let (mut agent, ctx) = (Chat::new(builder), ToolContext::default());
+    let error = agent.run(start, &ctx).durable(context).await.unwrap_err();
     assert!(matches!(error, LoopError::Durable(DurableError::NonDeterminism { .. })), "{error:?}");
     memory.check_closed();
     assert_eq!(attribute(&memory.one(RUN), "error.type").as_deref(), Some("NonDeterminism"));

@@ -1,14 +1,11 @@
 //! Runs, and the spans that are exported of them.
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
-use neuron_otel::OtelHook;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::ToolContext;
 use serde_json::json;
 
+use crate::support::agents::{Chat, hook, parallel, scout_of};
 use crate::support::memory::{Memory, attribute};
-use crate::support::tools::{Act, registry};
 
 #[tokio::test]
 async fn a_run_is_a_tree_of_its_calls() {
@@ -18,15 +15,9 @@ async fn a_run_is_a_tree_of_its_calls() {
         ("c2", "look", json!({"text": "b", "delay": 10})),
     ];
     let provider = ScriptedProvider::new([Reply::tool_calls(calls), Reply::text("done")]);
-    let hook = OtelHook::new().with_meter_provider(&memory.meter);
-    let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 10_000))
-        .name("scout")
-        .tools(registry([Act::new("look")]))
-        .parallel_tool_execution(true)
-        .hook(hook)
-        .build();
+    let mut agent = Chat::new(scout_of(provider).config(parallel).hook(hook(&memory)));
     let ctx = ToolContext { session_id: "s-1".into(), ..ToolContext::default() };
-    agent.run_text("go", &ctx).await.unwrap();
+    agent.run("go", &ctx).await.unwrap();
     assert_eq!(
         memory.tree(),
         "invoke_agent scout\n  chat scripted-model\n  execute_tool look\n    work a\n    more a\n  \

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use neuron_loop::AgentLoop;
 use neuron_otel::{OtelHook, current_trace_context, set_trace_parent};
 use neuron_runtime::TracingHook;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -21,7 +20,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Instrument, info_span};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-use crate::support::agents::{MODES, hook, look, scout, scout_of, window};
+use crate::support::agents::{Chat, MODES, hook, look, scout, scout_of};
 use crate::support::memory::Memory;
 use crate::support::tools::Act;
 
@@ -59,8 +58,8 @@ async fn traced(hook: OtelHook) -> Option<TraceContext> {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(tool.clone()));
     let provider = ScriptedProvider::new([look(), Reply::text("done")]);
-    let builder = AgentLoop::builder(provider, window()).name("scout").tools(tools).hook(hook);
-    builder.build().run_text("go", &ToolContext::default()).await.unwrap();
+    let builder = scout_of(provider).tools(tools).hook(hook);
+    Chat::new(builder).run("go", &ToolContext::default()).await.unwrap();
     let mut traces = tool.0.lock().unwrap();
     assert_eq!(traces.len(), 1);
     traces.remove(0)
@@ -255,8 +254,12 @@ async fn a_log_that_exports_no_traces_sees_the_spans_with_all_that_is_told() {
     let subscriber = tracing_subscriber::registry().with(log.clone());
     let _guard = tracing::subscriber::set_default(subscriber);
     let provider = ScriptedProvider::new([look(), Reply::text("done")]);
-    let mut agent = scout_of(provider).stop_sequences(["stop"]).hook(hook(&memory)).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(
+        scout_of(provider)
+            .hook(hook(&memory))
+            .request(|request| request.stop_sequences = vec!["stop".into()]),
+    );
+    agent.run("go", &ToolContext::default()).await.unwrap();
     assert_eq!(log.names(), ["invoke_agent", "chat", "execute_tool", "chat"]);
     let field = |span, name| log.field(span, name);
     assert_eq!(field("invoke_agent", "otel.name").as_deref(), Some(RUN));
@@ -336,7 +339,7 @@ async fn whether_another_hooks_trace_is_sampled_does_not_matter() {
             true => builder.hook(hook(&memory)).hook(TracingHook::new()),
             false => builder.hook(TracingHook::new()).hook(hook(&memory)),
         };
-        builder.build().run_text("go", &ToolContext::default()).await.unwrap();
+        Chat::new(builder).run("go", &ToolContext::default()).await.unwrap();
         memory.check_closed();
         assert_eq!(memory.named("chat scripted-model").len(), 2, "{}", memory.tree());
         assert_eq!(memory.named("execute_tool look").len(), 1);
@@ -348,9 +351,9 @@ async fn errors_below_unsampled_spans_are_measured_as_errors() {
     let memory = Memory::sampling(Sampler::AlwaysOff);
     let inputs = [json!({"do": "say no"})];
     let replies = [crate::support::agents::looks(inputs), Reply::hang()];
-    let mut agent = scout(&memory, replies).build();
+    let mut agent = Chat::new(scout(&memory, replies));
     let ctx = ToolContext::default();
-    crate::support::polls::poll_times(std::pin::pin!(agent.run_text("go", &ctx)), 20);
+    crate::support::polls::poll_times(std::pin::pin!(agent.run("go", &ctx).into_future()), 20);
     memory.check_closed();
     let durations = memory.measured("gen_ai.client.operation.duration");
     for (operation, error) in

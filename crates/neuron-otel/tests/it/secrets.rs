@@ -6,6 +6,7 @@ use neuron_types::{ContentBlock, ProviderError};
 use prost::Message as _;
 use serde_json::json;
 
+use crate::support::agents::Chat;
 use crate::support::checker::Checker;
 use crate::support::look::Behavior;
 use crate::support::setup::{Case, Setup, cases, context};
@@ -26,8 +27,8 @@ fn replies() -> [Reply; 2] {
 }
 
 async fn run(setup: &Setup, hook: neuron_otel::OtelHook) {
-    let mut agent = setup.plain(Behavior::Echo).hook(hook).build();
-    agent.run_text("Where is the quokka?", &context()).await.unwrap();
+    let mut agent = Chat::new(setup.plain(Behavior::Echo).hook(hook));
+    agent.run("Where is the quokka?", &context()).await.unwrap();
 }
 
 /// Which of the words are somewhere in what arrived.
@@ -65,7 +66,7 @@ async fn nothing_that_an_error_quotes_leaves_by_default() {
     for case in cases() {
         let error = ProviderError::InvalidRequest("the quokka is not allowed".to_owned());
         let setup = case.start([Reply::error(error)]).await;
-        setup.agent(Behavior::Echo).run_text("wombat?", &context()).await.unwrap_err();
+        setup.agent(Behavior::Echo).run("wombat?", &context()).await.unwrap_err();
         assert_eq!(found(&finish(setup, false), &SECRETS), Vec::<&str>::new(), "{case:?}");
     }
 }

@@ -7,7 +7,7 @@ use neuron_types::ToolContext;
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::json;
 
-use crate::support::agents::{WAYS, Way, hook, looks, run, scout_of};
+use crate::support::agents::{Chat, WAYS, Way, hook, looks, parallel, run, scout_of};
 use crate::support::memory::{Memory, attribute, parent_of};
 
 const RUN: &str = "invoke_agent scout";
@@ -28,11 +28,11 @@ async fn two_hooks_on_one_agent_each_tell_all() {
             let memory = Memory::new();
             let inputs = [json!({"text": "a"}), json!({"text": "b"})];
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
-            let mut builder = scout_of(provider).parallel_tool_execution(true);
+            let mut builder = scout_of(provider).config(parallel);
             for conventions in order {
                 builder = builder.hook(hook(&memory).with_conventions(conventions));
             }
-            run(way, &mut builder.build(), &ToolContext::default()).await;
+            run(way, &mut Chat::new(builder), &ToolContext::default()).await;
             memory.check_closed();
             let spans = memory.spans();
             assert_eq!(memory.named(RUN).len(), 2);
@@ -82,12 +82,12 @@ async fn with_a_tracing_hook_in_either_order_every_span_ends_below_its_run() {
             let memory = Memory::new();
             let inputs = [json!({"text": "a"}), json!({"text": "b"})];
             let provider = ScriptedProvider::new([looks(inputs), Reply::text("done")]);
-            let builder = scout_of(provider).parallel_tool_execution(true);
+            let builder = scout_of(provider).config(parallel);
             let builder = match is_first {
                 true => builder.hook(hook(&memory)).hook(TracingHook::new()),
                 false => builder.hook(TracingHook::new()).hook(hook(&memory)),
             };
-            run(way, &mut builder.build(), &ToolContext::default()).await;
+            run(way, &mut Chat::new(builder), &ToolContext::default()).await;
             memory.check_closed();
             let spans = memory.spans();
             assert_eq!(memory.named("neuron.run").len(), 1);

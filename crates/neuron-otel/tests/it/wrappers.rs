@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_context::SummarizationStrategy;
-use neuron_loop::AgentLoop;
 use neuron_otel::{OtelHook, SemanticConventions};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
@@ -16,7 +15,7 @@ use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry_sdk::trace::SpanData;
 use serde_json::json;
 
-use crate::support::agents::{MODES, WAYS, hook, looks, run, scout_of, window};
+use crate::support::agents::{Chat, MODES, WAYS, bare, hook, looks, run, scout_of};
 use crate::support::memory::{Memory, attribute};
 use crate::support::polls::{LONG, nothing_happens, poll_times};
 use crate::support::tools::{Act, registry};
@@ -231,7 +230,7 @@ async fn a_loops_own_provider_is_told_once_by_the_same_hook() {
             let memory = Memory::new();
             let hook = hook(&memory).with_conventions(conventions);
             let script = ScriptedProvider::new([looks([json!({})]), Reply::text("done")]);
-            let mut agent = scout_of(hook.provider(script)).hook(hook.clone()).build();
+            let mut agent = Chat::new(scout_of(hook.provider(script)).hook(hook.clone()));
             run(way, &mut agent, &ToolContext::default()).await;
             memory.check_closed();
             let spans = memory.spans();
@@ -246,8 +245,8 @@ async fn a_loops_own_provider_with_another_hook_is_told_by_both() {
     let memory = Memory::new();
     let script = ScriptedProvider::new(["done"]);
     let provider = hook(&memory).provider(script);
-    let mut agent = scout_of(provider).hook(hook(&memory)).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(scout_of(provider).hook(hook(&memory)));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     memory.check_closed();
     assert_eq!(memory.tree(), format!("invoke_agent scout\n  {CHAT}\n    {CHAT}\n"));
 }
@@ -268,18 +267,14 @@ async fn a_summary_stands_below_the_compaction_that_it_is_for() {
                 Message::user(long),
                 Message::assistant("fine"),
             ];
-            let mut agent = AgentLoop::builder(ScriptedProvider::new(["done"]), strategy)
-                .name("scout")
-                .hook(hook)
-                .messages(history)
-                .build();
+            let mut agent = Chat::new(
+                bare(ScriptedProvider::new(["done"])).context(strategy).name("scout").hook(hook),
+            );
+            agent.conversation = history.into();
             let ctx = ToolContext::default();
             match way {
-                crate::support::agents::Way::Stream => {
-                    let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
-                    while stream.recv().await.is_some() {}
-                }
-                _ => drop(agent.run_text("go", &ctx).await.unwrap()),
+                crate::support::agents::Way::Stream => run(way, &mut agent, &ctx).await,
+                _ => drop(agent.run("go", &ctx).await.unwrap()),
             }
             memory.check_closed();
             let tree = memory.tree();
@@ -405,12 +400,13 @@ struct Delegates(OtelHook);
 impl Provider for Delegates {
     async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
         let inner = ScriptedProvider::new(["inner"]);
-        let mut agent = AgentLoop::builder(self.0.provider(inner.clone()), window())
-            .name("inner")
-            .tools(registry([Act::new("look")]))
-            .hook(self.0.clone())
-            .build();
-        agent.run_text("go", &ToolContext::default()).await.unwrap();
+        let mut agent = Chat::new(
+            bare(self.0.provider(inner.clone()))
+                .name("inner")
+                .tools(registry([Act::new("look")]))
+                .hook(self.0.clone()),
+        );
+        agent.run("go", &ToolContext::default()).await.unwrap();
         let outer = ScriptedProvider::new(["outer"]);
         outer.complete(request()).await
     }
@@ -428,8 +424,8 @@ impl Provider for Delegates {
 async fn an_agent_behind_a_model_stands_below_its_call() {
     let memory = Memory::new();
     let hook = hook(&memory);
-    let mut agent = scout_of(Delegates(hook.clone())).hook(hook).build();
-    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(scout_of(Delegates(hook.clone())).hook(hook));
+    agent.run("go", &ToolContext::default()).await.unwrap();
     memory.check_closed();
     assert_eq!(
         memory.tree(),

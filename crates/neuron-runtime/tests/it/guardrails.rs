@@ -1,10 +1,10 @@
 //! Guardrails, alone and around the model of real agents.
 
+use std::future::IntoFuture as _;
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use futures_util::{FutureExt, StreamExt};
 use neuron_loop::{AgentBuilder, LoopError, OutputMode, RunEvent, RunResult, Start, Step};
 use neuron_runtime::{
@@ -424,7 +424,7 @@ async fn of_the_input_only_the_users_new_words_are_checked() {
     let mut steps = agent.run("one", &ctx).steps();
     steps.inject(Message::system("bad news"));
     steps.inject(Message::user("two"));
-    steps.next().await.unwrap();
+    steps.next().await.unwrap().unwrap();
     let checked: Vec<String> =
         log.lines().into_iter().filter(|line| line.starts_with("in")).collect();
     assert_eq!(checked, ["in: split cited\na file", "in: one\ntwo"]);
@@ -667,11 +667,11 @@ async fn what_was_not_checked_to_the_end_is_checked_again() {
     let Setup { provider, log, builder } = setup([Reply::text("fine")]);
     let mut agent = Chat::new(builder.hook(both(&log)));
     let ctx = ToolContext::default();
-    assert!(agent.run("hang", &ctx).now_or_never().is_none());
+    assert!(agent.run("hang", &ctx).into_future().now_or_never().is_none());
     assert_eq!(agent.messages(), [Message::user("hang")]);
     // It would wait again; a hook that trips on it takes both away.
     agent.add_hook(GuardrailHook::new().input_guardrail(Says(GuardrailResult::Pass)));
-    assert!(agent.run("bad", &ctx).now_or_never().is_none());
+    assert!(agent.run("bad", &ctx).into_future().now_or_never().is_none());
     assert_eq!(log.lines(), ["in: hang", "in: hang\nbad"]);
     assert_eq!(provider.calls(), 0);
 }

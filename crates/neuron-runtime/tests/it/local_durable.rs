@@ -14,10 +14,10 @@ use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, CompletionRequest, ContextStrategy, DeltaSink, DurableContext, DurableError,
-    HookAction, HookError, HookEvent, Message, ObservabilityHook, PermissionDecision,
-    PermissionPolicy, Provider, ProviderError, RetryPolicy, StreamEvent, ToolCall, ToolContext,
-    ToolEffect, ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
+    ActivityOptions, CompletionRequest, DeltaSink, DurableContext, DurableError, HookAction,
+    HookError, HookEvent, Message, ObservabilityHook, PermissionDecision, PermissionPolicy,
+    Provider, ProviderError, RetryPolicy, StreamEvent, ToolCall, ToolContext, ToolEffect,
+    ToolError, ToolInvocation, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -1,5 +1,6 @@
 //! `TracingHook`: what a subscriber is told of a run.
 
+use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -104,7 +105,7 @@ async fn the_events_of_a_run_come_in_order_with_their_fields() {
         act(json!({ "text": "hi" })),
         Reply::text("done").usage(usage).model("model-2").id("msg_2"),
     ];
-    agent(replies, TracingHook::default()).build().run_text("go", &ctx()).await.unwrap();
+    Chat::new(agent(replies, TracingHook::default())).run("go", &ctx()).await.unwrap();
     let events = records.events();
     let names: Vec<_> = events.iter().map(|event| event.name).collect();
     let turn = [
@@ -272,7 +273,7 @@ async fn texts_are_cut_between_characters() {
     for (limit, expected) in [(0, "…"), (2, "äö…"), (3, "äöü"), (usize::MAX, "äöü")] {
         let (records, _guard) = Records::start();
         let hook = TracingHook::new().with_texts(limit);
-        agent([Reply::text("äöü")], hook).build().run_text("äöü", &ctx()).await.unwrap();
+        Chat::new(agent([Reply::text("äöü")], hook)).run("äöü", &ctx()).await.unwrap();
         assert_eq!(records.event("neuron.llm.post_call").fields["answer"], expected);
         assert_eq!(records.event("neuron.llm.pre_call").fields["prompt"], expected);
     }
@@ -299,7 +300,7 @@ async fn failures_are_warnings_and_the_end_of_the_run_an_error() {
 
     let (records, _guard) = Records::start();
     let replies = [act(json!({ "fail": "disk full" }))];
-    agent(replies, TracingHook::new()).build().run_text("go", &ctx()).await.unwrap_err();
+    Chat::new(agent(replies, TracingHook::new())).run("go", &ctx()).await.unwrap_err();
     let event = records.event("neuron.tool.error");
     let expected = [
         ("message", "neuron.tool.error"),
@@ -365,7 +366,7 @@ async fn a_run_that_is_dropped_is_told_of_and_leaves_nothing() {
         let (records, _guard) = Records::start();
         let hook = TracingHook::new();
         let mut agent = Chat::new(agent(replies, hook.clone()));
-        assert!(agent.run("go", &ctx()).now_or_never().is_none());
+        assert!(agent.run("go", &ctx()).into_future().now_or_never().is_none());
         let dropped = records.event("neuron.run.dropped");
         assert_eq!((dropped.level, dropped.fields["run_id"].as_str()), (Level::INFO, "run-1"));
         assert_eq!(dropped.within, ["neuron.run"]);
@@ -412,7 +413,7 @@ async fn steps_streams_and_durable_runs_are_told_of_as_well() {
         |records: &Records| -> Vec<_> { records.events().iter().map(|event| event.name).collect() };
     let replies = || [act(json!({})), Reply::text("done")];
     let (records, _guard) = Records::start();
-    agent(replies(), TracingHook::new()).build().run_text("go", &ctx()).await.unwrap();
+    Chat::new(agent(replies(), TracingHook::new())).run("go", &ctx()).await.unwrap();
     let expected = names(&records);
 
     let (records, _guard) = Records::start();
@@ -428,8 +429,8 @@ async fn steps_streams_and_durable_runs_are_told_of_as_well() {
     let tools = registry([Act::new("act", &Log::default())]);
     let provider = ScriptedProvider::new(replies());
     let context = LocalDurableContext::new(Arc::new(provider), Arc::new(tools));
-    let mut durable = Chat::new(agent(replies(), TracingHook::new()).durability(context));
-    durable.run("go", &ctx).await.unwrap();
+    let mut durable = Chat::new(agent(replies(), TracingHook::new()));
+    durable.run("go", &ctx).durable(context).await.unwrap();
     assert_eq!(names(&records), expected);
 }
 

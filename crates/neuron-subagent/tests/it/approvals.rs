@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use neuron_loop::{AgentResult, LoopError};
+use neuron_loop::{AgentBuilder, LoopError, RunResult};
 use neuron_subagent::SubAgentConfig;
-use neuron_types::{
-    ApprovalDecisions, PendingApproval, PermissionPolicy, StreamEvent, ToolContext,
-};
+use neuron_types::{ApprovalDecisions, PendingApproval, PermissionPolicy, ToolContext};
 use serde_json::json;
 
 use crate::support::*;
 
 #[track_caller]
-fn pending(ended: Result<AgentResult, LoopError>) -> PendingApproval {
+fn pending(ended: Result<RunResult, LoopError>) -> PendingApproval {
     match ended {
         Err(LoopError::ApprovalRequired(pending)) => *pending,
         other => panic!("{other:?} instead of a pause"),
@@ -22,31 +20,6 @@ fn pending(ended: Result<AgentResult, LoopError>) -> PendingApproval {
 /// Through a store, as another process would.
 fn stored(pending: PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap()
-}
-
-async fn go_on(
-    way: Way,
-    agent: &mut Agent,
-    decisions: ApprovalDecisions,
-    ctx: &ToolContext,
-) -> Result<AgentResult, LoopError> {
-    match way {
-        Way::Run | Way::Step => agent.resume(decisions, ctx).await,
-        Way::Stream => {
-            let mut events = agent.resume_stream(decisions, ctx).await;
-            while let Some(event) = events.recv().await {
-                match event {
-                    StreamEvent::RunComplete(result) => return Ok(*result),
-                    StreamEvent::ApprovalRequired(pending) => {
-                        return Err(LoopError::ApprovalRequired(pending));
-                    }
-                    StreamEvent::Error(error) => panic!("{error}"),
-                    _ => {}
-                }
-            }
-            panic!("a stream without an end")
-        }
-    }
 }
 
 /// Two agents, each of which calls `act` beside `other`, and another that calls one of them.
@@ -70,6 +43,11 @@ fn agents() -> [(&'static str, SubAgentConfig); 3] {
     [("a", with_tools("a", &["act", "other"])), ("b", with_tools("b", &["c"])), ("c", c)]
 }
 
+/// An agent `main` that waits where a tool of these names is called.
+fn asking(scripts: &Scripts, log: &Log, about: &'static [&'static str]) -> AgentBuilder {
+    pausing(parent(scripts, log, agents()).permission_policy(AsksAbout(about)))
+}
+
 #[tokio::test]
 async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
     for way in WAYS {
@@ -77,11 +55,8 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
             for in_another_process in [false, true] {
                 let (scripts, log) = (scripts(), Log::default());
                 let build = || {
-                    parent(&scripts, &log, agents())
-                        .permission_policy(AsksAbout(&["act"]))
-                        .pause_for_approval(true)
-                        .parallel_tool_execution(parallel)
-                        .build()
+                    let builder = asking(&scripts, &log, &["act"]);
+                    Chat::new(builder.config(|config| config.parallel_tool_execution = parallel))
                 };
                 let (mut agent, ctx) = (build(), ToolContext::default());
                 let waiting = pending(run(way, &mut agent, &ctx).await);
@@ -93,21 +68,21 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
                 assert_eq!(c.calls[0].call.input, json!({ "text": "from c" }));
                 assert_eq!(log.count("act "), 0);
                 assert_eq!(log.count("other "), 2, "what needs no approval ran");
-                assert_eq!(agent.usage(), &usage(40, 4));
+                assert_eq!(agent.conversation.usage(), &usage(40, 4));
 
                 if in_another_process {
                     agent = build();
-                    agent.restore(waiting.clone()).unwrap();
+                    agent.conversation = waiting.clone().try_into().unwrap();
                 }
                 // One at a time: the other waits on.
                 let first = ApprovalDecisions::new()
                     .nested("c0", ApprovalDecisions::approve_all(a.nested.as_ref().unwrap()))
                     .partial();
-                let waiting = pending(go_on(way, &mut agent, first, &ctx).await);
+                let waiting = pending(run_from(way, &mut agent, first, &ctx).await);
                 assert_eq!((waiting.calls.len(), log.count("act ")), (1, 1));
                 let second = ApprovalDecisions::approve_all(&waiting);
-                let result = go_on(way, &mut agent, second, &ctx).await.unwrap();
-                assert_eq!(last_results(&result.messages), ["c0: from a", "c1: b done"]);
+                let result = run_from(way, &mut agent, second, &ctx).await.unwrap();
+                assert_eq!(last_results(agent.messages()), ["c0: from a", "c1: b done"]);
                 assert_eq!((log.count("act "), log.count("other ")), (2, 2), "nothing ran twice");
                 assert_eq!(result.usage, usage(80, 8), "nothing counts twice");
                 for name in ["main", "a", "b", "c"] {
@@ -121,17 +96,14 @@ async fn agents_that_wait_in_one_answer_surface_and_go_on_where_they_stopped() {
 #[tokio::test]
 async fn a_call_inside_an_agent_is_denied_edited_or_answered_as_any_other() {
     let (scripts, log) = (scripts(), Log::default());
-    let mut agent = parent(&scripts, &log, agents())
-        .permission_policy(AsksAbout(&["act", "other"]))
-        .pause_for_approval(true)
-        .build();
+    let mut agent = Chat::new(asking(&scripts, &log, &["act", "other"]));
     let ctx = ToolContext::default();
-    let waiting = pending(agent.run_text("start", &ctx).await);
+    let waiting = pending(agent.run("start", &ctx).await);
     assert!(log.lines().is_empty());
     let inner = ApprovalDecisions::new().deny("x", "no").approve_edited("y", json!({"text": "z"}));
     let decisions = ApprovalDecisions::new().nested("c0", inner).deny("c1", "not `b`");
     assert!(waiting.check(&decisions).is_ok());
-    agent.resume(decisions, &ctx).await.unwrap();
+    agent.run(decisions, &ctx).await.unwrap();
     let results = last_results(&scripts.of("a").requests()[1].messages);
     assert_eq!(results[0], "x: !permission denied: no");
     assert_eq!(results[1], r#"y: [approved with other arguments: {"text":"z"}]"#);
@@ -142,19 +114,16 @@ async fn a_call_inside_an_agent_is_denied_edited_or_answered_as_any_other() {
 #[tokio::test]
 async fn a_decision_that_does_not_fit_leaves_the_agent_waiting() {
     let (scripts, log) = (scripts(), Log::default());
-    let mut agent = parent(&scripts, &log, agents())
-        .permission_policy(AsksAbout(&["act"]))
-        .pause_for_approval(true)
-        .build();
+    let mut agent = Chat::new(asking(&scripts, &log, &["act"]));
     let ctx = ToolContext::default();
-    let waiting = pending(agent.run_text("start", &ctx).await);
+    let waiting = pending(agent.run("start", &ctx).await);
     let unfit = ApprovalDecisions::new().approve_edited("x", json!({ "unfit": true }));
     let decisions = ApprovalDecisions::new().nested("c0", unfit).partial();
-    let again = pending(agent.resume(decisions, &ctx).await);
+    let again = pending(agent.run(decisions, &ctx).await);
     assert_eq!(again.calls, waiting.calls);
     assert_eq!(log.count("act "), 0);
-    let result = agent.resume(ApprovalDecisions::approve_all(&again), &ctx).await.unwrap();
-    assert_eq!(last_results(&result.messages)[0], "c0: from a");
+    let result = agent.run(ApprovalDecisions::approve_all(&again), &ctx).await.unwrap();
+    assert_eq!(last_results(agent.messages())[0], "c0: from a");
     assert_eq!(result.usage, usage(80, 8));
 }
 
@@ -163,9 +132,9 @@ async fn without_pausing_an_agents_question_is_a_denial_that_it_sees() {
     for way in WAYS {
         let (scripts, log) = (scripts(), Log::default());
         let builder = parent(&scripts, &log, agents()).permission_policy(AsksAbout(&["act"]));
-        let mut agent = builder.build();
-        let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
-        assert_eq!(last_results(&result.messages), ["c0: from a", "c1: b done"]);
+        let mut agent = Chat::new(builder);
+        run(way, &mut agent, &ToolContext::default()).await.unwrap();
+        assert_eq!(last_results(agent.messages()), ["c0: from a", "c1: b done"]);
         let results = last_results(&scripts.of("c").requests()[1].messages);
         assert!(results[0].starts_with("x: !permission denied: "), "{results:?}");
         assert_eq!((log.count("act "), log.count("other ")), (0, 2));
@@ -184,11 +153,9 @@ async fn an_agent_may_have_a_policy_of_its_own() {
     for (policy, asked) in [(None, "x"), (Some(own), "y")] {
         let (scripts, log) = (scripts(), Log::default());
         let config = SubAgentConfig { policy, ..with_tools("a", &["act", "other"]) };
-        let mut agent = parent(&scripts, &log, [("a", config)])
-            .permission_policy(AsksAbout(&["act"]))
-            .pause_for_approval(true)
-            .build();
-        let waiting = pending(agent.run_text("start", &ToolContext::default()).await);
+        let builder = parent(&scripts, &log, [("a", config)]);
+        let mut agent = Chat::new(pausing(builder.permission_policy(AsksAbout(&["act"]))));
+        let waiting = pending(agent.run("start", &ToolContext::default()).await);
         let calls = &waiting.calls[0].nested.as_ref().unwrap().calls;
         assert_eq!((calls.len(), calls[0].call.id.as_str()), (1, asked));
         assert_eq!(log.lines().len(), 1);
@@ -198,16 +165,13 @@ async fn an_agent_may_have_a_policy_of_its_own() {
 #[tokio::test]
 async fn another_run_gives_up_an_agent_that_waits() {
     let (scripts, log) = (scripts(), Log::default());
-    let mut agent = parent(&scripts, &log, agents())
-        .permission_policy(AsksAbout(&["act"]))
-        .pause_for_approval(true)
-        .build();
+    let mut agent = Chat::new(asking(&scripts, &log, &["act"]));
     let ctx = ToolContext::default();
-    pending(agent.run_text("start", &ctx).await);
-    assert_eq!(agent.run_text("never mind", &ctx).await.unwrap().response, "done");
+    pending(agent.run("start", &ctx).await);
+    assert_eq!(agent.run("never mind", &ctx).await.unwrap().response, "done");
     assert_eq!(last_results(agent.messages()).len(), 2);
     assert_eq!(log.count("act "), 0);
-    assert_eq!(agent.total_usage(), &usage(50, 5));
+    assert_eq!(agent.conversation.total_usage(), &usage(50, 5));
 }
 
 #[cfg(feature = "signed-approvals")]
@@ -217,15 +181,11 @@ async fn a_run_that_signs_its_questions_signs_those_of_agents_inside_it() {
 
     let (scripts, log) = (scripts(), Log::default());
     let build = || {
-        parent(&scripts, &log, agents())
-            .permission_policy(AsksAbout(&["act"]))
-            .pause_for_approval(true)
-            .tool_errors(ToolErrorPolicy::ReturnToModel)
-            .approval_key(ApprovalKey::new("secret"))
-            .build()
+        let builder = asking(&scripts, &log, &["act"]).approval_key(ApprovalKey::new("secret"));
+        Chat::new(builder.config(|config| config.tool_errors = ToolErrorPolicy::ReturnToModel))
     };
     let (mut agent, ctx) = (build(), ToolContext::default());
-    let waiting = pending(agent.run_text("start", &ctx).await);
+    let waiting = pending(agent.run("start", &ctx).await);
     let forge = |waiting: &PendingApproval| {
         let text = serde_json::to_string(waiting).unwrap();
         serde_json::from_str::<PendingApproval>(&text.replace("from c", "forged")).unwrap()
@@ -233,8 +193,8 @@ async fn a_run_that_signs_its_questions_signs_those_of_agents_inside_it() {
     let decisions = ApprovalDecisions::approve_all(&waiting);
     let forged = forge(&waiting);
     assert_ne!(forged, waiting);
-    agent.restore(forged).unwrap();
-    agent.resume(decisions, &ctx).await.unwrap();
+    agent.conversation = forged.try_into().unwrap();
+    agent.run(decisions, &ctx).await.unwrap();
     let results = last_results(agent.messages());
     assert_eq!((results[0].as_str(), log.count("act ")), ("c0: from a", 1));
     let inner = last_results(&scripts.of("b").requests()[1].messages).remove(0);

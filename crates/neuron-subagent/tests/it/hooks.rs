@@ -99,7 +99,7 @@ async fn hooks_see_the_events_of_agents_and_are_told_whose_they_are() {
     for way in WAYS {
         let (scripts, watch) = (scripts(), Watch::default());
         let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &["act"]))]);
-        let mut agent = builder.name("boss").hook(watch.clone()).build();
+        let mut agent = Chat::new(builder.name("boss").hook(watch.clone()));
         run(way, &mut agent, &context()).await.unwrap();
         let inner = "a:r/0/0/0/c0/a in 1(r c0)";
         let expected = [
@@ -139,8 +139,8 @@ async fn deeper_agents_are_told_apart_and_hooks_can_be_left_out() {
         let mut b = with_tools("b", &[]);
         b.max_depth = 2;
         let builder = parent(&scripts, &Log::default(), [("a", a), ("b", b)]);
-        let mut agent = builder.hook(watch.clone()).build();
-        agent.run_text("start", &context()).await.unwrap();
+        let mut agent = Chat::new(builder.hook(watch.clone()));
+        agent.run("start", &context()).await.unwrap();
         let deepest = "start b:r/0/0/0/c0/a/0/0/0/c0/b in 2(r/0/0/0/c0/a c0)";
         assert_eq!(watch.log.count("start b"), usize::from(inherits));
         assert_eq!(watch.log.count("start a"), usize::from(inherits));
@@ -150,7 +150,7 @@ async fn deeper_agents_are_told_apart_and_hooks_can_be_left_out() {
         assert_eq!((own.log.count("start a"), own.log.count("start -")), (1, 0));
         // The next run begins on top again.
         scripts.of("main").push(text("more"));
-        agent.run_text("more", &context()).await.unwrap();
+        agent.run("more", &context()).await.unwrap();
         assert_eq!(watch.log.count("start -:r"), 2);
     }
 }
@@ -172,11 +172,10 @@ async fn a_hook_that_ends_an_agent_ends_the_run_around_it_too() {
                 a.max_depth = 2;
                 let agents = [("outer", with_tools("outer", &["a"])), ("a", a)];
                 let builder = parent(&scripts, &log, agents);
-                let mut agent = builder
-                    .hook(watch.clone())
-                    .tool_errors(policy)
-                    .parallel_tool_execution(parallel)
-                    .build();
+                let mut agent = Chat::new(builder.hook(watch.clone()).config(|config| {
+                    config.tool_errors = policy;
+                    config.parallel_tool_execution = parallel;
+                }));
                 let error = run(way, &mut agent, &context()).await.unwrap_err();
                 assert!(
                     matches!(&error, LoopError::HookTerminated(why) if why == "forbidden"),
@@ -186,7 +185,7 @@ async fn a_hook_that_ends_an_agent_ends_the_run_around_it_too() {
                 assert_eq!(transcript::validate(agent.messages()), Ok(()));
                 assert_eq!(watch.log.count("failed outer"), 1);
                 assert_eq!(watch.log.count("end false"), 3, "all three runs ended");
-                assert_eq!(agent.usage(), &usage(30, 3));
+                assert_eq!(agent.conversation.usage(), &usage(30, 3));
             }
         }
     }
@@ -198,8 +197,8 @@ async fn a_hook_that_skips_a_call_of_an_agent_skips_that_call_alone() {
     let action = HookAction::Skip { reason: "not now".into() };
     let watch = Watch { ends: Some(("call act", action)), ..Default::default() };
     let builder = parent(&scripts, &log, [("a", with_tools("a", &["act"]))]);
-    let mut agent = builder.hook(watch).build();
-    agent.run_text("start", &context()).await.unwrap();
+    let mut agent = Chat::new(builder.hook(watch));
+    agent.run("start", &context()).await.unwrap();
     assert!(log.lines().is_empty());
     assert_eq!(last_results(&scripts.of("a").requests()[1].messages), ["x: not now"]);
     assert_eq!(last_results(agent.messages()), ["c0: a"]);

@@ -19,24 +19,21 @@ fn scripts() -> Scripts {
     ])
 }
 
-fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Agent {
+fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Chat {
     let mut c = with_tools("c", &["act"]);
     c.max_depth = 2;
     let agents = [("a", with_tools("a", &["act"])), ("b", with_tools("b", &["c"])), ("c", c)];
-    parent(scripts, log, agents)
-        .budget(budget.clone())
-        .parallel_tool_execution(parallel)
-        .pause_for_approval(true)
-        .build()
+    let builder = pausing(parent(scripts, log, agents)).budget(budget.clone());
+    Chat::new(builder.config(|config| config.parallel_tool_execution = parallel))
 }
 
 /// Every answer took 10 and 1: so many were told, and all of them count.
 #[track_caller]
-fn check(agent: &Agent, ctx: &ToolContext, budget: &Budget, at: &str) {
+fn check(agent: &Chat, ctx: &ToolContext, budget: &Budget, at: &str) {
     assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
-    let sum = agent.usage();
+    let sum = agent.conversation.usage();
     assert_eq!(sum.input_tokens, 10 * sum.output_tokens, "{at}");
-    assert_eq!(agent.total_usage(), sum, "{at}");
+    assert_eq!(agent.conversation.total_usage(), sum, "{at}");
     assert_eq!(&ctx.usage.total(), sum, "{at}");
     assert_eq!(budget.reserved_tokens(), 0, "{at}");
     // A call that was under way counts there as it was estimated.
@@ -55,7 +52,7 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
                 let mut agent = built(&scripts, &log, parallel, &budget);
                 let ctx = ToolContext::default();
                 let ended = {
-                    let mut whole = pin!(agent.run_text("start", &ctx));
+                    let mut whole = pin!(agent.run("start", &ctx).into_future());
                     let mut ended = poll_times(whole.as_mut(), polls);
                     if ended.is_none() && cancels {
                         ctx.cancellation_token.cancel();
@@ -68,8 +65,11 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
                     ended
                 };
                 check(&agent, &ctx, &budget, &at);
-                assert!(agent.usage().output_tokens >= most, "{at}: more polls, more answers");
-                most = agent.usage().output_tokens;
+                assert!(
+                    agent.conversation.usage().output_tokens >= most,
+                    "{at}: more polls, more answers"
+                );
+                most = agent.conversation.usage().output_tokens;
                 if let Some(ended) = ended {
                     assert_eq!(ended.unwrap().usage, usage(80, 8), "{at}");
                     assert!(polls > 5, "there was something to interrupt");
@@ -81,7 +81,7 @@ fn interrupted_at_any_point_nothing_is_lost_or_counted_twice() {
                 }
                 let again = ToolContext::default();
                 let next = {
-                    let mut next = pin!(agent.run_text("again", &again));
+                    let mut next = pin!(agent.run("again", &again).into_future());
                     poll_times(next.as_mut(), 1_000).expect("it ends")
                 };
                 assert!(next.is_ok(), "{at}: {next:?}");
@@ -102,14 +102,13 @@ fn interrupted_while_agents_go_on_after_an_approval_nothing_runs_twice() {
             c.max_depth = 2;
             let agents =
                 [("a", with_tools("a", &["act"])), ("b", with_tools("b", &["c"])), ("c", c)];
-            let mut agent = parent(&scripts, &log, agents)
-                .permission_policy(AsksAbout(&["act"]))
-                .parallel_tool_execution(parallel)
-                .pause_for_approval(true)
-                .build();
+            let builder =
+                pausing(parent(&scripts, &log, agents)).permission_policy(AsksAbout(&["act"]));
+            let mut agent =
+                Chat::new(builder.config(|config| config.parallel_tool_execution = parallel));
             let ctx = ToolContext::default();
             let waiting = {
-                let mut whole = pin!(agent.run_text("start", &ctx));
+                let mut whole = pin!(agent.run("start", &ctx).into_future());
                 match poll_times(whole.as_mut(), 1_000) {
                     Some(Err(LoopError::ApprovalRequired(waiting))) => waiting,
                     other => panic!("{other:?}"),
@@ -118,12 +117,12 @@ fn interrupted_while_agents_go_on_after_an_approval_nothing_runs_twice() {
             assert!(log.lines().is_empty(), "{at}");
             let ended = {
                 let decisions = ApprovalDecisions::approve_all(&waiting);
-                let mut whole = pin!(agent.resume(decisions, &ctx));
+                let mut whole = pin!(agent.run(decisions, &ctx).into_future());
                 poll_times(whole.as_mut(), polls)
             };
             assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
-            assert_eq!(agent.total_usage(), agent.usage(), "{at}");
-            assert_eq!(&ctx.usage.total(), agent.usage(), "{at}");
+            assert_eq!(agent.conversation.total_usage(), agent.conversation.usage(), "{at}");
+            assert_eq!(&ctx.usage.total(), agent.conversation.usage(), "{at}");
             let mut keys = log.lines();
             let count = keys.len();
             keys.sort_unstable();

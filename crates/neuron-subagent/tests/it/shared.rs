@@ -29,13 +29,14 @@ async fn what_agents_take_counts_in_the_runs_around_them_once() {
             let agents =
                 [("a", with_tools("a", &["c"])), ("b", with_tools("b", &["act"])), ("c", c)];
             let builder = parent(&scripts, &Log::default(), agents);
-            let mut agent = builder.parallel_tool_execution(parallel).build();
+            let mut agent =
+                Chat::new(builder.config(|config| config.parallel_tool_execution = parallel));
             let ctx = ToolContext::default();
             let result = run(way, &mut agent, &ctx).await.unwrap();
             // `main` and `a` twice, `b` once, and `c`.
             assert_eq!(result.usage, usage(1_050, 105), "{way:?} {parallel}");
-            assert_eq!(agent.tool_usage(), &usage(1_030, 103));
-            assert_eq!(agent.total_usage(), &result.usage);
+            assert_eq!(agent.conversation.tool_usage(), &usage(1_030, 103));
+            assert_eq!(agent.conversation.total_usage(), &result.usage);
             assert_eq!(ctx.usage.total(), result.usage);
         }
     }
@@ -59,7 +60,8 @@ async fn the_token_limits_of_a_run_hold_with_what_agents_took() {
                 ])
             };
             let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]);
-            let mut agent = builder.usage_limits(limits.clone()).on_limit(on_limit).build();
+            let builder = builder.usage_limits(limits.clone());
+            let mut agent = Chat::new(builder.config(|config| config.on_limit = on_limit));
             let ended = run(way, &mut agent, &ToolContext::default()).await;
             match on_limit {
                 OnLimit::Finalize => assert_eq!(ended.unwrap().response, "landed"),
@@ -91,12 +93,16 @@ async fn what_agents_take_counts_where_the_provider_reports_no_usage_too() {
     ]);
     let limits = UsageLimits::default().with_total_tokens_limit(5_000);
     let builder = parent(&scripts, &Log::default(), [("a", with_tools("a", &["act"]))]);
-    let mut agent = builder.usage_limits(limits).build();
+    let mut agent = Chat::new(builder.usage_limits(limits));
     let ended = run(Way::Run, &mut agent, &ToolContext::default()).await;
     let error = ended.unwrap_err().to_string();
     assert!(error.contains("token limit exceeded"), "{error}");
     // The call, the call sent back, and its result.
-    assert!(agent.tool_usage().total_tokens() > 7_500, "{:?}", agent.tool_usage());
+    assert!(
+        agent.conversation.tool_usage().total_tokens() > 7_500,
+        "{:?}",
+        agent.conversation.tool_usage()
+    );
     assert_eq!(scripts.of("main").calls(), 1);
 }
 
@@ -112,9 +118,9 @@ async fn agents_share_the_budget_of_the_run_around_them() {
             let agents = ["a", "b"].map(|name| (name, with_tools(name, &["act"])));
             // `main` once and three more: one of the agents finds no room.
             let budget = Budget::new(UsageLimits::default().with_request_limit(4));
-            let builder = parent(&scripts, &Log::default(), agents);
+            let builder = parent(&scripts, &Log::default(), agents).budget(budget.clone());
             let mut agent =
-                builder.budget(budget.clone()).parallel_tool_execution(parallel).build();
+                Chat::new(builder.config(|config| config.parallel_tool_execution = parallel));
             let ended = run(way, &mut agent, &ToolContext::default()).await;
             let text = ended.unwrap_err().to_string();
             assert!(text.contains("budget: request limit exceeded: 5 > 4"), "{text}");
@@ -130,7 +136,7 @@ async fn agents_share_the_budget_of_the_run_around_them() {
             assert_eq!((budget.requests(), budget.reserved_tokens()), (4, 0));
             // What the agents take, they take of it themselves; the run around them does not again.
             assert_eq!(budget.usage(), usage(40, 4));
-            assert_eq!(agent.usage(), &usage(40, 4));
+            assert_eq!(agent.conversation.usage(), &usage(40, 4));
             assert_eq!(budget.tool_calls(), 4);
         }
     }
@@ -144,11 +150,11 @@ async fn an_agents_own_limits_are_its_own() {
     ]);
     let mut config = with_tools("a", &[]);
     config.settings.usage_limits = Some(UsageLimits::default().with_request_limit(1));
-    let mut agent = parent(&scripts, &Log::default(), [("a", config)]).build();
-    let result = agent.run_text("start", &ToolContext::default()).await;
+    let mut agent = Chat::new(parent(&scripts, &Log::default(), [("a", config)]));
+    let result = agent.run("start", &ToolContext::default()).await;
     assert_eq!(result.unwrap().response, "done", "each run counts anew");
     assert!(matches!(
-        agent.run_text("again", &ToolContext::default()).await,
+        agent.run("again", &ToolContext::default()).await,
         Err(LoopError::Provider(_))
     ));
 }

@@ -8,14 +8,16 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentLoopBuilder, AgentResult, LoopError, TurnResult};
+use neuron_loop::{
+    Agent, AgentBuilder, Conversation, LoopConfig, LoopError, Run, RunEvent, RunResult, Start, Step,
+};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, Message, PermissionDecision,
-    PermissionPolicy, Provider, ProviderError, ProviderInfo, StreamEvent, StreamHandle, TokenUsage,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture, transcript,
+    PermissionPolicy, Provider, ProviderError, ProviderInfo, StreamHandle, TokenUsage, ToolContext,
+    ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture, transcript,
 };
 use serde_json::{Value, json};
 
@@ -182,24 +184,48 @@ pub(crate) fn asks(agents: &[&str]) -> Reply {
         .usage(usage(10, 1))
 }
 
-pub(crate) type Builder = AgentLoopBuilder<Scripts, SlidingWindowStrategy>;
-pub(crate) type Agent = AgentLoop<Scripts, SlidingWindowStrategy>;
+/// Starts an agent `main`, without the defaults for production.
+pub(crate) fn main_agent(scripts: &Scripts, tools: ToolRegistry) -> AgentBuilder {
+    Agent::builder(scripts.clone())
+        .context(SlidingWindowStrategy::new(100, 1_000_000))
+        .config(|config| *config = LoopConfig::default())
+        .model("main")
+        .tools(tools)
+}
 
 /// An agent `main` that has the tools and the agents.
 pub(crate) fn parent(
     scripts: &Scripts,
     log: &Log,
     agents: impl IntoIterator<Item = (&'static str, SubAgentConfig)>,
-) -> Builder {
+) -> AgentBuilder {
     let mut manager = SubAgentManager::new();
     for (name, config) in agents {
         manager.register(name, config);
     }
     let mut tools = acting(log);
     manager.add_to(&mut tools, scripts.clone()).unwrap();
-    AgentLoop::builder(scripts.clone(), SlidingWindowStrategy::new(100, 1_000_000))
-        .model("main")
-        .tools(tools)
+    main_agent(scripts, tools)
+}
+
+/// An agent with one conversation.
+pub(crate) struct Chat {
+    agent: Agent,
+    pub(crate) conversation: Conversation,
+}
+
+impl Chat {
+    pub(crate) fn new(builder: AgentBuilder) -> Self {
+        Self { agent: builder.build(), conversation: Conversation::new() }
+    }
+
+    pub(crate) fn run<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
+        self.agent.run(&mut self.conversation, start).context(ctx)
+    }
+
+    pub(crate) fn messages(&self) -> &[Message] {
+        self.conversation.messages()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -211,46 +237,40 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs in one of the three ways. Of a stream's error only the text is known, but for a pause.
+/// Runs in one of the three ways, from the message `start`.
 pub(crate) async fn run(
     way: Way,
-    agent: &mut Agent,
+    agent: &mut Chat,
     ctx: &ToolContext,
-) -> Result<AgentResult, LoopError> {
-    let message = Message::user("start");
+) -> Result<RunResult, LoopError> {
+    run_from(way, agent, "start", ctx).await
+}
+
+/// Runs in one of the three ways.
+pub(crate) async fn run_from(
+    way: Way,
+    agent: &mut Chat,
+    start: impl Into<Start>,
+    ctx: &ToolContext,
+) -> Result<RunResult, LoopError> {
+    let run = agent.run(start, ctx);
     match way {
-        Way::Run => agent.run(message, ctx).await,
+        Way::Run => run.await,
         Way::Stream => {
-            let mut events = agent.run_stream(message, ctx).await;
-            while let Some(event) = events.recv().await {
-                match event {
-                    StreamEvent::RunComplete(result) => return Ok(*result),
-                    StreamEvent::ApprovalRequired(pending) => {
-                        return Err(LoopError::ApprovalRequired(pending));
-                    }
-                    StreamEvent::Error(error) => {
-                        let text = error.to_string();
-                        return Err(match text.strip_prefix("terminated by hook: ") {
-                            Some(reason) => LoopError::HookTerminated(reason.into()),
-                            None => ToolError::ExecutionFailed(text.into()).into(),
-                        });
-                    }
-                    _ => {}
+            let mut events = run.stream();
+            loop {
+                if let RunEvent::Ended(result) = events.next().await.expect("an end")? {
+                    return Ok(result);
                 }
             }
-            panic!("a stream without an end")
         }
         Way::Step => {
-            let mut steps = agent.run_step(message, ctx);
-            while let Some(turn) = steps.next().await {
-                match turn {
-                    TurnResult::FinalResponse(result) => return Ok(result),
-                    TurnResult::Error(error) => return Err(error),
-                    TurnResult::MaxTurnsReached => return Err(LoopError::MaxTurns(0)),
-                    TurnResult::ToolsExecuted { .. } | TurnResult::CompactionOccurred { .. } => {}
+            let mut steps = run.steps();
+            loop {
+                if let Step::Ended(result) = steps.next().await.expect("an end")? {
+                    return Ok(result);
                 }
             }
-            panic!("steps without an end")
         }
     }
 }
@@ -280,6 +300,11 @@ impl PermissionPolicy for AsksAbout {
             false => PermissionDecision::Allow,
         }
     }
+}
+
+/// Lets an agent wait for approvals.
+pub(crate) fn pausing(builder: AgentBuilder) -> AgentBuilder {
+    builder.config(|config| config.pause_for_approval = true)
 }
 
 /// Polls so often, whether woken or not.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use neuron_loop::{AgentLoop, LoopConfig, LoopError, OnLimit, ToolErrorPolicy};
+use neuron_loop::{LoopConfig, LoopError, OnLimit, ToolErrorPolicy};
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::tool_middleware_fn;
@@ -23,15 +23,15 @@ async fn a_model_gives_an_agent_a_task_and_gets_its_answer() {
             ("finder", vec![calls([("x", "act", json!({}))]), text("found it")]),
         ]);
         let log = Log::default();
-        let mut agent =
-            parent(&scripts, &log, [("finder", with_tools("finder", &["act"]))]).build();
+        let agents = [("finder", with_tools("finder", &["act"]))];
+        let mut agent = Chat::new(parent(&scripts, &log, agents));
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!(result.response, "all done");
-        assert_eq!(last_results(&result.messages), ["c0: found it"]);
+        assert_eq!(last_results(agent.messages()), ["c0: found it"]);
         assert_eq!(log.lines().len(), 1);
         // Its own conversation: the prompt, and nothing else.
         assert_eq!(scripts.of("finder").requests()[0].messages, [Message::user("go")]);
-        assert_eq!(result.messages.len(), 4);
+        assert_eq!(agent.messages().len(), 4);
         let told = &scripts.of("main").requests()[0].tools;
         let names: Vec<_> = told.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["act", "other", "finder"]);
@@ -72,8 +72,8 @@ async fn a_prompt_that_is_empty_is_a_hint_and_none_is_invalid() {
         ),
         ("a", vec![]),
     ]);
-    let mut agent = parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]).build();
-    let error = agent.run_text("start", &ToolContext::default()).await.unwrap_err();
+    let mut agent = Chat::new(parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]));
+    let error = agent.run("start", &ToolContext::default()).await.unwrap_err();
     assert!(matches!(error, LoopError::Tool(ToolError::InvalidInput(_))), "{error}");
     let results = last_results(&agent.messages()[..3]);
     assert_eq!(results, ["e: !the prompt is empty; describe the task"]);
@@ -82,8 +82,8 @@ async fn a_prompt_that_is_empty_is_a_hint_and_none_is_invalid() {
 /// What comes of an agent with this script, as the model around it sees it.
 async fn result_of(script: Vec<Reply>, config: SubAgentConfig) -> String {
     let scripts = Scripts::new([("main", vec![asks(&["a"]), text("done")]), ("a", script)]);
-    let mut agent = parent(&scripts, &Log::default(), [("a", config)]).build();
-    agent.run_text("start", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(parent(&scripts, &Log::default(), [("a", config)]));
+    agent.run("start", &ToolContext::default()).await.unwrap();
     last_results(agent.messages()).remove(0)
 }
 
@@ -160,10 +160,8 @@ async fn middleware_of_the_tools_stays_around_them_inside_an_agent() {
     let mut agents = SubAgentManager::new();
     agents.register("a", with_tools("a", &["act", "other"]));
     agents.add_to(&mut tools, scripts.clone()).unwrap();
-    let strategy = neuron_context::SlidingWindowStrategy::new(100, 1_000_000);
-    let mut agent =
-        AgentLoop::builder(scripts.clone(), strategy).model("main").tools(tools).build();
-    agent.run_text("start", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(main_agent(&scripts, tools));
+    agent.run("start", &ToolContext::default()).await.unwrap();
     assert_eq!(seen.lines(), ["all a", "all act", "act act", "all other"]);
     assert_eq!(log.count("act"), 0);
     let inner = &scripts.of("a").requests()[1].messages;
@@ -185,8 +183,8 @@ async fn agents_call_each_other_as_deep_as_they_may() {
         ("deep", depth(&["self"], "deep", 3)),
         ("flat", depth(&[], "flat", 1)),
     ];
-    let mut agent = parent(&scripts, &Log::default(), agents).build();
-    agent.run_text("start", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(parent(&scripts, &Log::default(), agents));
+    agent.run("start", &ToolContext::default()).await.unwrap();
     assert_eq!(last_results(agent.messages()), ["c0: outer"]);
     let offered = |script: &str, request: usize| -> Vec<String> {
         let tools = &scripts.of(script).requests()[request].tools;
@@ -208,7 +206,7 @@ async fn ten_agents_inside_each_other_find_room_on_the_stack() {
         script.extend((0..10).map(|_| text("w")));
         let scripts = Scripts::new([("main", vec![asks(&["w"]), text("done")]), ("w", script)]);
         let w = SubAgentConfig { max_depth: 10, ..with_tools("w", &["w"]) };
-        let mut agent = parent(&scripts, &Log::default(), [("w", w)]).build();
+        let mut agent = Chat::new(parent(&scripts, &Log::default(), [("w", w)]));
         let result = run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!(result.response, "done");
         scripts.of("w").assert_complete();
@@ -229,10 +227,8 @@ async fn an_agent_that_is_called_too_deep_is_an_error_result() {
     let mut second = SubAgentManager::new();
     second.register("outer", with_tools("outer", &["inner"]));
     second.add_to(&mut tools, scripts.clone()).unwrap();
-    let strategy = neuron_context::SlidingWindowStrategy::new(100, 1_000_000);
-    let mut agent =
-        AgentLoop::builder(scripts.clone(), strategy).model("main").tools(tools).build();
-    agent.run_text("start", &ToolContext::default()).await.unwrap();
+    let mut agent = Chat::new(main_agent(&scripts, tools));
+    agent.run("start", &ToolContext::default()).await.unwrap();
     let too_deep = "c0: !the agent `inner` would run at depth 2, and may at 1 at the most";
     assert_eq!(last_results(&scripts.of("outer").requests()[1].messages), [too_deep]);
 }
@@ -253,10 +249,11 @@ async fn agents_of_one_answer_run_side_by_side() {
     ]);
     let log = Log::default();
     let agents = ["a", "b", "c"].map(|name| (name, with_tools(name, &["act"])));
-    let mut agent = parent(&scripts, &log, agents).parallel_tool_execution(true).build();
+    let builder = parent(&scripts, &log, agents);
+    let mut agent = Chat::new(builder.config(|config| config.parallel_tool_execution = true));
     let ctx = ToolContext { run_id: "r".into(), ..Default::default() };
     let start = tokio::time::Instant::now();
-    agent.run_text("start", &ctx).await.unwrap();
+    agent.run("start", &ctx).await.unwrap();
     assert_eq!(start.elapsed(), Duration::from_secs(6));
     let mut keys = log.lines();
     keys.sort_unstable();
@@ -268,7 +265,7 @@ async fn agents_of_one_answer_run_side_by_side() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_run_ends_with_the_agents_inside_it() {
-    for way in [Way::Run, Way::Step] {
+    for way in WAYS {
         for parallel in [false, true] {
             let scripts = Scripts::new([
                 ("main", vec![asks(&["a", "b"])]),
@@ -277,10 +274,10 @@ async fn a_cancelled_run_ends_with_the_agents_inside_it() {
             ]);
             let agents = ["a", "b"].map(|name| (name, with_tools(name, &["act"])));
             let builder = parent(&scripts, &Log::default(), agents);
-            let mut agent = builder
-                .parallel_tool_execution(parallel)
-                .tool_errors(ToolErrorPolicy::ReturnToModel)
-                .build();
+            let mut agent = Chat::new(builder.config(|config| {
+                config.parallel_tool_execution = parallel;
+                config.tool_errors = ToolErrorPolicy::ReturnToModel;
+            }));
             let ctx = ToolContext::default();
             let cancel = async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -305,11 +302,11 @@ async fn a_typed_run_may_give_tasks_too() {
     let output = calls([("o", "final_output", json!({ "sum": 4 }))]);
     let scripts =
         Scripts::new([("main", vec![asks(&["a"]), output]), ("a", vec![text("two and two")])]);
-    let mut agent = parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]).build();
+    let mut agent = Chat::new(parent(&scripts, &Log::default(), [("a", with_tools("a", &[]))]));
     let message = Message { role: Role::User, content: vec![ContentBlock::Text("sum".into())] };
-    let result = agent.run_typed::<Total>(message, &ToolContext::default()).await.unwrap();
-    assert_eq!(result.value, Total { sum: 4 });
-    assert_eq!(agent.usage(), &usage(30, 3));
+    let result = agent.run(message, &ToolContext::default()).typed::<Total>().await.unwrap();
+    assert_eq!(result.output, Total { sum: 4 });
+    assert_eq!(agent.conversation.usage(), &usage(30, 3));
 }
 
 #[test]

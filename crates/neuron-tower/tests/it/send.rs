@@ -10,7 +10,7 @@ use neuron_tower::{
     CallLimit, CallLimitLayer, EmbeddingService, ModelAnswer, ModelCall, OwnRequest,
     OwnRequestLayer, ProviderService, RetryTransient, ServiceProvider, Share, ShareLayer,
 };
-use neuron_types::{BoxedProvider, Message, Provider, StreamEvent, ToolContext};
+use neuron_types::{BoxedProvider, Provider};
 use tower::limit::{ConcurrencyLimit, RateLimit};
 use tower::retry::Retry;
 use tower::timeout::Timeout;

@@ -11,8 +11,9 @@ use serde_json::json;
 use tokio::sync::{Barrier, Notify};
 
 use super::served::{SECRET, Served, assert_one_trace, kinds, run_of, until_arrived};
+use crate::support::agents::Chat;
 use crate::support::look::Behavior;
-use crate::support::setup::{Agent, Setup, context};
+use crate::support::setup::{Setup, context};
 use crate::support::tree::Forest;
 
 fn call(tool: &str) -> [Reply; 2] {
@@ -24,7 +25,7 @@ async fn a_run_and_what_a_server_does_for_it_are_one_tree() {
     for kind in kinds() {
         let setup = kind.start(call("look")).await;
         let served = kind.serve(Behavior::Echo).await;
-        served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+        served.agent(&setup).await.run("What is it like?", &context()).await.unwrap();
         let port = served.port;
         served.end().await;
         let exported = setup.finish();
@@ -76,7 +77,7 @@ async fn calls_at_once_are_each_above_their_own_request() {
         let setup = kind.start([Reply::tool_calls(calls), Reply::text("Blue.")]).await;
         let together = Behavior::Together(Arc::new(Barrier::new(3)));
         let served = kind.serve(together).await;
-        served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+        served.agent(&setup).await.run("What is it like?", &context()).await.unwrap();
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
@@ -115,7 +116,7 @@ async fn a_tool_that_fails_is_an_error_at_both_ends() {
         for behavior in [Behavior::Fail, Behavior::ErrorResult] {
             let setup = kind.start(call("look")).await;
             let served = kind.serve(behavior).await;
-            served.agent(&setup).await.run_text("What is it like?", &context()).await.unwrap();
+            served.agent(&setup).await.run("What is it like?", &context()).await.unwrap();
             served.end().await;
             let exported = setup.finish();
             let forest = run_of(&exported.forest());
@@ -148,10 +149,11 @@ fn gone() -> ToolDefinition {
 }
 
 /// An agent with a tool that is gone.
-fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Agent {
+fn with_gone(setup: &Setup, served: &Served, policy: ToolErrorPolicy) -> Chat {
     let mut tools = ToolRegistry::new();
     tools.register_dyn(Arc::new(McpToolBridge::new(served.client.clone(), gone())));
-    setup.plain(Behavior::Echo).tools(tools).tool_errors(policy).hook(setup.hook()).build()
+    let builder = setup.plain(Behavior::Echo).tools(tools).hook(setup.hook());
+    Chat::new(builder.config(|config| config.tool_errors = policy))
 }
 
 #[tokio::test]
@@ -160,7 +162,7 @@ async fn a_call_that_a_server_refuses_tells_the_code() {
         let setup = kind.start(call("gone")).await;
         let served = kind.serve(Behavior::Echo).await;
         let mut agent = with_gone(&setup, &served, ToolErrorPolicy::ReturnToModel);
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
@@ -187,7 +189,7 @@ async fn a_refusal_that_ends_the_run_is_told_of_the_run_too() {
         let setup = kind.start(call("gone")).await;
         let served = kind.serve(Behavior::Echo).await;
         let mut agent = with_gone(&setup, &served, ToolErrorPolicy::EndRun);
-        agent.run_text("What is it like?", &context()).await.unwrap_err();
+        agent.run("What is it like?", &context()).await.unwrap_err();
         served.end().await;
         let exported = setup.finish();
         run_of(&exported.forest()).assert_outline(
@@ -207,7 +209,7 @@ async fn a_tool_that_no_server_has_makes_no_request() {
         let setup = kind.start(call(SECRET)).await;
         let served = kind.serve(Behavior::Echo).await;
         let mut agent = served.agent(&setup).await;
-        agent.run_text("What is it like?", &context()).await.unwrap_err();
+        agent.run("What is it like?", &context()).await.unwrap_err();
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());
@@ -234,7 +236,7 @@ async fn a_connection_that_ends_leaves_a_call_that_failed() {
             began.notified().await;
             served.client.close().await;
         };
-        let (result, ()) = tokio::join!(agent.run_text("What is it like?", &ctx), end);
+        let (result, ()) = tokio::join!(agent.run("What is it like?", &ctx), end);
         result.unwrap_err();
         served.end().await;
         let is_enough = |forest: &Forest| !forest.all("tools/call look").is_empty();
@@ -276,7 +278,7 @@ async fn a_run_that_is_cancelled_or_dropped_ends_the_spans_of_both_ends() {
                 }
             };
             tokio::select! {
-                result = agent.run_text("What is it like?", &ctx) => {
+                result = agent.run("What is it like?", &ctx) => {
                     assert!(!is_dropped, "nothing answers");
                     result.unwrap_err();
                 }

@@ -14,9 +14,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::within::User;
+use crate::support::agents::Chat;
 use crate::support::conventions::Version;
 use crate::support::look::{Behavior, Look};
-use crate::support::setup::{Agent, Case, Server, Setup, Vendor};
+use crate::support::setup::{Case, Server, Setup, Vendor};
 use crate::support::telemetry::Telemetry;
 use crate::support::tree::{Forest, Tree};
 
@@ -139,7 +140,7 @@ impl Kind {
 
 impl Served {
     /// An agent named `planner` with the server's tools.
-    pub(super) async fn agent(&self, setup: &Setup) -> Agent {
+    pub(super) async fn agent(&self, setup: &Setup) -> Chat {
         agent(setup, McpClient::discover_tools(&self.client).await.unwrap())
     }
 
@@ -152,12 +153,12 @@ impl Served {
 }
 
 /// An agent named `planner` with these tools and the hook.
-pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Agent {
+pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     let mut registry = ToolRegistry::new();
     for tool in tools {
         registry.register_dyn(tool);
     }
-    setup.plain(Behavior::Echo).tools(registry).hook(setup.hook()).build()
+    Chat::new(setup.plain(Behavior::Echo).tools(registry).hook(setup.hook()))
 }
 
 /// The run among all that arrived; the other trees are of requests that set the connection up.

@@ -30,7 +30,7 @@ async fn nothing_that_a_run_says_to_a_server_or_hears_of_it_is_told() {
             let setup = kind.start([call.with_text(SECRET), Reply::text(SECRET)]).await;
             let served = kind.serve(behavior).await;
             let mut agent = served.agent(&setup).await;
-            let answer = agent.run_text(SECRET, &context()).await.unwrap();
+            let answer = agent.run(SECRET, &context()).await.unwrap();
             assert_eq!(answer.response, SECRET);
             served.end().await;
             assert_silent(&setup.finish(), &["execute_tool look", "tools/call look"]);

@@ -59,7 +59,7 @@ async fn a_tool_of_one_s_own_that_asks_a_server_has_requests_below_it() {
         let setup = kind.start(call("research")).await;
         let served = kind.serve(Behavior::Echo).await;
         let mut agent = agent(&setup, vec![Arc::new(Research(served.client.clone()))]);
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         drop(agent);
         served.end().await;
         let exported = setup.finish();
@@ -125,7 +125,7 @@ async fn what_a_server_asks_back_is_in_the_trace_of_the_call() {
         let setup = kind.start(call("ask")).await;
         let served = kind.serve_tool(Arc::new(Ask)).await;
         let mut agent = served.agent(&setup).await;
-        agent.run_text("What is it like?", &context()).await.unwrap();
+        agent.run("What is it like?", &context()).await.unwrap();
         served.end().await;
         let exported = setup.finish();
         let forest = run_of(&exported.forest());

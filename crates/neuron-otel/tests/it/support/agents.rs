@@ -1,13 +1,10 @@
 //! Agents with a script.
 
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentLoopBuilder};
+use neuron_loop::{Agent, AgentBuilder, Conversation, LoopConfig, Run, Start};
 use neuron_otel::{OtelHook, SemanticConventions};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{
-    HookAction, HookError, HookEvent, Message, ObservabilityHook, Provider, StreamEvent,
-    ToolContext,
-};
+use neuron_types::{HookAction, HookError, HookEvent, ObservabilityHook, Provider, ToolContext};
 use serde_json::{Value, json};
 
 use crate::support::memory::Memory;
@@ -26,19 +23,43 @@ pub(crate) fn hook(memory: &Memory) -> OtelHook {
     OtelHook::new().with_meter_provider(&memory.meter)
 }
 
-pub(crate) type Builder<P = ScriptedProvider> = AgentLoopBuilder<P, SlidingWindowStrategy>;
+/// Starts an agent without the defaults for production.
+pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
+    Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
+}
+
+/// Calls of one answer run at the same time.
+pub(crate) fn parallel(config: &mut LoopConfig) {
+    config.parallel_tool_execution = true;
+}
+
+/// An agent with one conversation.
+pub(crate) struct Chat {
+    agent: Agent,
+    pub(crate) conversation: Conversation,
+}
+
+impl Chat {
+    pub(crate) fn new(builder: AgentBuilder) -> Self {
+        Self { agent: builder.build(), conversation: Conversation::new() }
+    }
+
+    pub(crate) fn run<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
+        self.agent.run(&mut self.conversation, start).context(ctx)
+    }
+}
 
 /// An agent `scout` with the tool `look` and a hook.
 pub(crate) fn scout<R: Into<Reply>>(
     memory: &Memory,
     replies: impl IntoIterator<Item = R>,
-) -> Builder {
+) -> AgentBuilder {
     scout_of(ScriptedProvider::new(replies)).hook(hook(memory))
 }
 
 /// An agent `scout` with the tool `look` and no hook.
-pub(crate) fn scout_of<P: Provider>(provider: P) -> Builder<P> {
-    AgentLoop::builder(provider, window()).name("scout").tools(registry([Act::new("look")]))
+pub(crate) fn scout_of(provider: impl Provider + 'static) -> AgentBuilder {
+    bare(provider).name("scout").tools(registry([Act::new("look")]))
 }
 
 /// An answer that calls `look` with each of the inputs, as `c0`, `c1`, ….
@@ -63,25 +84,17 @@ pub(crate) enum Way {
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
 /// Runs to the end, whichever that is.
-pub(crate) async fn run<P: Provider>(
-    way: Way,
-    agent: &mut AgentLoop<P, SlidingWindowStrategy>,
-    ctx: &ToolContext,
-) {
-    let message = Message::user("go");
+pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
+    let run = agent.run("go", ctx);
     match way {
-        Way::Run => drop(agent.run(message, ctx).await),
+        Way::Run => drop(run.await),
         Way::Stream => {
-            let mut events = agent.run_stream(message, ctx).await;
-            while let Some(event) = events.recv().await {
-                drop::<StreamEvent>(event);
-            }
+            let mut events = run.stream();
+            while events.next().await.is_some() {}
         }
         Way::Step => {
-            let mut steps = agent.run_step(message, ctx);
-            while let Some(turn) = steps.next().await {
-                drop(turn);
-            }
+            let mut steps = run.steps();
+            while steps.next().await.is_some() {}
         }
     }
 }

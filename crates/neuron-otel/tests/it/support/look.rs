@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedProvider, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
@@ -11,6 +9,8 @@ use neuron_types::{
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 use tracing::Instrument;
+
+use super::agents::{Chat, bare};
 
 /// What a call does, within a span and a log of its own.
 #[derive(Clone, Debug)]
@@ -91,14 +91,10 @@ impl ToolDyn for Ask {
         Box::pin(async move {
             let mut tools = ToolRegistry::new();
             tools.register_dyn(Arc::new(Look(Behavior::Echo)));
-            let strategy = SlidingWindowStrategy::new(100, 100_000);
-            let mut helper = AgentLoop::builder(self.0.clone(), strategy)
-                .name("helper")
-                .tools(tools)
-                .inherit_hooks(ctx)
-                .build();
+            let builder = bare(self.0.clone()).name("helper").tools(tools).inherit_hooks(ctx);
+            let mut helper = Chat::new(builder);
             let prompt = input["prompt"].as_str().unwrap_or_default();
-            let result = helper.run_text(prompt, ctx).await;
+            let result = helper.run(prompt, ctx).await;
             let answer = result.map_err(|error| ToolError::ExecutionFailed(error.into()))?;
             Ok(ToolOutput::text(answer.response))
         })

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use neuron_context::SlidingWindowStrategy;
-use neuron_loop::{AgentLoop, AgentLoopBuilder};
+use neuron_loop::AgentBuilder;
 use neuron_otel::{OtelHook, SemanticConventions};
 use neuron_provider_anthropic::Anthropic;
 use neuron_provider_openai::OpenAi;
@@ -12,14 +11,11 @@ use neuron_testing::{AnthropicServer, OpenAiServer, ServerReply};
 use neuron_tool::ToolRegistry;
 use neuron_types::{BoxedProvider, ToolContext};
 
+use super::agents::{Chat, bare, parallel};
 use super::checker::Checker;
 use super::conventions::Version;
 use super::look::{Behavior, Look};
 use super::telemetry::{Exported, Telemetry};
-
-/// The agent of the tests, as its builder and as itself.
-pub(crate) type Builder = AgentLoopBuilder<BoxedProvider, SlidingWindowStrategy>;
-pub(crate) type Agent = AgentLoop<BoxedProvider, SlidingWindowStrategy>;
 
 /// Whose protocol is spoken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,30 +153,23 @@ impl Setup {
     }
 
     /// An agent named `planner` without hooks, whose tool `look` behaves so.
-    pub(crate) fn plain(&self, behavior: Behavior) -> Builder {
-        self.plain_with(behavior, SlidingWindowStrategy::new(100, 100_000))
-    }
-
-    /// The same with a strategy.
-    pub(crate) fn plain_with(
-        &self,
-        behavior: Behavior,
-        strategy: SlidingWindowStrategy,
-    ) -> Builder {
+    pub(crate) fn plain(&self, behavior: Behavior) -> AgentBuilder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));
-        AgentLoop::builder(self.provider(), strategy)
+        bare(self.provider())
             .name("planner")
             .system_prompt("You plan.")
-            .max_tokens(64)
-            .temperature(0.5)
-            .parallel_tool_execution(true)
+            .request(|request| {
+                request.max_tokens = Some(64);
+                request.temperature = Some(0.5);
+            })
+            .config(parallel)
             .tools(tools)
     }
 
     /// The same with the hook.
-    pub(crate) fn agent(&self, behavior: Behavior) -> Agent {
-        self.plain(behavior).hook(self.hook()).build()
+    pub(crate) fn agent(&self, behavior: Behavior) -> Chat {
+        Chat::new(self.plain(behavior).hook(self.hook()))
     }
 
     /// All that arrived, which holds the conventions.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use neuron_context::SlidingWindowStrategy;
 use neuron_durable_sqlite::SqliteDurableContext;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, AgentLoop, Conversation};
 use neuron_runtime::LocalDurableContext;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -195,19 +195,20 @@ async fn hooks_compaction_and_cancellation_work_the_same_way() {
         let names = Names::default();
         let long = "word ".repeat(100);
         let earlier = (0..4).flat_map(|_| [Message::user(&*long), Message::assistant(&*long)]);
-        let mut agent = AgentLoop::builder(provider.clone(), SlidingWindowStrategy::new(2, 100))
+        let agent = Agent::builder(provider.clone())
+            .context(SlidingWindowStrategy::new(2, 100))
             .tools((*tools).clone())
-            .messages(earlier.collect())
             .hook(names.clone())
             .build();
+        let mut conversation = Conversation::from(earlier.collect::<Vec<_>>());
+        let mut run = agent.run(&mut conversation, "shout");
         if let Some(path) = journal {
             let durable = SqliteDurableContext::open(path, "run-1", provider, tools).await.unwrap();
-            agent.set_durability(durable);
+            run = run.durable(durable);
         }
-        let result = agent.run_text("shout", &ToolContext::default()).await.unwrap();
-        assert_eq!(result.response, "done");
+        assert_eq!(run.await.unwrap().response, "done");
         let names = names.0.lock().unwrap().clone();
-        (names, result.messages)
+        (names, conversation.messages().to_vec())
     }
 
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 
 use chrono::{DateTime, Utc};
 use neuron_context::SlidingWindowStrategy;
-use neuron_loop::AgentLoop;
+use neuron_loop::{Agent, AgentLoop, Conversation};
 use neuron_runtime::{Session, SessionState, SessionStorage, SessionSummary};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
@@ -88,7 +88,7 @@ fn a_session_has_the_fields_of_the_table() {
 }
 
 /// "Session persistence with AgentLoop"
-async fn persistence<P: Provider>(
+async fn persistence<P: Provider + 'static>(
     provider: P,
     resumed: P,
     storage: impl SessionStorage,
@@ -109,19 +109,16 @@ async fn persistence<P: Provider>(
     // --- Resume later (new process) ---
     let loaded = storage.load("session-123").await?;
 
-    // Build a new agent and continue the conversation
-    let mut agent = AgentLoop::builder(provider, context)
+    // The book loads the history and forgets to hand it over.
+    let agent = Agent::builder(provider)
+        .context(context)
         .tools(tools)
         .system_prompt("You are a helpful assistant.")
-        // The book loads the history and forgets to hand it over.
-        .messages(loaded.messages)
         .build();
-
-    // Feed the loaded history back by running with the conversation context
-    // The previous messages provide continuity
+    let mut conversation = Conversation::from_session(loaded);
     let resume_msg = Message::user("Continue where we left off.");
-    let result = agent.run(resume_msg, &ctx).await?;
-    Ok(result.messages)
+    agent.run(&mut conversation, resume_msg).context(&ctx).await?;
+    Ok(conversation.messages().to_vec())
 }
 
 #[tokio::test]
