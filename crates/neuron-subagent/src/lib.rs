@@ -49,7 +49,7 @@
 //! | what | how |
 //! |---|---|
 //! | answer | The result of the call. What goes wrong is an error result, which the model around it sees. |
-//! | tokens | Count in the [`usage`](neuron_loop::AgentLoop::usage) of all runs around it, and for their limits on tokens: once, also if it fails, is dropped or waits. Requests and tool calls count in its own run. |
+//! | tokens | Count in the [`usage`](neuron_loop::Conversation::usage) of all runs around it, and for their limits on tokens: once, also if it fails, is dropped or waits. Requests and tool calls count in its own run. |
 //! | budget | A [`Budget`](neuron_loop::Budget) of the run around it, or in its context, is shared, for requests and tool calls too. |
 //! | cancellation | Ends it at once, and the run around it with it. A run with [`CancelMode::AfterTurn`](neuron_loop::CancelMode) lets it finish. |
 //! | hooks | Those of the run around it watch it before [its own](SubAgentConfig::hooks), unless it does not [inherit](SubAgentConfig::inherits_hooks) them. [`HookScope::within`](neuron_types::HookScope::within) says whose events they are; spans lie within that of the call. A hook that ends its run ends those around it. |

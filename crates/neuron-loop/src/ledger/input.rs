@@ -91,11 +91,6 @@ impl Ledger {
         self.phase = Phase::TurnStart;
     }
 
-    /// Gives up a run that was interrupted or waits. Calls without a result keep their placeholder.
-    pub(crate) fn abandon(&mut self) {
-        self.phase = Phase::Idle;
-    }
-
     /// Adds a message that did not come from the loop.
     pub(crate) fn add_message(&mut self, message: Message) {
         // Only a plain message of the user cannot break the history.

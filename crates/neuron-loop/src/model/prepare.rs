@@ -64,7 +64,7 @@ impl<'a> TurnSetup<'a> {
     /// Returns the definitions to offer. `None` means all.
     fn fewer_tools(&self) -> Option<Vec<ToolDefinition>> {
         let tools = self.tools.iter().zip(&self.offered);
-        let kept = tools.filter_map(|(tool, offered)| offered.then(|| tool.clone()));
+        let kept = tools.filter(|(_, offered)| **offered).map(|(tool, _)| tool.clone());
         self.offered.contains(&false).then(|| kept.collect())
     }
 }

@@ -31,18 +31,21 @@ pub(super) async fn advance(
     ledger: &mut Ledger,
 ) -> Result<Option<Advanced>, LoopError> {
     match ledger.next() {
-        Next::OpenTurn => match open_turn(&env, ledger).await? {
+        Next::OpenTurn => match Box::pin(open_turn(&env, ledger)).await? {
             Some(compacted) => Ok(Some(Advanced::Compacted(compacted))),
-            None => call_and_run(env, ledger).await,
+            None => Box::pin(call_and_run(env, ledger)).await,
         },
         Next::CallModel => {
             check(env.stop)?;
-            call_and_run(env, ledger).await
+            Box::pin(call_and_run(env, ledger)).await
         }
-        Next::RunTools => run_tools(env, ledger, &mut Prefetch::default()).await,
+        Next::RunTools => {
+            let mut prefetch = Prefetch::default();
+            Box::pin(run_tools(env, ledger, &mut prefetch)).await
+        }
         Next::Land => {
             check(env.stop)?;
-            land(env, ledger).await.map(|()| None)
+            Box::pin(land(env, ledger)).await.map(|()| None)
         }
         Next::Wait | Next::Finish | Next::Nothing => Ok(Some(Advanced::Ended)),
     }
@@ -79,7 +82,7 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
     // Again: the compaction may have cost tokens.
     ledger.run.check_before_call(env.config())?;
     remind(&env, ledger);
-    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
+    let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
     if overflows(&answer) {
         if let Some(compacted) = make_room(&env, ledger).await? {
             // An answer that was cut off was a turn. A call that was refused was none.
@@ -93,7 +96,9 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
     }
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
     let progress = match taken {
-        Ok(()) if ledger.next() == Next::RunTools => run_tools(env, ledger, &mut prefetch).await,
+        Ok(()) if ledger.next() == Next::RunTools => {
+            Box::pin(run_tools(env, ledger, &mut prefetch)).await
+        }
         taken => taken.map(|()| None),
     };
     prefetch.give_up(&env, ledger.run.turn, progress.as_ref().err()).await;
@@ -133,7 +138,7 @@ async fn run_tools<'a>(
         Reader::Results(_) => ledger.calls().map(Call::to_call).collect(),
         _ => Vec::new(),
     };
-    run_batch(env, ledger, prefetch).await?;
+    Box::pin(run_batch(env, ledger, prefetch)).await?;
     if ledger.next() == Next::Wait {
         return Ok(None);
     }
@@ -155,7 +160,7 @@ async fn land(env: Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
         announce(&env, ledger).await?;
     }
     remind(&env, ledger);
-    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
+    let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
     prefetch.give_up(&env, ledger.run.turn, taken.as_ref().err()).await;
     taken

@@ -250,7 +250,7 @@ impl<O> Steps<'_, O> {
         self.engine.run.inject(message.into(), &mut self.conversation.ledger);
     }
 
-    /// Replaces the agent from the next step on; see [`Agent::with`].
+    /// Replaces the agent from the next step on; see [`Agent::to_builder`].
     pub fn set_agent(&mut self, agent: Agent) {
         self.engine.agent = agent;
     }

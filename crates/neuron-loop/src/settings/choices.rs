@@ -95,7 +95,7 @@ pub enum EndStrategy {
 ///
 /// With a durable context such a run does not end: it
 /// [waits](DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
-/// as after [`AgentLoop::resume`]. The signal holds [`ApprovalDecisions`].
+/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`].
 ///
 /// - Partial decisions are carried out, and the run waits for the rest.
 /// - What does not fit changes nothing: decisions on calls that do not wait, arguments that the tool

@@ -61,7 +61,7 @@ pub struct LoopConfig {
     pub tool_retry_limit: Option<usize>,
     /// Whether the run stops with [`LoopError::ApprovalRequired`](crate::LoopError) when the
     /// permission policy wants a person to be asked, until
-    /// [`AgentLoop::resume`](crate::AgentLoop::resume). Default: such a call is denied, and the model
+    /// a run that starts with the decisions. Default: such a call is denied, and the model
     /// sees why.
     pub pause_for_approval: bool,
     /// With a durable context: the signal by which a person's decisions reach a run that waits for an
@@ -83,7 +83,7 @@ pub struct LoopConfig {
     /// off, or its calls must not run, what was read is discarded: it may have run although the
     /// conversation says otherwise, and counts for the limits on tool calls.
     pub early_tools: bool,
-    /// How [`run_typed`](crate::AgentLoop::run_typed) asks for its output. Default: by a tool.
+    /// How a [typed](crate::Run::typed) run asks for its output. Default: by a tool.
     pub output_mode: OutputMode,
     /// How often in one typed run the model may try again after an output that does not fit; the
     /// tools' own retries do not count. Default: 2.

@@ -130,12 +130,12 @@ impl<'a> BatchRun<'_, 'a> {
     async fn run_all(&mut self, open: Vec<usize>) -> Result<(), LoopError> {
         if !self.env.config().parallel_tool_execution {
             for index in open {
-                self.run_group(&[index]).await?;
+                Box::pin(self.run_group(&[index])).await?;
             }
             return Ok(());
         }
         for group in self.groups(&open) {
-            self.run_group(&group).await?;
+            Box::pin(self.run_group(&group)).await?;
         }
         Ok(())
     }
@@ -201,9 +201,9 @@ impl<'a> BatchRun<'_, 'a> {
         if first_error.is_none() && !run.is_empty() {
             first_error = match (check(self.env.token), self.env.parts.durability, &run[..]) {
                 (Err(cancelled), ..) => Some(cancelled),
-                (_, Some(durability), _) => self.run_durably(durability, &run).await,
-                (_, None, [one]) => self.run_one(one).await,
-                (_, None, _) => self.run_together(&run).await,
+                (_, Some(durability), _) => Box::pin(self.run_durably(durability, &run)).await,
+                (_, None, [one]) => Box::pin(self.run_one(one)).await,
+                (_, None, _) => Box::pin(self.run_together(&run)).await,
             };
         }
         let Some(error) = first_error else {
