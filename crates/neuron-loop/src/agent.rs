@@ -80,7 +80,7 @@ impl Agent {
 
     pub(crate) fn parts(&self) -> Parts<'_> {
         let Inner { model, strategy, definition } = &*self.0;
-        Parts { model: &**model, strategy: &**strategy, definition, durability: None }
+        Parts::new(&**model, &**strategy, definition)
     }
 }
 

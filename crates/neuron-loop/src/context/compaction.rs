@@ -20,7 +20,8 @@ pub(crate) async fn compact_if_needed(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Compacted>, LoopError> {
-    if ledger.size.and_then(|size| size.frame).is_some_and(|size| size != env.frame.size) {
+    let sent_frame = ledger.size.and_then(|size| size.frame);
+    if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
         ledger.compaction.put_off_no_more();
     }
     let old_tokens = env.current_tokens(ledger);
@@ -85,7 +86,7 @@ async fn adopt(
     let Compacted { old_tokens, new_tokens } = compacted;
     let request = env.frame.request(&messages);
     let is_enough = !env.parts.strategy.should_compact_dyn(request, new_tokens);
-    let frame = Some(env.frame.size);
+    let frame = env.frame_size();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     ledger.compacted(messages, size, is_enough);
     let hooks = env.hooks(ledger.run.turn);

@@ -113,8 +113,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     fn lend(&mut self) -> (Parts<'_>, Option<Durability<'_>>, &mut Ledger) {
         let Self { provider, context, durability, definition, ledger } = self;
         let durability = durability.as_ref().map(Durability::new);
-        let parts = Parts { model: provider, strategy: context, definition, durability: None };
-        (parts, durability, ledger)
+        (Parts::new(provider, context, definition), durability, ledger)
     }
 
     async fn drive(

@@ -18,9 +18,9 @@ pub(crate) struct KnownSize {
 
 impl KnownSize {
     /// The size of these messages with another system prompt and other tools.
-    pub(crate) fn with_frame(self, frame: usize) -> usize {
+    pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
         match self.frame {
-            Some(sent) => self.tokens.saturating_add(frame).saturating_sub(sent),
+            Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
             None => self.tokens,
         }
     }
@@ -123,14 +123,13 @@ fn grown(tokens: usize) -> usize {
 
 impl Ledger {
     /// Takes the size of the conversation from the usage of its last answer.
-    pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: usize, counts_tokens: bool) {
+    pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
         // Without a report from the provider the estimates count.
         if usage.input_tokens > 0 {
             let tokens = size_after(usage);
-            self.size =
-                Some(KnownSize { tokens, messages: self.messages.len(), frame: Some(frame) });
+            self.size = Some(KnownSize { tokens, messages: self.messages.len(), frame });
             // Strategies that count something else than tokens are not corrected by tokens.
-            if counts_tokens {
+            if frame.is_some() {
                 self.compaction.note_size(tokens);
             }
         }

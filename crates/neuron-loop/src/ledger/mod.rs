@@ -100,10 +100,8 @@ pub(crate) struct AnswerView<'a> {
     pub(crate) hidden: &'a [String],
     /// The output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
-    /// Estimate of system prompt and tools.
-    pub(crate) frame: usize,
-    /// Whether the strategy counts tokens.
-    pub(crate) counts_tokens: bool,
+    /// Estimate of system prompt and tools. `None` if the strategy counts something else than tokens.
+    pub(crate) frame: Option<usize>,
 }
 
 impl RunRecord {
@@ -224,7 +222,7 @@ impl Ledger {
         response: CompletionResponse,
         view: AnswerView<'_>,
     ) -> Result<(), LoopError> {
-        let AnswerView { is_cut_off, hidden, output, frame, counts_tokens } = view;
+        let AnswerView { is_cut_off, hidden, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         // Providers may call it something else.
         message.role = Role::Assistant;
@@ -237,7 +235,7 @@ impl Ledger {
                 self.answer_text()
             }
         };
-        self.note_size(&usage, frame, counts_tokens);
+        self.note_size(&usage, frame);
         if calls == 0 {
             return self.end_with_answer(text, stop_reason, output);
         }

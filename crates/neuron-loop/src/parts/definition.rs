@@ -83,6 +83,7 @@ pub(crate) struct FrameChanges {
     pub(crate) system: Option<SystemPrompt>,
     pub(crate) tools: Option<Vec<ToolDefinition>>,
     pub(crate) settings: Option<RequestSettings>,
+    size: OnceLock<usize>,
 }
 
 /// The parts of a request that stand beside the conversation.
@@ -91,8 +92,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
-    /// Estimate by the strategy.
-    pub(crate) size: usize,
+    /// Estimate by the strategy, made when it is needed first.
+    size: &'a OnceLock<usize>,
 }
 
 impl<'a> Frame<'a> {
@@ -100,6 +101,11 @@ impl<'a> Frame<'a> {
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
         settings.apply(RequestRef { messages, system, tools, ..RequestRef::default() })
+    }
+
+    /// The estimate of its tokens.
+    pub(crate) fn size(self, strategy: &dyn StrategyDyn) -> usize {
+        *self.size.get_or_init(|| strategy.estimate_whole(self.request(&[])))
     }
 }
 
@@ -109,11 +115,21 @@ pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ModelDyn,
     pub(crate) strategy: &'a dyn StrategyDyn,
     pub(crate) definition: &'a Definition,
+    /// The estimate of the frame by a strategy that is not the agent's.
+    pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that carries out calls of the model and of tools.
     pub(crate) durability: Option<&'a Durability<'a>>,
 }
 
 impl<'a> Parts<'a> {
+    pub(crate) fn new(
+        model: &'a dyn ModelDyn,
+        strategy: &'a dyn StrategyDyn,
+        definition: &'a Definition,
+    ) -> Self {
+        Self { model, strategy, definition, frame_size: None, durability: None }
+    }
+
     /// The same parts with a durable engine.
     pub(crate) fn with_durability<'b>(self, durability: Option<&'b Durability<'b>>) -> Parts<'b>
     where
@@ -133,17 +149,12 @@ impl<'a> Parts<'a> {
         let system = changes.and_then(changed).unwrap_or(&config.system_prompt);
         let tools = changes.and_then(|changes| changes.tools.as_deref());
         let settings = changes.and_then(|changes| changes.settings.as_ref());
-        let frame = Frame {
+        let size = || self.frame_size.unwrap_or(&derived.size);
+        Frame {
             system: (!system.is_empty()).then_some(system),
             tools: tools.unwrap_or(&derived.tools),
             settings: settings.unwrap_or(&config.request),
-            size: 0,
-        };
-        let estimate = || self.strategy.estimate_whole(frame.request(&[]));
-        let size = match changes {
-            Some(_) => estimate(),
-            None => *derived.size.get_or_init(estimate),
-        };
-        Frame { size, ..frame }
+            size: changes.map_or_else(size, |changes| &changes.size),
+        }
     }
 }

@@ -108,9 +108,15 @@ impl<'a> Env<'a> {
         let known = size.and_then(|size| {
             let later = request.messages.get(size.messages..)?;
             let estimate = if later.is_empty() { 0 } else { strategy.estimate_messages(later) };
-            Some(size.with_frame(self.frame.size).saturating_add(estimate))
+            Some(size.with_frame(|| self.frame.size(strategy)).saturating_add(estimate))
         });
         known.unwrap_or_else(|| strategy.estimate_whole(request))
+    }
+
+    /// The estimate of system prompt and tools. `None` for a strategy that counts something else than tokens.
+    pub(crate) fn frame_size(&self) -> Option<usize> {
+        let strategy = self.parts.strategy;
+        strategy.counts_tokens_dyn().then(|| self.frame.size(strategy))
     }
 
     /// The tokens of the conversation as it is.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::OnceLock;
 
 use neuron_types::{
     ContextStrategy, Durability, DurableContext, LoopError, Provider, ToolContext, WasmBoxedFuture,
@@ -70,11 +71,18 @@ pub type OwnedRun<O = ()> = Run<'static, O, Conversation>;
 pub(super) struct Engine<'a, O> {
     pub(super) agent: Agent,
     model: Option<Box<dyn ModelDyn + 'a>>,
-    strategy: Option<Box<dyn StrategyDyn + 'a>>,
+    strategy: Option<Strategy<'a>>,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
     pub(super) run: ActiveRun<'a>,
     read: Read<O>,
+}
+
+/// A strategy for one run.
+struct Strategy<'a> {
+    strategy: Box<dyn StrategyDyn + 'a>,
+    /// Its estimate of the agent's frame.
+    frame_size: OnceLock<usize>,
 }
 
 impl<O> Engine<'_, O> {
@@ -89,7 +97,8 @@ impl<O> Engine<'_, O> {
             parts.model = &**model;
         }
         if let Some(strategy) = &self.strategy {
-            parts.strategy = &**strategy;
+            parts.strategy = &*strategy.strategy;
+            parts.frame_size = Some(&strategy.frame_size);
         }
         let driven =
             drive(parts, self.store.as_ref(), &mut conversation.ledger, &mut self.run, way).await?;
@@ -188,7 +197,8 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Lets another strategy keep the conversation small in this run. It may borrow: the durable engine that journals its
     /// calls of a model, say.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
-        self.engine.strategy = Some(Box::new(strategy));
+        let strategy = Box::new(strategy);
+        self.engine.strategy = Some(Strategy { strategy, frame_size: OnceLock::new() });
         self
     }
 

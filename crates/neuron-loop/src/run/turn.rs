@@ -118,13 +118,7 @@ fn take_answer(
             .message
             .tool_uses()
             .any(|call| is_invalid_json(call.input, tools.definition(call.name)));
-    let view = AnswerView {
-        is_cut_off,
-        hidden,
-        output: env.output,
-        frame: env.frame.size,
-        counts_tokens: env.parts.strategy.counts_tokens_dyn(),
-    };
+    let view = AnswerView { is_cut_off, hidden, output: env.output, frame: env.frame_size() };
     ledger.take_answer(response, view)
 }
 
