@@ -24,8 +24,7 @@
 //! # }
 //! ```
 //!
-//! An agent takes a strategy as the second argument of its builder (`AgentLoop::builder` of
-//! `neuron-loop`), and asks it before each call of the model.
+//! An agent's builder takes a strategy (`context`). The agent asks it before each call of the model.
 //!
 //! # Which strategy
 //!

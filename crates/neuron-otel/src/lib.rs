@@ -1,15 +1,12 @@
 //! OpenTelemetry traces and metrics of agents, by the GenAI semantic conventions.
 //!
 //! ```
-//! use neuron_context::SlidingWindowStrategy;
-//! use neuron_loop::AgentLoop;
+//! use neuron_loop::Agent;
 //! use neuron_otel::OtelHook;
 //! # use neuron_testing::ScriptedProvider;
 //! # let provider = ScriptedProvider::new(["Hi!"]);
 //!
-//! let agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
-//!     .hook(OtelHook::default())
-//!     .build();
+//! let agent = Agent::builder(provider).hook(OtelHook::default()).build();
 //! ```
 //!
 //! # What is told

@@ -83,43 +83,30 @@ use locks::Lock;
 /// # Example: go on in another process
 ///
 /// ```
-/// use neuron_context::SlidingWindowStrategy;
-/// use neuron_loop::AgentLoop;
-/// use neuron_runtime::{FileSessionStorage, Session, SessionStorage, VersionedSessionStorage};
+/// use neuron_loop::{Agent, SessionHandle};
+/// use neuron_runtime::{FileSessionStorage, SessionStorage};
 /// # use neuron_testing::ScriptedProvider;
-/// use neuron_types::{Message, ToolContext};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let directory = std::env::temp_dir().join(format!("neuron-example-2-{}", std::process::id()));
 /// # let (provider, another) = (ScriptedProvider::new(["Hello."]), ScriptedProvider::new(["Yes."]));
-/// let ctx = ToolContext::default();
 /// let storage = FileSessionStorage::new(directory.clone());
 ///
-/// // Save after a conversation.
-/// let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000)).build();
-/// agent.run_text("Hello!", &ctx).await?;
-/// let mut session = Session::new("session-123", std::env::current_dir()?);
-/// agent.write_session(&mut session);
-/// storage.save(&session).await?;
+/// // The run stores the conversation while it happens.
+/// let agent = Agent::builder(provider).build();
+/// let session = SessionHandle::new(&storage, "session-123");
+/// agent.run(&mut session.load().await?, "Hello!").store(&session).await?;
 ///
-/// // Resume later, in a new process: the model sees the whole conversation.
-/// let (mut session, revision) = storage.load_versioned("session-123").await?;
+/// // Later, in a new process: the model sees the whole conversation. If somebody else wrote to the session
+/// // meanwhile, the run ends with the conflict.
 /// # let provider = another.clone();
-/// let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000)).build();
-/// agent.restore_session(&session);
-/// agent.run(Message::user("Continue where we left off."), &ctx).await?;
+/// let agent = Agent::builder(provider).build();
+/// let session = SessionHandle::new(&storage, "session-123");
+/// let mut conversation = session.load().await?;
+/// agent.run(&mut conversation, "Continue where we left off.").store(&session).await?;
 /// # assert_eq!(another.requests()[0].messages.len(), 3);
-///
-/// // And add what came, unless somebody else wrote to the session meanwhile.
-/// let known = session.clone();
-/// agent.write_session(&mut session);
-/// match agent.messages_since(&known) {
-///     Some(new) => storage.append(&session.id, new, Some(&session.state), &revision).await?,
-///     // A compaction changed the beginning.
-///     None => storage.update(&session, &revision).await?,
-/// };
-/// assert_eq!(storage.load("session-123").await?.messages, agent.messages());
+/// assert_eq!(storage.load("session-123").await?.messages, conversation.messages());
 /// # std::fs::remove_dir_all(directory)?;
 /// # Ok(())
 /// # }

@@ -52,11 +52,9 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// # Example
 ///
 /// ```
-/// use neuron_loop::{AgentLoop, LoopError};
+/// use neuron_loop::{Agent, Conversation, LoopError};
 /// use neuron_runtime::{GuardrailHook, GuardrailResult, OutputGuardrail};
-/// # use neuron_context::SlidingWindowStrategy;
 /// # use neuron_testing::{Reply, ScriptedProvider};
-/// # use neuron_types::ToolContext;
 ///
 /// struct NoAddresses;
 ///
@@ -72,18 +70,17 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// # let provider = ScriptedProvider::new([Reply::text("john@example.com")]);
-/// # let context = SlidingWindowStrategy::new(20, 100_000);
-/// # let ctx = ToolContext::default();
 /// let hook = GuardrailHook::builder().output_guardrail(NoAddresses).build();
-/// let mut agent = AgentLoop::builder(provider, context).hook(hook).build();
+/// let agent = Agent::builder(provider).hook(hook).build();
+/// let mut conversation = Conversation::new();
 ///
-/// match agent.run_text("What is John's address?", &ctx).await {
+/// match agent.run(&mut conversation, "What is John's address?").await {
 ///     Err(LoopError::HookTerminated(reason)) => {
 ///         assert_eq!(reason, "output guardrail `NoAddresses`: the answer has an e-mail address");
 ///     }
 ///     other => panic!("{other:?}"),
 /// }
-/// assert_eq!(agent.messages().len(), 1, "the answer is not kept");
+/// assert_eq!(conversation.messages().len(), 1, "the answer is not kept");
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]

@@ -26,7 +26,7 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 ///
 /// Of all rules that match a call the strongest decides: deny, then ask, then allow. Their order does
 /// not matter (of two that say the same the first is named), and another deny rule never allows more. What no rule matches follows the default, which
-/// is to ask. `AgentLoopBuilder::permission_policy` takes it, and so does the middleware
+/// is to ask. `AgentBuilder::permission_policy` takes it, and so does the middleware
 /// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), where a question is a denial;
 /// [`CombinedPolicy`](crate::CombinedPolicy) puts it together with others.
 ///

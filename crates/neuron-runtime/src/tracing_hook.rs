@@ -58,21 +58,17 @@ use clocks::Clocks;
 /// # Example
 ///
 /// ```
-/// use neuron_context::SlidingWindowStrategy;
-/// use neuron_loop::AgentLoop;
+/// use neuron_loop::{Agent, Conversation};
 /// use neuron_runtime::TracingHook;
 /// # use neuron_testing::ScriptedProvider;
-/// # use neuron_types::ToolContext;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// tracing_subscriber::fmt().with_max_level(tracing::Level::DEBUG).init();
 ///
 /// # let provider = ScriptedProvider::new(["Hi!"]);
-/// let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
-///     .hook(TracingHook::new())
-///     .build();
-/// agent.run_text("Hello", &ToolContext::default()).await?;
+/// let agent = Agent::builder(provider).hook(TracingHook::new()).build();
+/// agent.run(&mut Conversation::new(), "Hello").await?;
 /// # Ok(())
 /// # }
 /// ```

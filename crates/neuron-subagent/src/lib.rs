@@ -1,12 +1,10 @@
 //! Agents to which an agent gives tasks: as its tools, or run from code.
 //!
 //! ```
-//! use neuron_context::SlidingWindowStrategy;
-//! use neuron_loop::AgentLoop;
+//! use neuron_loop::{Agent, Conversation};
 //! use neuron_subagent::{SubAgentConfig, SubAgentManager};
 //! # use neuron_testing::{Reply, ScriptedProvider};
 //! use neuron_tool::ToolRegistry;
-//! use neuron_types::ToolContext;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -25,11 +23,9 @@
 //! let mut tools = ToolRegistry::new();
 //! agents.add_to(&mut tools, provider.clone())?;
 //!
-//! let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000))
-//!     .tools(tools)
-//!     .build();
-//! let ctx = ToolContext::default();
-//! let result = agent.run_text("What is \"Good morning\" in French?", &ctx).await?;
+//! let agent = Agent::builder(provider).tools(tools).build();
+//! let question = "What is \"Good morning\" in French?";
+//! let result = agent.run(&mut Conversation::new(), question).await?;
 //! assert_eq!(result.response, "It is \"Bonjour\".");
 //! # Ok(())
 //! # }

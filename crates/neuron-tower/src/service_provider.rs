@@ -42,10 +42,8 @@ use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 ///
 /// ```
 /// # use std::time::Duration;
-/// use neuron_context::SlidingWindowStrategy;
-/// use neuron_loop::AgentLoop;
+/// use neuron_loop::{Agent, Conversation};
 /// use neuron_tower::{CallLimitLayer, RetryTransient, ServiceProvider};
-/// use neuron_types::ToolContext;
 /// use tower::ServiceBuilder;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -57,9 +55,8 @@ use crate::{EmbeddingService, ModelAnswer, ModelCall, ProviderService};
 ///     .timeout(Duration::from_secs(60));
 /// let provider = ServiceProvider::layered(layers, provider);
 ///
-/// let mut agent =
-///     AgentLoop::builder(provider, SlidingWindowStrategy::new(20, 100_000)).build();
-/// let result = agent.run_text("hello", &ToolContext::default()).await?;
+/// let agent = Agent::builder(provider).build();
+/// let result = agent.run(&mut Conversation::new(), "hello").await?;
 /// assert_eq!(result.response, "Hello.");
 /// # Ok(())
 /// # }

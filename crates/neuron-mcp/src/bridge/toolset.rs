@@ -19,20 +19,22 @@ use crate::{McpClient, McpEvent, McpEvents};
 ///
 /// ```no_run
 /// use std::sync::Arc;
-/// use neuron_loop::AgentLoop;
+/// use neuron_loop::{Agent, Conversation};
 /// use neuron_mcp::{BridgeOptions, McpClient, McpToolset};
-/// use neuron_types::{ContextStrategy, Message, Provider, ToolContext};
+/// use neuron_tool::ToolRegistry;
 ///
-/// # async fn example<P: Provider, C: ContextStrategy>(
-/// #     client: Arc<McpClient>, agent: &mut AgentLoop<P, C>, questions: Vec<String>,
+/// # async fn example(
+/// #     client: Arc<McpClient>, mut agent: Agent, questions: Vec<String>,
 /// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let (mut tools, mut conversation) = (ToolRegistry::new(), Conversation::new());
 /// let mut toolset = McpToolset::new(client, BridgeOptions::new().with_prefix("github"));
 /// for question in questions {
 ///     if toolset.has_changed() {
-///         let changes = toolset.sync(agent.tools_mut()).await?;
+///         let changes = toolset.sync(&mut tools).await?;
+///         agent = agent.to_builder().tools(tools.clone()).build();
 ///         println!("new tools: {:?}", changes.added);
 ///     }
-///     agent.run(Message::user(question), &ToolContext::default()).await?;
+///     agent.run(&mut conversation, question).await?;
 /// }
 /// # Ok(())
 /// # }
