@@ -256,7 +256,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Calls the model as an activity and sends the answer's deltas to `sink` as they come. Only
     /// the final answer is journaled. Provided: one delta a block, once the answer is there.
     ///
-    /// Before the deltas of another attempt it sends [`StreamEvent::Reset`]. The loop itself tries
+    /// Before the deltas of another attempt it sends [`StreamEvent::Reset`](crate::StreamEvent::Reset). The loop itself tries
     /// nothing again that a context does.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use neuron_types::{
 use crate::settings::RequestSettings;
 
 /// What the next call of the model will send, to change it for that call alone; given to the callbacks
-/// of [`prepare_turn`](crate::AgentLoopBuilder::prepare_turn).
+/// of [`prepare_turn`](crate::AgentBuilder::prepare_turn).
 #[derive(Debug)]
 pub struct TurnSetup<'a> {
     /// The run so far.

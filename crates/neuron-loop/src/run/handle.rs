@@ -21,7 +21,7 @@ use crate::Conversation;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), LoopError> {
 /// let agent = Agent::builder(ScriptedProvider::new(["Hello.", "Bonjour."])).build();
-/// let run = agent.run_owned(Conversation::new(), "Hi");
+/// let mut run = agent.run_owned(Conversation::new(), "Hi");
 /// let handle = run.handle();
 /// handle.steer("Speak French.");
 /// let finished = run.await;

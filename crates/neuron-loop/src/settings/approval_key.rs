@@ -21,13 +21,13 @@ use sha2::{Digest, Sha256};
 /// # Example
 ///
 /// ```
-/// # use neuron_loop::{AgentLoopBuilder, ApprovalKey};
+/// # use neuron_loop::{AgentBuilder, ApprovalKey};
 /// use std::time::Duration;
 ///
-/// # fn example<P, C>(builder: AgentLoopBuilder<P, C>, secret: Vec<u8>) -> AgentLoopBuilder<P, C> {
-/// // The same secret in every process that may resume the run.
+/// # fn example(builder: AgentBuilder, secret: Vec<u8>) -> AgentBuilder {
+/// // The same secret in every process that may go on with the run.
 /// let key = ApprovalKey::new(secret).valid_for(Duration::from_secs(24 * 60 * 60));
-/// builder.pause_for_approval(true).approval_key(key)
+/// builder.config(|config| config.pause_for_approval = true).approval_key(key)
 /// # }
 /// ```
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use neuron_types::{LoopError, TokenUsage, UsageLimits};
 
 /// Limits on what several agents use together. Clones are cheap and share what was used.
 ///
-/// Give it to [`AgentLoopBuilder::budget`](crate::AgentLoopBuilder::budget), or put it into
+/// Give it to [`AgentBuilder::budget`](crate::AgentBuilder::budget) or [`Run::budget`](crate::Run::budget), or put it into
 /// [`ToolContext::extensions`](neuron_types::ToolContext::extensions): a run looks for it there, and its
 /// tools find it in theirs, so that an agent within a tool shares it by itself. A run that finds one and
 /// was given another keeps to both.

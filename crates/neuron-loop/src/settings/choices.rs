@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// When a run ends whose [`ToolContext::cancellation_token`] is cancelled.
+/// When a run ends whose [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) is cancelled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CancelMode {
     /// At once, inside a hanging provider, stream or tool. The default.
     #[default]
     Now,
     /// Before the next turn: what the turn has begun is finished, the model's answer, its tools and
-    /// their results, and then the run ends with [`LoopError::Cancelled`]. If the answer was the last,
+    /// their results, and then the run ends with [`LoopError::Cancelled`](crate::LoopError::Cancelled). If the answer was the last,
     /// the run ends with it.
     ///
     /// Tools, and agents within them, do not learn of the cancellation: their token is one of its own.
@@ -91,18 +91,18 @@ pub enum EndStrategy {
 }
 
 /// The signal by which a durable engine brings a run the decisions on the calls that wait for an
-/// approval. Set by [`LoopConfig::approval_signal`].
+/// approval. Set by [`LoopConfig::approval_signal`](crate::LoopConfig::approval_signal).
 ///
 /// With a durable context such a run does not end: it
-/// [waits](DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
-/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`].
+/// [waits](neuron_types::DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
+/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`](neuron_types::ApprovalDecisions).
 ///
 /// - Partial decisions are carried out, and the run waits for the rest.
 /// - What does not fit changes nothing: decisions on calls that do not wait, arguments that the tool
 ///   refuses, such as come after the life of a signature, or something else altogether. The log has a
 ///   warning, and the run waits again; after the thousandth in a row it ends with
-///   [`LoopError::Durable`].
-/// - If nobody decides in time, the run ends with [`LoopError::ApprovalRequired`].
+///   [`LoopError::Durable`](crate::LoopError::Durable).
+/// - If nobody decides in time, the run ends with [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired).
 /// - A cancellation ends the run at once, whatever the [`CancelMode`](crate::CancelMode).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalSignal {

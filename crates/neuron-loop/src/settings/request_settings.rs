@@ -9,9 +9,8 @@ use serde_json::Value;
 /// What every call of the model is asked for, beside the conversation, the tools and the system
 /// prompt. Build it with `..Default::default()`: fields may be added.
 ///
-/// The default asks for nothing: the provider decides. The builder of an agent has a method for each
-/// field; [`AgentLoop::config_mut`](crate::AgentLoop::config_mut) changes them for later calls, and
-/// [`prepare_turn`](crate::AgentLoopBuilder::prepare_turn) for one.
+/// The default asks for nothing: the provider decides. [`AgentBuilder::request`](crate::AgentBuilder::request) changes them
+/// for all calls of an agent, and [`prepare_turn`](crate::AgentBuilder::prepare_turn) for one.
 ///
 /// # Example
 ///
