@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use neuron_context::SummarizationStrategy;
 use neuron_loop::{Agent, Conversation, Run, RunEvent, RunResult};
 use neuron_testing::ScriptedProvider;

@@ -54,6 +54,7 @@ pub(crate) struct ActiveRun<'a> {
 }
 
 /// The progress of a run for hooks.
+#[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum Progress {
     New,
     Open {

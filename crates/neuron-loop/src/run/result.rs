@@ -29,6 +29,7 @@ pub struct RunResult<O = ()> {
 /// One step of a run.
 #[derive(Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "nobody keeps many steps")]
 pub enum Step<O = ()> {
     /// The model called tools, and they ran. The run goes on.
     Tools {

@@ -8,9 +8,9 @@ use neuron_loop::AgentResult;
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ContentBlock, DurableContext, HookAction, HookError, HookEvent, HookScope, Message,
-    ObservabilityHook, Role, StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError,
-    ToolOutput, WasmBoxedFuture, transcript,
+    ContentBlock, HookAction, HookError, HookEvent, HookScope, Message, ObservabilityHook, Role,
+    StreamEvent, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
+    transcript,
 };
 use serde_json::{Value, json};
 

@@ -15,6 +15,7 @@
 
 mod case;
 #[path = "../it/chat.rs"]
+#[expect(dead_code, reason = "the other tests use more of it")]
 mod chat;
 mod check;
 mod coverage;
