@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use neuron_types::{
-    BoxedStrategy, CompletionRequest, ContextError, ContextStrategy, DurableError, Message,
-    ProviderError, RequestRef, TokenUsage,
+    BoxedStrategy, ContextError, ContextStrategy, DurableError, Message, ProviderError, RequestRef,
+    TokenUsage,
 };
 
 use crate::TokenCounter;
@@ -92,8 +92,8 @@ impl ContextStrategy for CompositeStrategy {
         &self,
         messages: Vec<Message>,
     ) -> Result<(Vec<Message>, TokenUsage), ContextError> {
-        let request = CompletionRequest { messages, ..CompletionRequest::default() };
-        self.compact_request(request.view(), self.estimate_request(request.view())).await
+        let request = RequestRef { messages: &messages, ..RequestRef::default() };
+        self.compact_request(request, self.estimate_request(request)).await
     }
 
     fn estimate_request(&self, request: RequestRef<'_>) -> usize {

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{
-    CompletionRequest, DurableError, HookScope, LoopError, OperationScope, Outcome, RequestRef,
-};
+use neuron_types::{DurableError, HookScope, LoopError, OperationScope, Outcome, RequestRef};
 use opentelemetry::KeyValue;
 use tracing::Span;
 use tracing::field::Empty;
@@ -42,7 +40,8 @@ pub(crate) fn open(
         let (name, provider, model) =
             (scope.agent.to_owned(), scope.provider.to_owned(), model.to_owned());
         let session = session_id.to_owned();
-        let settings = without_messages(request);
+        let settings = RequestRef { messages: &[], system: None, tools: &[], ..*request };
+        let settings = settings.to_request();
         RunState::replaying(config.clone(), scope.agent, session_id, move || {
             let config = &config_then;
             outer.in_scope(|| {
@@ -76,19 +75,6 @@ pub(crate) fn open(
         has_ended: false,
         polls: Polls::default(),
     })
-}
-
-/// A request's settings.
-fn without_messages(request: &RequestRef<'_>) -> CompletionRequest {
-    CompletionRequest {
-        max_tokens: request.max_tokens,
-        temperature: request.temperature,
-        top_p: request.top_p,
-        stop_sequences: request.stop_sequences.to_vec(),
-        response_format: request.response_format.cloned(),
-        extra: request.extra.cloned(),
-        ..CompletionRequest::default()
-    }
 }
 
 fn begin(
