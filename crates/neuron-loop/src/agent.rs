@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, Durability, DurableAgent, LoopError, Provider, RunStart, WasmBoxedFuture,
+    AgentResult, ContextStrategyDyn, Durability, DurableAgent, LoopError, Provider, ProviderDyn,
+    RunStart, WasmBoxedFuture,
 };
 
 use crate::builder::AgentBuilder;
 use crate::conversation::{Conversation, Start};
-use crate::parts::{Definition, ModelDyn, Parts, StrategyDyn};
+use crate::parts::{Definition, Parts};
 use crate::run::{OwnedRun, Run};
 use crate::settings::LoopConfig;
 
@@ -40,8 +41,8 @@ pub struct Agent(pub(crate) Arc<Inner>);
 
 #[derive(Clone)]
 pub(crate) struct Inner {
-    pub(crate) model: Arc<dyn ModelDyn>,
-    pub(crate) strategy: Arc<dyn StrategyDyn>,
+    pub(crate) model: Arc<dyn ProviderDyn>,
+    pub(crate) strategy: Arc<dyn ContextStrategyDyn>,
     pub(crate) definition: Definition,
 }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, BoxedLayer, ContextStrategy, Injector, ModelLayer, ObservabilityHook,
-    PermissionPolicy, Provider, RunView, SystemPrompt, ToolContext, UsageLimits, WasmCompatSend,
-    WasmCompatSync,
+    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategy, Injector, KeepAll, ModelLayer,
+    ObservabilityHook, PermissionPolicy, Provider, RequestSettings, RunView, SystemPrompt,
+    ToolContext, UsageLimits, WasmCompatSend, WasmCompatSync,
 };
 
 use crate::TurnSetup;
 use crate::agent::{Agent, Inner};
 use crate::model::PrepareTurn;
-use crate::parts::{EnclosingRun, NoCompaction};
-use crate::settings::{Budget, LoopConfig, RequestSettings, ToolErrorPolicy};
+use crate::parts::EnclosingRun;
+use crate::settings::{LoopConfig, ToolErrorPolicy};
 
 /// The turn limit of an agent that sets no other.
 const MAX_TURNS: usize = 50;
@@ -40,7 +40,7 @@ impl AgentBuilder {
     pub(crate) fn new(provider: impl Provider + 'static) -> Self {
         let mut inner = Inner {
             model: Arc::new(provider),
-            strategy: Arc::new(NoCompaction),
+            strategy: Arc::new(KeepAll),
             definition: Default::default(),
         };
         let config = &mut inner.definition.config;
@@ -119,9 +119,8 @@ impl AgentBuilder {
     }
 
     /// Signs the calls that wait for an approval, and decides only on signed ones. Default: calls are not signed.
-    #[cfg(feature = "signed-approvals")]
-    pub fn approval_key(mut self, key: crate::ApprovalKey) -> Self {
-        self.inner.definition.approval_key = Some(key);
+    pub fn approval_signer(mut self, signer: impl ApprovalSigner + 'static) -> Self {
+        self.inner.definition.signer = Some(Arc::new(signer));
         self
     }
 
@@ -234,8 +233,7 @@ impl AgentBuilder {
     pub fn inherit_pauses(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             self.inner.definition.config.pause_for_approval = run.pauses;
-            #[cfg(feature = "signed-approvals")]
-            self.inner.definition.approval_key.clone_from(&run.approval_key);
+            self.inner.definition.signer.clone_from(&run.signer);
         }
         self
     }

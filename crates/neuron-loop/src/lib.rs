@@ -142,14 +142,11 @@ pub use builder::AgentBuilder;
 pub use conversation::{Conversation, Start};
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use model::TurnSetup;
-pub use neuron_types::{AgentResult, LoopError, RunView};
+pub use neuron_types::{AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView};
 pub use run::{
     Finished, OwnedRun, OwnedStream, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream,
     SessionHandle, Step, Steps,
 };
-#[cfg(feature = "signed-approvals")]
-pub use settings::ApprovalKey;
 pub use settings::{
-    ApprovalSignal, Budget, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode,
-    RequestSettings, Reservation, ToolErrorPolicy,
+    ApprovalSignal, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, ToolErrorPolicy,
 };

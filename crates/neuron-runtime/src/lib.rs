@@ -9,6 +9,7 @@
 //! | checks of what the model is told, and of what it says | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
 //! | a log and traces of what an agent does | [`TracingHook`] |
 //! | which tool calls may run | [`PermissionRules`], [`CombinedPolicy`] |
+//! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
 //! | code for a durable engine, on one machine | [`LocalDurableContext`], [`LocalSignals`] |
 //! | adapters for durable engines | [`StepRecord`], [`ToolRequest`], [`llm_digest`], [`tool_digest`], [`execute_as_batch`] |
 //! | tools that run programs, and where they run | [`Sandbox`], [`CommandTool`], [`NoOpSandbox`], `ProcessSandbox` (feature `process-sandbox`) |
@@ -19,6 +20,8 @@
 mod file_sessions;
 mod in_memory_sessions;
 
+#[cfg(feature = "signed-approvals")]
+mod approval_key;
 mod batch_of_one;
 mod combined_policy;
 mod guardrail;
@@ -30,6 +33,8 @@ mod sandbox;
 mod steps;
 mod tracing_hook;
 
+#[cfg(feature = "signed-approvals")]
+pub use approval_key::ApprovalKey;
 pub use batch_of_one::execute_as_batch;
 pub use combined_policy::CombinedPolicy;
 #[cfg(not(target_family = "wasm"))]

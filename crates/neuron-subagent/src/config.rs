@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_loop::LoopConfig;
-use neuron_types::{BoxedHook, BoxedStrategy, PermissionPolicy, SystemPrompt, ToolEffect};
-
-use crate::KeepAll;
+use neuron_types::{BoxedHook, BoxedStrategy, KeepAll, PermissionPolicy, SystemPrompt, ToolEffect};
 
 /// What a sub-agent is made of. Build it with `..Default::default()`: fields may be added.
 ///

@@ -54,24 +54,16 @@
 //! | keys | Its run's id is the key of the call with its name, and the keys of its calls begin with it. |
 //! | deltas | Its text does not stream to the reader of the run around it, whose stream has the call and its result. Hooks and the [progress reporter](neuron_types::ToolContext::progress_reporter), which its tools share, tell what it does meanwhile. |
 //! | durability | Its run is one step of a durable engine: it is not journaled turn by turn. [`SubAgentConfig::effect`] says whether it may start anew after a crash. |
-//!
-//! # Features
-//!
-//! | feature | enables | default |
-//! |---|---|---|
-//! | `signed-approvals` | an agent signs its questions with the key of the run around it | no |
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod config;
-mod keep_all;
 mod manager;
 mod tool;
 
 mod child_context;
 
 pub use config::SubAgentConfig;
-pub use keep_all::KeepAll;
 pub use manager::SubAgentManager;
-pub use neuron_types::SubAgentError;
+pub use neuron_types::{KeepAll, SubAgentError};
 pub use tool::SubAgentTool;

@@ -7,7 +7,10 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ApprovalError, Message, TokenUsage, ToolCall, ToolOutput};
+use crate::{
+    ApprovalError, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput, WasmCompatSend,
+    WasmCompatSync,
+};
 
 /// A run that stopped because calls of its last answer need an approval.
 ///
@@ -197,6 +200,35 @@ pub struct ApprovalSignature {
     pub expires_at: Option<DateTime<Utc>>,
     /// The code that only the holder of the key can make, in hexadecimal digits.
     pub code: String,
+}
+
+/// Signs the calls that wait for an approval, so that an agent decides only on what it asked itself. A state that leaves
+/// the process may come back changed.
+///
+/// `run_id` is the id of the run, and `tool` the definition of the tool that the call names. `engine_time` is the clock
+/// of a durable engine. Without one the system's clock counts.
+pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
+    /// Signs a call that is about to wait.
+    fn sign(
+        &self,
+        run_id: &str,
+        pending: &PendingCall,
+        tool: Option<&ToolDefinition>,
+        engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> ApprovalSignature;
+
+    /// Checks the signature of a call on which a person has decided.
+    ///
+    /// # Errors
+    ///
+    /// [`ApprovalError::Signature`] if this signer did not sign the call, or too long ago.
+    fn verify(
+        &self,
+        run_id: &str,
+        pending: &PendingCall,
+        tool: Option<&ToolDefinition>,
+        engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> Result<(), ApprovalError>;
 }
 
 /// What was decided on the calls of a [`PendingApproval`], by their ids.

@@ -121,7 +121,7 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
 
 /// A strategy behind a pointer, for lists and for choosing at run time. Clones share it.
 #[derive(Clone)]
-pub struct BoxedStrategy(Arc<dyn StrategyDyn>);
+pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 
 impl BoxedStrategy {
     /// Puts a strategy behind a pointer.
@@ -179,18 +179,26 @@ impl ContextStrategy for BoxedStrategy {
 
 type Compacted<'a, T> = WasmBoxedFuture<'a, Result<T, ContextError>>;
 
-/// The object-safe twin; private, see `ProviderDyn`.
-trait StrategyDyn: WasmCompatSend + WasmCompatSync {
+/// The object-safe twin of [`ContextStrategy`], for a pointer with a lifetime of its own; else see [`BoxedStrategy`].
+pub trait ContextStrategyDyn: WasmCompatSend + WasmCompatSync {
+    /// [`ContextStrategy::should_compact`].
     fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool;
+    /// [`ContextStrategy::compact`].
     fn compact_dyn(&self, messages: Vec<Message>) -> Compacted<'_, Vec<Message>>;
+    /// [`ContextStrategy::token_estimate`].
     fn token_estimate_dyn(&self, messages: &[Message]) -> usize;
+    /// [`ContextStrategy::compact_with_usage`].
     fn compact_with_usage_dyn(
         &self,
         messages: Vec<Message>,
     ) -> Compacted<'_, (Vec<Message>, TokenUsage)>;
+    /// [`ContextStrategy::estimate_request`].
     fn estimate_request_dyn(&self, request: RequestRef<'_>) -> usize;
+    /// [`ContextStrategy::should_compact_request`].
     fn should_compact_request_dyn(&self, request: RequestRef<'_>, token_count: usize) -> bool;
+    /// [`ContextStrategy::counts_tokens`].
     fn counts_tokens_dyn(&self) -> bool;
+    /// [`ContextStrategy::compact_request`].
     fn compact_request_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
@@ -198,7 +206,7 @@ trait StrategyDyn: WasmCompatSend + WasmCompatSync {
     ) -> Compacted<'a, (Vec<Message>, TokenUsage)>;
 }
 
-impl<C: ContextStrategy> StrategyDyn for C {
+impl<C: ContextStrategy> ContextStrategyDyn for C {
     fn should_compact_dyn(&self, messages: &[Message], token_count: usize) -> bool {
         self.should_compact(messages, token_count)
     }

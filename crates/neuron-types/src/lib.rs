@@ -46,6 +46,7 @@ mod model_content;
 mod pin;
 mod request;
 mod request_ref;
+mod request_settings;
 mod response;
 pub mod transcript;
 mod usage;
@@ -56,6 +57,8 @@ mod provider;
 mod stream;
 
 mod command;
+mod output_schema;
+mod output_text;
 mod permission;
 mod read_json;
 mod resource;
@@ -68,6 +71,7 @@ mod trace_context;
 
 mod agent;
 mod approval;
+mod budget;
 mod call_scope;
 mod context_strategy;
 mod delta_sink;
@@ -77,6 +81,7 @@ mod durable_agent;
 mod durable_provider;
 mod hook;
 mod injector;
+mod keep_all;
 mod layer;
 mod run_snapshot;
 mod scope;
@@ -89,12 +94,13 @@ mod error;
 
 pub use agent::AgentResult;
 pub use approval::{
-    ApprovalDecision, ApprovalDecisions, ApprovalSignature, PendingApproval, PendingCall,
-    ResumedApproval,
+    ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
+    PendingCall, ResumedApproval,
 };
+pub use budget::{Budget, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
-pub use context_strategy::{BoxedStrategy, ContextStrategy};
+pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
 pub use delta_sink::{DeltaSink, HeldBack};
 pub use durability::Durability;
 pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};
@@ -110,6 +116,7 @@ pub use error::{
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};
+pub use keep_all::KeepAll;
 pub use layer::{
     BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView,
 };
@@ -117,14 +124,17 @@ pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
 pub use model_content::ModelContent;
+pub use output_schema::OutputSchema;
+pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};
-pub use provider::{BoxedProvider, Provider, ProviderInfo};
+pub use provider::{BoxedProvider, Provider, ProviderDyn, ProviderInfo};
 pub use read_json::{JsonMismatch, read_json};
 pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
     ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,
 };
 pub use request_ref::RequestRef;
+pub use request_settings::RequestSettings;
 pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
 pub use run_snapshot::RunSnapshot;
@@ -132,7 +142,9 @@ pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};
 pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};
 pub use session::{Session, SessionState, SessionSummary};
 pub use session_id::check_session_id;
-pub use session_storage::{SessionRevision, SessionStorage, VersionedSessionStorage};
+pub use session_storage::{
+    SessionRevision, SessionStorage, VersionedSessionStorage, VersionedSessionStorageDyn,
+};
 pub use stream::{
     Progress, ResponseEnd, StreamEvent, StreamHandle, StreamReceiver, message_events,
 };

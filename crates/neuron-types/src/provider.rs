@@ -221,31 +221,37 @@ impl Provider for BoxedProvider {
     }
 }
 
-/// The object-safe twin. Private, and with names of its own: a public one would make every method
-/// call ambiguous under a glob import.
-trait ProviderDyn: WasmCompatSend + WasmCompatSync {
+/// The object-safe twin of [`Provider`], for a pointer with a lifetime of its own; else see [`BoxedProvider`]. Its methods
+/// have names of their own, so that a glob import makes no call ambiguous.
+pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
+    /// [`Provider::complete`].
     fn complete_dyn(
         &self,
         request: CompletionRequest,
     ) -> WasmBoxedFuture<'_, Result<CompletionResponse, ProviderError>>;
 
+    /// [`Provider::complete_stream`].
     fn complete_stream_dyn(
         &self,
         request: CompletionRequest,
     ) -> WasmBoxedFuture<'_, Result<StreamHandle, ProviderError>>;
 
+    /// [`Provider::complete_ref`].
     fn complete_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<CompletionResponse, ProviderError>>;
 
+    /// [`Provider::complete_stream_ref`].
     fn complete_stream_ref_dyn<'a>(
         &'a self,
         request: RequestRef<'a>,
     ) -> WasmBoxedFuture<'a, Result<StreamHandle, ProviderError>>;
 
+    /// [`Provider::info`].
     fn info_dyn(&self) -> ProviderInfo<'_>;
 
+    /// [`Provider::can_force_tool`].
     fn can_force_tool_dyn(&self, request: RequestRef<'_>) -> bool;
 }
 

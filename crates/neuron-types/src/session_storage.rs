@@ -5,7 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::{
-    Message, Session, SessionState, SessionSummary, StorageError, WasmCompatSend, WasmCompatSync,
+    Message, Session, SessionState, SessionSummary, StorageError, WasmBoxedFuture, WasmCompatSend,
+    WasmCompatSync,
 };
 
 /// Stores sessions.
@@ -185,6 +186,64 @@ pub trait VersionedSessionStorage: SessionStorage {
         state: Option<&SessionState>,
         expected: &SessionRevision,
     ) -> impl Future<Output = Result<SessionRevision, StorageError>> + WasmCompatSend;
+}
+
+type Written<'a> = WasmBoxedFuture<'a, Result<SessionRevision, StorageError>>;
+
+/// The object-safe twin of [`VersionedSessionStorage`], for a pointer to a storage of any type.
+pub trait VersionedSessionStorageDyn: WasmCompatSend + WasmCompatSync {
+    /// [`VersionedSessionStorage::load_versioned`].
+    fn load_versioned_dyn<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>>;
+
+    /// [`VersionedSessionStorage::create`].
+    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a>;
+
+    /// [`VersionedSessionStorage::update`].
+    fn update_dyn<'a>(&'a self, session: &'a Session, expected: &'a SessionRevision)
+    -> Written<'a>;
+
+    /// [`VersionedSessionStorage::append`].
+    fn append_dyn<'a>(
+        &'a self,
+        id: &'a str,
+        messages: &'a [Message],
+        state: Option<&'a SessionState>,
+        expected: &'a SessionRevision,
+    ) -> Written<'a>;
+}
+
+impl<S: VersionedSessionStorage> VersionedSessionStorageDyn for S {
+    fn load_versioned_dyn<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>> {
+        Box::pin(self.load_versioned(id))
+    }
+
+    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a> {
+        Box::pin(self.create(session))
+    }
+
+    fn update_dyn<'a>(
+        &'a self,
+        session: &'a Session,
+        expected: &'a SessionRevision,
+    ) -> Written<'a> {
+        Box::pin(self.update(session, expected))
+    }
+
+    fn append_dyn<'a>(
+        &'a self,
+        id: &'a str,
+        messages: &'a [Message],
+        state: Option<&'a SessionState>,
+        expected: &'a SessionRevision,
+    ) -> Written<'a> {
+        Box::pin(self.append(id, messages, state, expected))
+    }
 }
 
 /// Which version of a stored session something is. It has a meaning only for the storage that gave it.

@@ -4,6 +4,8 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
+use crate::LoopError;
+
 /// The tokens of one call, or of several added up.
 ///
 /// Every provider crate reports the same: [`input_tokens`](Self::input_tokens) are all prompt
@@ -139,5 +141,43 @@ impl UsageLimits {
     pub fn with_tool_calls_limit(mut self, limit: usize) -> Self {
         self.tool_calls_limit = Some(limit);
         self
+    }
+
+    /// Checks a number of calls of the model.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] if it is above the limit.
+    pub fn check_requests(&self, requests: usize) -> Result<(), LoopError> {
+        at_most("request", requests, self.request_limit)
+    }
+
+    /// Checks a number of tool calls.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] if it is above the limit.
+    pub fn check_tool_calls(&self, calls: usize) -> Result<(), LoopError> {
+        at_most("tool call", calls, self.tool_calls_limit)
+    }
+
+    /// Checks tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] with the first limit that they are above.
+    pub fn check_tokens(&self, usage: &TokenUsage) -> Result<(), LoopError> {
+        at_most("input token", usage.input_tokens, self.input_tokens_limit)?;
+        at_most("output token", usage.output_tokens, self.output_tokens_limit)?;
+        at_most("total token", usage.total_tokens(), self.total_tokens_limit)
+    }
+}
+
+fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
+    match limit {
+        Some(limit) if count > limit => {
+            Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))
+        }
+        _ => Ok(()),
     }
 }

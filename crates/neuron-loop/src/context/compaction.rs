@@ -26,7 +26,9 @@ pub(crate) async fn compact_if_needed(
     }
     let old_tokens = env.current_tokens(ledger);
     let is_due = |ledger: &Ledger| {
-        env.parts.strategy.should_compact_dyn(env.frame.request(&ledger.messages), old_tokens)
+        env.parts
+            .strategy
+            .should_compact_request_dyn(env.frame.request(&ledger.messages), old_tokens)
     };
     if ledger.compaction.puts_off(old_tokens) || !is_due(ledger) {
         return Ok(None);
@@ -72,7 +74,8 @@ pub(crate) async fn make_room(
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     let request = env.frame.request(&ledger.messages);
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
-    let mut enough = sizes.filter(|size| env.parts.strategy.should_compact_dyn(request, *size));
+    let mut enough =
+        sizes.filter(|size| env.parts.strategy.should_compact_request_dyn(request, *size));
     enough.next().unwrap_or(tokens)
 }
 
@@ -85,7 +88,7 @@ async fn adopt(
 ) -> Result<Compacted, LoopError> {
     let Compacted { old_tokens, new_tokens } = compacted;
     let request = env.frame.request(&messages);
-    let is_enough = !env.parts.strategy.should_compact_dyn(request, new_tokens);
+    let is_enough = !env.parts.strategy.should_compact_request_dyn(request, new_tokens);
     let frame = env.frame_size();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     ledger.compacted(messages, size, is_enough);
@@ -105,7 +108,7 @@ async fn compact(
     let strategy = env.parts.strategy;
     let mut scopes = env.hooks(ledger.run.turn).open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(&ledger.messages);
-    let work = async { strategy.compact_dyn(request, told_tokens).await.map_err(failure) };
+    let work = async { strategy.compact_request_dyn(request, told_tokens).await.map_err(failure) };
     let compacted = scopes.run(or_cancelled(env.token, work)).await;
     let usage = match &compacted {
         Ok((_, usage)) => Some(usage),
@@ -124,10 +127,10 @@ async fn compact(
         }
     };
     let old_estimate = match strategy.counts_tokens_dyn() {
-        true => strategy.estimate_whole(env.frame.request(&ledger.messages)),
+        true => strategy.estimate_request_dyn(env.frame.request(&ledger.messages)),
         false => old_tokens,
     };
-    let new_estimate = strategy.estimate_whole(env.frame.request(&messages));
+    let new_estimate = strategy.estimate_request_dyn(env.frame.request(&messages));
     let new_tokens = in_proportion(old_tokens, new_estimate, old_estimate);
     scopes.end(Outcome::Compacted { new_tokens });
     // An estimate may be coarse: fewer messages with the same estimate are progress.

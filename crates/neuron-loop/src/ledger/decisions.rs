@@ -64,20 +64,13 @@ impl Ledger {
         }
     }
 
-    /// Changes the calls that wait, to sign them.
-    #[cfg(feature = "signed-approvals")]
-    pub(crate) fn change_waiting(&mut self, change: impl FnOnce(&mut [PendingCall])) {
+    /// The calls that wait for a person, to sign them.
+    pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         let states = self.batch_mut().map_or(&mut [][..], |batch| &mut batch.calls);
-        let waiting = states.iter_mut().filter_map(|state| match state {
+        states.iter_mut().filter_map(|state| match state {
             CallState::Waiting(pending) => Some(&mut **pending),
             _ => None,
-        });
-        let mut places: Vec<&mut PendingCall> = waiting.collect();
-        let mut calls: Vec<PendingCall> = places.iter().map(|place| (**place).clone()).collect();
-        change(&mut calls);
-        for (place, call) in places.iter_mut().zip(calls) {
-            **place = call;
-        }
+        })
     }
 
     /// Takes the decisions back: the calls wait again.

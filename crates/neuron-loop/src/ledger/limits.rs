@@ -1,10 +1,10 @@
 //! The limits of a run. A limit of n allows exactly n, and one more call of the model where a run may land softly.
 
-use neuron_types::{LoopError, UsageLimits};
+use neuron_types::LoopError;
 use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Phase, RunRecord};
-use crate::settings::{LoopConfig, OnLimit, at_most};
+use crate::settings::{LoopConfig, OnLimit};
 
 /// A limit that a run has reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,11 +51,10 @@ impl RunRecord {
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
         }
-        let Some(limits) = &config.usage_limits else {
-            return Ok(());
-        };
-        at_most("request", self.requests.saturating_add(1), limits.request_limit)?;
-        self.check_tokens(limits)
+        config.usage_limits.as_ref().map_or(Ok(()), |limits| {
+            limits.check_requests(self.requests.saturating_add(1))?;
+            limits.check_tokens(&self.usage.total)
+        })
     }
 
     /// Checks the limits before tools: tokens left, and room for so many calls.
@@ -64,18 +63,10 @@ impl RunRecord {
         config: &LoopConfig,
         calls: usize,
     ) -> Result<(), LoopError> {
-        let Some(limits) = &config.usage_limits else {
-            return Ok(());
-        };
-        self.check_tokens(limits)?;
-        at_most("tool call", self.tool_calls.saturating_add(calls), limits.tool_calls_limit)
-    }
-
-    fn check_tokens(&self, limits: &UsageLimits) -> Result<(), LoopError> {
-        let usage = &self.usage.total;
-        at_most("input token", usage.input_tokens, limits.input_tokens_limit)?;
-        at_most("output token", usage.output_tokens, limits.output_tokens_limit)?;
-        at_most("total token", usage.total_tokens(), limits.total_tokens_limit)
+        config.usage_limits.as_ref().map_or(Ok(()), |limits| {
+            limits.check_tokens(&self.usage.total)?;
+            limits.check_tool_calls(self.tool_calls.saturating_add(calls))
+        })
     }
 }
 

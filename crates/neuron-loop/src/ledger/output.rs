@@ -1,11 +1,13 @@
 //! The output of a typed run: which answer or call gives it, and what the model is told about an output that does not
 //! fit.
 
-use neuron_types::{JsonMismatch, LoopError, StopReason, ToolCall, ToolDefinition, ToolOutput};
+use neuron_types::{
+    LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
+};
 use serde_json::Value;
 
 use super::{Ending, Ledger, Limit, Phase};
-use crate::settings::{EndStrategy, json_in};
+use crate::settings::EndStrategy;
 
 /// The output that a typed run wants.
 #[derive(Debug, Clone)]
@@ -13,8 +15,7 @@ pub(crate) struct OutputRules {
     /// The tool whose arguments are the output. Without one, the text of the answer is the output.
     pub(crate) tool: Option<ToolDefinition>,
     pub(crate) end: EndStrategy,
-    /// Whether a value is an output.
-    pub(crate) check: fn(Value) -> Result<(), JsonMismatch>,
+    pub(crate) schema: OutputSchema,
     /// How often the model may try again.
     pub(crate) retries: usize,
 }
@@ -32,9 +33,7 @@ impl OutputRules {
     }
 
     fn read_text(&self, text: &str) -> Result<Value, String> {
-        let value = json_in(text)?;
-        (self.check)(value.clone()).map_err(|mismatch| mismatch.to_string())?;
-        Ok(value)
+        self.schema.check(json_in(text)?).map_err(|mismatch| mismatch.to_string())
     }
 
     fn complaint(&self, fault: &str) -> String {
@@ -47,15 +46,15 @@ impl OutputRules {
         }
     }
 
-    /// Checks the output of a call.
-    fn read_call(&self, input: &Value) -> Result<(), String> {
+    /// Reads the output of a call.
+    fn read_call(&self, input: &Value) -> Result<Value, String> {
         if is_invalid_json(input, self.tool.as_ref()) {
             let raw = ToolCall::invalid_json(input).unwrap_or_default();
             let error = serde_json::from_str::<Value>(raw).err();
             let error = error.map(|error| format!(": {error}")).unwrap_or_default();
             return Err(format!("the arguments are not JSON{error}"));
         }
-        (self.check)(input.clone()).map_err(|mismatch| mismatch.to_string())
+        self.schema.check(input.clone()).map_err(|mismatch| mismatch.to_string())
     }
 }
 
@@ -148,8 +147,8 @@ impl Ledger {
             let output = match given {
                 Some(_) if rules.end != EndStrategy::Exhaustive => not_used(),
                 _ => match rules.read_call(&input) {
-                    Ok(()) if given.is_some() => not_used(),
-                    Ok(()) => {
+                    Ok(_) if given.is_some() => not_used(),
+                    Ok(_) => {
                         given = Some(index);
                         ToolOutput::error("[not used: the run ended before the other calls did]")
                     }
@@ -189,7 +188,7 @@ impl Ledger {
             self.answer_call(index, ToolOutput::error(text));
             return false;
         }
-        let output = self.call(index).map(|call| call.made.input.clone());
+        let output = self.call(index).and_then(|call| rules.read_call(call.made.input).ok());
         self.answer_call(index, ToolOutput::text("The output is accepted."));
         let stop_reason =
             self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());

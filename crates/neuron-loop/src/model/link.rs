@@ -11,13 +11,12 @@ use futures_util::future::{Either, select};
 use neuron_types::{
     CompletionResponse, DeltaSink, Durability, DurableContext, HookEvent, LoopError, Message,
     ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
-    RequestRef, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition,
+    RequestRef, Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition,
 };
 
 use super::first_chunk::FirstChunkGate;
 use crate::ledger::{Counters, KnownSize};
 use crate::parts::{Env, Hooks, check, or_cancelled};
-use crate::settings::{Amount, Reservation};
 use crate::tools::Prefetch;
 
 /// The tokens at which the first answer of a run is estimated.
@@ -166,7 +165,7 @@ impl<'a, 'l> Link<'a, 'l> {
     fn count_estimate(&self, call: &ModelCall<'_>, answer: &Message) -> TokenUsage {
         let used = TokenUsage {
             input_tokens: self.env.tokens_of(call.request, self.size),
-            output_tokens: self.env.parts.strategy.estimate_messages(std::slice::from_ref(answer)),
+            output_tokens: self.env.parts.strategy.token_estimate_dyn(std::slice::from_ref(answer)),
             ..TokenUsage::default()
         };
         let mut counters = self.counters();
@@ -214,7 +213,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 return self.ask_engine_for_stream(durability, request, sink, broken).await;
             }
             (None, None) => {
-                let call = self.env.parts.model.complete_dyn(request);
+                let call = self.env.parts.model.complete_ref_dyn(request);
                 or_cancelled(self.env.token, async { Ok(call.await?) }).await?
             }
             (Some(durability), None) => {
@@ -274,7 +273,7 @@ impl<'a, 'l> Link<'a, 'l> {
         sink: &dyn DeltaSink,
         broken: &mut Broken<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let open = self.env.parts.model.stream_dyn(request);
+        let open = self.env.parts.model.complete_stream_ref_dyn(request);
         let opened = or_cancelled(self.env.token, async { Ok(open.await?) }).await?;
         let (mut events, mut end) = (opened.receiver, ResponseEnd::default());
         let hidden = self.state().hidden.clone();
@@ -321,20 +320,15 @@ impl<'a, 'l> Link<'a, 'l> {
 
 /// Exchanges a reservation for the tokens that the call took. Where they are not known, its estimate counts.
 fn settle(
-    mut reservation: Reservation,
+    reservation: Reservation,
     answered: &Result<CompletionResponse, LoopError>,
     used: &TokenUsage,
 ) {
-    let spent = Amount { requests: 1, ..Amount::of(used) };
-    let is_known = match answered {
-        Ok(_) => true,
-        Err(LoopError::Provider(error)) => takes_no_tokens(error),
-        Err(_) => false,
-    };
-    reservation.close(match is_known {
-        true => spent,
-        false => spent.or_at_least(reservation.amount()),
-    });
+    match answered {
+        Ok(_) => reservation.settle(used),
+        Err(LoopError::Provider(error)) if takes_no_tokens(error) => reservation.settle(used),
+        Err(_) => reservation.settle_at_least(used),
+    }
 }
 
 /// Whether the provider refused a call, or the call never reached it.

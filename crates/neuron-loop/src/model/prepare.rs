@@ -1,11 +1,9 @@
 //! The callback before each call of the model, and what it may change for that call.
 
 use neuron_types::{
-    CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, RequestRef, RunView,
-    SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+    CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, RequestRef, RequestSettings,
+    RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
-
-use crate::settings::RequestSettings;
 
 /// What the next call of the model will send, to change it for that call alone; given to the callbacks
 /// of [`prepare_turn`](crate::AgentBuilder::prepare_turn).
@@ -29,7 +27,7 @@ impl<'a> TurnSetup<'a> {
         let tools = call.request.tools;
         let offered = vec![true; tools.len()];
         let system_prompt = call.request.system.cloned().unwrap_or_default();
-        let settings = RequestSettings::of(&call.request);
+        let settings = call.request.to_settings();
         Self {
             run: call.run,
             settings,
@@ -94,6 +92,6 @@ where
             tools: fewer_tools.as_deref().unwrap_or(call.request.tools),
             ..call.request
         };
-        next.run(call.with_request(settings.apply(request))).await
+        next.run(call.with_request(request.with_settings(&settings))).await
     }
 }

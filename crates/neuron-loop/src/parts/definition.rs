@@ -4,12 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, BoxedLayer, Durability, Injector, Message, ObservabilityHook, PermissionPolicy,
-    RequestRef, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategyDyn, Durability, Injector,
+    Message, ObservabilityHook, PermissionPolicy, ProviderDyn, RequestRef, RequestSettings,
+    RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-use super::{ModelDyn, Retry, StrategyDyn};
-use crate::settings::{Budget, LoopConfig, RequestSettings};
+use super::Retry;
+use crate::settings::LoopConfig;
 
 /// A condition on which a run ends after tools ran.
 pub(crate) trait StopCondition:
@@ -28,8 +29,7 @@ pub(crate) struct Definition {
     pub(crate) layers: Vec<BoxedLayer>,
     pub(crate) config: LoopConfig,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
-    #[cfg(feature = "signed-approvals")]
-    pub(crate) approval_key: Option<crate::ApprovalKey>,
+    pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
     pub(crate) budget: Option<Budget>,
     pub(crate) injectors: Vec<Arc<dyn Injector>>,
     pub(crate) stop_conditions: Vec<Arc<dyn StopCondition>>,
@@ -100,20 +100,20 @@ impl<'a> Frame<'a> {
     /// A request with these messages.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
-        settings.apply(RequestRef { messages, system, tools, ..RequestRef::default() })
+        RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
     /// The estimate of its tokens.
-    pub(crate) fn size(self, strategy: &dyn StrategyDyn) -> usize {
-        *self.size.get_or_init(|| strategy.estimate_whole(self.request(&[])))
+    pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
+        *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
     }
 }
 
 /// The definition of an agent with its model, its strategy and its engine, wherever they lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {
-    pub(crate) model: &'a dyn ModelDyn,
-    pub(crate) strategy: &'a dyn StrategyDyn,
+    pub(crate) model: &'a dyn ProviderDyn,
+    pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
     /// The estimate of the frame by a strategy that is not the agent's.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
@@ -123,8 +123,8 @@ pub(crate) struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     pub(crate) fn new(
-        model: &'a dyn ModelDyn,
-        strategy: &'a dyn StrategyDyn,
+        model: &'a dyn ProviderDyn,
+        strategy: &'a dyn ContextStrategyDyn,
         definition: &'a Definition,
     ) -> Self {
         Self { model, strategy, definition, frame_size: None, durability: None }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{BoxedHook, OuterCall, PermissionPolicy, ToolContext};
+use neuron_types::{ApprovalSigner, BoxedHook, OuterCall, PermissionPolicy, ToolContext};
 
 use super::Parts;
 
@@ -12,8 +12,7 @@ pub(crate) struct EnclosingRun {
     pub(crate) hooks: Arc<[BoxedHook]>,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
     pub(crate) pauses: bool,
-    #[cfg(feature = "signed-approvals")]
-    pub(crate) approval_key: Option<crate::ApprovalKey>,
+    pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
     /// Number of agents around it.
     depth: usize,
 }
@@ -36,8 +35,7 @@ impl EnclosingRun {
             hooks: definition.hooks.as_slice().into(),
             policy: definition.policy.clone(),
             pauses,
-            #[cfg(feature = "signed-approvals")]
-            approval_key: definition.approval_key.clone(),
+            signer: definition.signer.clone(),
             depth,
         })
     }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    DurableContext, Extensions, HookScope, RequestRef, ResumedApproval, ToolCall, ToolContext,
-    ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
+    Budget, DurableContext, Extensions, HookScope, RequestRef, ResumedApproval, ToolCall,
+    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{EnclosingRun, Frame, Hooks, Parts, Reader, Within};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
-use crate::settings::{Budget, LoopConfig};
+use crate::settings::LoopConfig;
 
 /// Everything that the work of a run needs beside its ledger.
 #[derive(Clone, Copy)]
@@ -107,10 +107,10 @@ impl<'a> Env<'a> {
         let size = size.filter(|_| strategy.counts_tokens_dyn());
         let known = size.and_then(|size| {
             let later = request.messages.get(size.messages..)?;
-            let estimate = if later.is_empty() { 0 } else { strategy.estimate_messages(later) };
+            let estimate = if later.is_empty() { 0 } else { strategy.token_estimate_dyn(later) };
             Some(size.with_frame(|| self.frame.size(strategy)).saturating_add(estimate))
         });
-        known.unwrap_or_else(|| strategy.estimate_whole(request))
+        known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
     /// The estimate of system prompt and tools. `None` for a strategy that counts something else than tokens.

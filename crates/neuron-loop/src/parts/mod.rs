@@ -4,7 +4,6 @@ mod cancel;
 mod definition;
 mod enclosing;
 mod env;
-mod erased;
 mod hooks;
 mod reader;
 mod retry;
@@ -13,7 +12,6 @@ pub(crate) use cancel::{check, or_cancelled, wait};
 pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
 pub(crate) use enclosing::{EnclosingRun, Within};
 pub(crate) use env::{Env, Offered, RunScope};
-pub(crate) use erased::{ModelDyn, NoCompaction, StrategyDyn};
 pub(crate) use hooks::Hooks;
 pub(crate) use reader::{Reader, Results, Slot};
 

@@ -77,38 +77,31 @@ pub(super) fn accept(
     Ok(())
 }
 
-/// Checks the signatures of calls that are to be decided on, if the agent has a key.
-#[cfg(feature = "signed-approvals")]
+/// Checks the signatures of calls that are to be decided on, if the agent signs.
 fn check_signatures(parts: Parts<'_>, ledger: &Ledger) -> Result<(), ApprovalError> {
-    let Some(key) = &parts.definition.approval_key else {
+    let Some(signer) = &parts.definition.signer else {
         return Ok(());
     };
-    let calls: Vec<_> = ledger.pending_calls().cloned().collect();
-    key.verify(&ledger.run.id, &calls, &parts.definition.tools, || now(parts))
+    let engine = parts.durability.map(|engine| || engine.now());
+    let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
+    ledger.pending_calls().try_for_each(|pending| {
+        let tool = parts.definition.tools.definition(&pending.call.name);
+        signer.verify(&ledger.run.id, pending, tool, time)
+    })
 }
 
-#[cfg(not(feature = "signed-approvals"))]
-fn check_signatures(_: Parts<'_>, _: &Ledger) -> Result<(), ApprovalError> {
-    Ok(())
-}
-
-/// Signs the calls that wait, if the agent has a key.
-#[cfg(feature = "signed-approvals")]
+/// Signs the calls that wait, if the agent does.
 pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
-    if let Some(key) = &parts.definition.approval_key {
-        let run_id = ledger.run.id.clone();
-        ledger.change_waiting(|calls| {
-            key.sign(&run_id, calls, &parts.definition.tools, || now(parts));
-        });
+    let Some(signer) = &parts.definition.signer else {
+        return;
+    };
+    let engine = parts.durability.map(|engine| || engine.now());
+    let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
+    let run_id = ledger.run.id.clone();
+    for pending in ledger.waiting_calls() {
+        let tool = parts.definition.tools.definition(&pending.call.name);
+        pending.signature = Some(signer.sign(&run_id, pending, tool, time));
     }
-}
-
-#[cfg(not(feature = "signed-approvals"))]
-pub(super) fn sign(_: Parts<'_>, _: &mut Ledger) {}
-
-#[cfg(feature = "signed-approvals")]
-fn now(parts: Parts<'_>) -> chrono::DateTime<chrono::Utc> {
-    parts.durability.map_or_else(chrono::Utc::now, DurableContext::now)
 }
 
 /// The engine's id if there is one; within a tool call, the key of that call, so that a nested run is told from the run

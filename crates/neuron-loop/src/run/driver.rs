@@ -15,6 +15,7 @@ use super::live::{ActiveRun, Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::SessionHandle;
 use super::turn::{Advanced, advance};
+use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
 use crate::parts::{Env, Parts, Reader, Results, check};
@@ -56,7 +57,7 @@ pub(crate) async fn drive(
         Way::Stream(sink) => Reader::Stream(sink),
         Way::Step => Reader::Results(&results),
     };
-    let typed = live.typed.map(|typed| typed(parts));
+    let typed = live.typed.map(|output| typed_output(output, parts));
     let ctx = live.ctx.get();
     let stop = match &live.handle {
         Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
@@ -68,8 +69,8 @@ pub(crate) async fn drive(
     };
     let env = Env {
         parts,
-        frame: parts.frame(typed.as_ref().map(|typed| &typed.changes)),
-        output: typed.as_ref().map(|typed| &typed.rules),
+        frame: parts.frame(typed.as_ref().map(|(_, changes)| changes)),
+        output: typed.as_ref().map(|(rules, _)| rules),
         ctx,
         stop: &stop,
         token: &token,

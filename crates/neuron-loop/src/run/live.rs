@@ -1,13 +1,12 @@
 //! The part of a run that is no data, and that outlives one step.
 
-use neuron_types::{LoopError, Message, Scopes, ToolContext};
+use neuron_types::{Budget, LoopError, Message, Scopes, ToolContext};
 use serde_json::Value;
 
-use super::{RunHandle, RunResult};
+use super::{OutputType, RunHandle, RunResult};
 use crate::conversation::Start;
-use crate::ledger::{Ledger, OutputRules};
-use crate::parts::{FrameChanges, Parts, RunScope};
-use crate::settings::Budget;
+use crate::ledger::Ledger;
+use crate::parts::RunScope;
 
 /// The context of a run.
 pub(crate) enum RunContext<'a> {
@@ -24,12 +23,6 @@ impl RunContext<'_> {
     }
 }
 
-/// The output of a typed run, and how it changes requests.
-pub(crate) struct TypedOutput {
-    pub(crate) rules: OutputRules,
-    pub(crate) changes: FrameChanges,
-}
-
 /// The part of a run that is no data, and that outlives one step.
 pub(crate) struct Live<'a> {
     /// Until the run has begun.
@@ -41,8 +34,8 @@ pub(crate) struct Live<'a> {
     pub(crate) handle: Option<RunHandle>,
     /// Whether the run waits for decisions of the handle.
     pub(crate) waits: bool,
-    /// Makes the output of a typed run from the agent.
-    pub(crate) typed: Option<fn(Parts<'_>) -> TypedOutput>,
+    /// The output of a typed run.
+    pub(crate) typed: Option<OutputType>,
     /// Once the run has begun.
     pub(crate) scope: Option<RunScope>,
 }

@@ -21,4 +21,4 @@ pub use watch::{Finished, OwnedStream, RunEvent, RunEvents, RunStream, Steps};
 pub(crate) use driver::{Driven, Way, drive};
 pub(crate) use live::{ActiveRun, Live, RunContext};
 pub(crate) use result::agent_result;
-pub(crate) use typed::{read_output, typed_output};
+pub(crate) use typed::OutputType;

@@ -5,8 +5,8 @@ use std::future::IntoFuture;
 use std::sync::OnceLock;
 
 use neuron_types::{
-    ContextStrategy, Durability, DurableContext, LoopError, Provider, ToolContext, WasmBoxedFuture,
-    WasmCompatSend,
+    Budget, ContextStrategy, ContextStrategyDyn, Durability, DurableContext, LoopError,
+    OutputSchema, Provider, ProviderDyn, ToolContext, WasmBoxedFuture, WasmCompatSend, read_json,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -14,17 +14,14 @@ use serde_json::Value;
 
 use super::live::{ActiveRun, Live, RunContext};
 use super::watch::{Finished, OwnedStream, RunEvents, RunStream, Steps};
-use super::{
-    Driven, RunHandle, RunResult, SessionHandle, Step, Way, drive, read_output, typed_output,
-};
+use super::{Driven, OutputType, RunHandle, RunResult, SessionHandle, Step, Way, drive};
 use crate::Agent;
 use crate::conversation::{Conversation, Start};
 use crate::ledger::Ledger;
-use crate::parts::{ModelDyn, Slot, StrategyDyn};
-use crate::settings::{Budget, OutputMode};
+use crate::parts::Slot;
 
 /// Reads the output of a run. `None` means that there is none.
-type Read<O> = fn(OutputMode, Option<Value>) -> Result<O, String>;
+type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
 /// A run of a conversation; made by [`Agent::run`]. It does nothing until it is awaited,
 /// [streamed](Self::stream) or [stepped](Self::steps).
@@ -70,7 +67,7 @@ pub type OwnedRun<O = ()> = Run<'static, O, Conversation>;
 /// Everything that drives a run, apart from its conversation.
 pub(super) struct Engine<'a, O> {
     pub(super) agent: Agent,
-    model: Option<Box<dyn ModelDyn + 'a>>,
+    model: Option<Box<dyn ProviderDyn + 'a>>,
     strategy: Option<Strategy<'a>>,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
@@ -80,7 +77,7 @@ pub(super) struct Engine<'a, O> {
 
 /// A strategy for one run.
 struct Strategy<'a> {
-    strategy: Box<dyn StrategyDyn + 'a>,
+    strategy: Box<dyn ContextStrategyDyn + 'a>,
     /// Its estimate of the agent's frame.
     frame_size: OnceLock<usize>,
 }
@@ -129,7 +126,7 @@ impl<O> Engine<'_, O> {
         };
         let output = result.output.take();
         let raw = output.as_ref().map(Value::to_string);
-        let output = (self.read)(self.agent.config().output_mode, output).map_err(|reason| {
+        let output = (self.read)(output).map_err(|reason| {
             let raw = raw.unwrap_or_else(|| result.response.clone());
             ledger.invalid_output(raw, reason, &result.stop_reason)
         })?;
@@ -147,7 +144,7 @@ impl<'a, C> Run<'a, (), C> {
             durability: None,
             store: None,
             run,
-            read: |_, _| Ok(()),
+            read: |_| Ok(()),
         };
         Self { engine, conversation }
     }
@@ -159,19 +156,17 @@ impl<'a, C> Run<'a, (), C> {
     /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
         let Engine { agent, model, strategy, durability, store, mut run, .. } = self.engine;
-        run.live.typed = Some(typed_output::<T>);
+        run.live.typed =
+            Some(OutputType { object: OutputSchema::of::<T>, plain: OutputSchema::plain::<T> });
         let read = read_typed::<T>;
         let engine = Engine { agent, model, strategy, durability, store, run, read };
         Run { engine, conversation: self.conversation }
     }
 }
 
-fn read_typed<T: DeserializeOwned + JsonSchema>(
-    mode: OutputMode,
-    output: Option<Value>,
-) -> Result<T, String> {
+fn read_typed<T: DeserializeOwned>(output: Option<Value>) -> Result<T, String> {
     let missing = || "the run ended before the model gave its output".to_owned();
-    read_output::<T>(mode, output.ok_or_else(missing)?).map_err(|mismatch| mismatch.to_string())
+    read_json(output.ok_or_else(missing)?).map_err(|mismatch| mismatch.to_string())
 }
 
 impl<'a, O, C> Run<'a, O, C> {

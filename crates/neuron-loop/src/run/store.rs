@@ -3,12 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use neuron_types::{
+    Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
+    VersionedSessionStorageDyn,
+};
+
 use crate::conversation::{Conversation, session_parts};
 use crate::ledger::Ledger;
-use neuron_types::{
-    Message, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
-    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
-};
 
 /// A session in a storage, and the position up to which it is stored there. Clones share both.
 ///
@@ -25,7 +26,7 @@ use neuron_types::{
 /// }
 /// ```
 #[derive(Clone)]
-pub struct SessionHandle<'s>(Arc<Stored<dyn StorageDyn + 's>>);
+pub struct SessionHandle<'s>(Arc<Stored<dyn VersionedSessionStorageDyn + 's>>);
 
 struct Stored<S: ?Sized> {
     id: String,
@@ -56,7 +57,7 @@ impl<'s> SessionHandle<'s> {
     ///
     /// Errors of the storage.
     pub async fn load(&self) -> Result<Conversation, StorageError> {
-        let (session, revision) = match self.0.storage.load_dyn(&self.0.id).await {
+        let (session, revision) = match self.0.storage.load_versioned_dyn(&self.0.id).await {
             Err(StorageError::NotFound(_)) => {
                 self.set(None);
                 return Ok(Conversation::new());
@@ -94,7 +95,7 @@ impl<'s> SessionHandle<'s> {
         let revision = match &known {
             Some(known) if is_appended(known) => {
                 let new = settled.get(known.messages..).unwrap_or_default();
-                storage.append_dyn(id, new, &state, &known.revision).await?
+                storage.append_dyn(id, new, Some(&state), &known.revision).await?
             }
             known => {
                 let mut session = Session::new(id, state.cwd.clone());
@@ -119,56 +120,5 @@ impl<'s> SessionHandle<'s> {
 impl fmt::Debug for SessionHandle<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SessionHandle").field("id", &self.0.id).finish_non_exhaustive()
-    }
-}
-
-type Written<'a> = WasmBoxedFuture<'a, Result<SessionRevision, StorageError>>;
-
-/// The object-safe part of [`VersionedSessionStorage`].
-trait StorageDyn: WasmCompatSend + WasmCompatSync {
-    fn load_dyn<'a>(
-        &'a self,
-        id: &'a str,
-    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>>;
-    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a>;
-    fn update_dyn<'a>(&'a self, session: &'a Session, expected: &'a SessionRevision)
-    -> Written<'a>;
-    fn append_dyn<'a>(
-        &'a self,
-        id: &'a str,
-        messages: &'a [Message],
-        state: &'a SessionState,
-        expected: &'a SessionRevision,
-    ) -> Written<'a>;
-}
-
-impl<S: VersionedSessionStorage> StorageDyn for S {
-    fn load_dyn<'a>(
-        &'a self,
-        id: &'a str,
-    ) -> WasmBoxedFuture<'a, Result<(Session, SessionRevision), StorageError>> {
-        Box::pin(self.load_versioned(id))
-    }
-
-    fn create_dyn<'a>(&'a self, session: &'a Session) -> Written<'a> {
-        Box::pin(self.create(session))
-    }
-
-    fn update_dyn<'a>(
-        &'a self,
-        session: &'a Session,
-        expected: &'a SessionRevision,
-    ) -> Written<'a> {
-        Box::pin(self.update(session, expected))
-    }
-
-    fn append_dyn<'a>(
-        &'a self,
-        id: &'a str,
-        messages: &'a [Message],
-        state: &'a SessionState,
-        expected: &'a SessionRevision,
-    ) -> Written<'a> {
-        Box::pin(self.append(id, messages, Some(state), expected))
     }
 }

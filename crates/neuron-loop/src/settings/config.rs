@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use neuron_types::{ActivityOptions, SystemPrompt, UsageLimits};
+use neuron_types::{ActivityOptions, RequestSettings, SystemPrompt, UsageLimits};
 
-use super::{
-    ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings, ToolErrorPolicy,
-};
+use super::{ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, ToolErrorPolicy};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///

@@ -8,7 +8,8 @@ use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_types::{
     ApprovalDecision, CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError,
-    PendingApproval, PendingCall, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    PendingApproval, PendingCall, Reservation, ToolCall, ToolContext, ToolError, ToolInvocation,
+    ToolOutput,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ use super::execute::{Ran, execute, outcome, settle};
 use super::metered::{CallMeter, count_tool_usage};
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check, or_cancelled, wait};
-use crate::settings::{Reservation, ToolErrorPolicy};
+use crate::settings::ToolErrorPolicy;
 
 /// Runs the calls of the ledger's batch that can begin.
 ///

@@ -838,10 +838,9 @@ async fn without_pausing_a_nested_agents_question_is_a_denial() {
     assert_eq!(last_results(agent.messages()), [denied]);
 }
 
-#[cfg(feature = "signed-approvals")]
 #[tokio::test]
 async fn an_agent_with_a_key_decides_only_on_what_it_asked_itself() {
-    use neuron_loop::ApprovalKey;
+    use neuron_runtime::ApprovalKey;
 
     for way in WAYS {
         let setup = setup([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
@@ -849,7 +848,9 @@ async fn an_agent_with_a_key_decides_only_on_what_it_asked_itself() {
             .builder
             .permission_policy(ByArguments)
             .pause_for_approval(true)
-            .approval_key(ApprovalKey::new("secret").valid_for(std::time::Duration::from_secs(60)))
+            .approval_signer(
+                ApprovalKey::new("secret").valid_for(std::time::Duration::from_secs(60)),
+            )
             .build();
         let ctx = ToolContext::default();
         let pending = start(way, &mut agent, &ctx).await.pending();

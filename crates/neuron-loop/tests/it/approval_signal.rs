@@ -360,10 +360,9 @@ async fn an_engines_own_failure_while_it_waits_ends_the_run() {
     check_valid(agent.messages());
 }
 
-#[cfg(feature = "signed-approvals")]
 #[tokio::test]
 async fn a_decision_after_the_life_of_a_signature_is_asked_for_again() {
-    use neuron_loop::ApprovalKey;
+    use neuron_runtime::ApprovalKey;
 
     let warnings = Warnings::keep();
     let (world, log) = world([signal(approve(&["c0"])), signal(approve(&["c0"]))]);
@@ -376,7 +375,7 @@ async fn a_decision_after_the_life_of_a_signature_is_asked_for_again() {
         let builder = setup([""; 0]).builder.tools(world.tools.clone());
         let mut agent = builder
             .permission_policy(ByArguments)
-            .approval_key(ApprovalKey::new("secret").valid_for(Duration::from_secs(60)))
+            .approval_signer(ApprovalKey::new("secret").valid_for(Duration::from_secs(60)))
             .approval_signal("decided", DAY)
             .durability(context.clone())
             .build();

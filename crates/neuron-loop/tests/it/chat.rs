@@ -155,9 +155,8 @@ impl<'d> ChatBuilder<'d> {
         self.with(|builder| builder.config(|config| config.approval_signal = Some(signal)))
     }
 
-    #[cfg(feature = "signed-approvals")]
-    pub(crate) fn approval_key(self, key: neuron_loop::ApprovalKey) -> Self {
-        self.with(|builder| builder.approval_key(key))
+    pub(crate) fn approval_signer(self, key: neuron_runtime::ApprovalKey) -> Self {
+        self.with(|builder| builder.approval_signer(key))
     }
 
     pub(crate) fn inherit_hooks(self, ctx: &ToolContext) -> Self {

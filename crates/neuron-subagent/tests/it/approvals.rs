@@ -174,14 +174,14 @@ async fn another_run_gives_up_an_agent_that_waits() {
     assert_eq!(agent.conversation.total_usage(), &usage(50, 5));
 }
 
-#[cfg(feature = "signed-approvals")]
 #[tokio::test]
 async fn a_run_that_signs_its_questions_signs_those_of_agents_inside_it() {
-    use neuron_loop::{ApprovalKey, ToolErrorPolicy};
+    use neuron_loop::ToolErrorPolicy;
+    use neuron_runtime::ApprovalKey;
 
     let (scripts, log) = (scripts(), Log::default());
     let build = || {
-        let builder = asking(&scripts, &log, &["act"]).approval_key(ApprovalKey::new("secret"));
+        let builder = asking(&scripts, &log, &["act"]).approval_signer(ApprovalKey::new("secret"));
         Chat::new(builder.config(|config| config.tool_errors = ToolErrorPolicy::ReturnToModel))
     };
     let (mut agent, ctx) = (build(), ToolContext::default());

@@ -1,30 +1,24 @@
-//! What every call of the model is asked for, beside the conversation, the tools and the system
-//! prompt.
+//! The part of a request that stands beside the conversation, the tools and the system prompt.
 
-use neuron_types::{
+use crate::{
     ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig, ToolChoice,
 };
 use serde_json::Value;
 
-/// What every call of the model is asked for, beside the conversation, the tools and the system
-/// prompt. Build it with `..Default::default()`: fields may be added.
+/// The part of a request that stands beside the conversation, the tools and the system prompt. Build it with
+/// `..Default::default()`, because fields may be added.
 ///
-/// The default asks for nothing: the provider decides. [`AgentBuilder::request`](crate::AgentBuilder::request) changes them
-/// for all calls of an agent, and [`prepare_turn`](crate::AgentBuilder::prepare_turn) for one.
+/// The default leaves everything to the provider.
 ///
 /// # Example
 ///
 /// ```
-/// use neuron_loop::{LoopConfig, RequestSettings};
+/// use neuron_types::{Message, RequestRef, RequestSettings};
 ///
-/// let config = LoopConfig {
-///     request: RequestSettings {
-///         model: "claude-sonnet-4-6".into(),
-///         max_tokens: Some(2_000),
-///         ..Default::default()
-///     },
-///     ..Default::default()
-/// };
+/// let settings = RequestSettings { max_tokens: Some(2_000), ..Default::default() };
+/// let messages = [Message::user("Hello")];
+/// let request = RequestRef { messages: &messages, ..Default::default() }.with_settings(&settings);
+/// assert_eq!(request.max_tokens, Some(2_000));
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestSettings {
@@ -53,11 +47,12 @@ pub struct RequestSettings {
     pub context_management: Option<ContextManagement>,
 }
 
-impl RequestSettings {
+impl<'a> RequestRef<'a> {
     /// Returns the request with these settings.
-    pub(crate) fn apply<'a>(&'a self, request: RequestRef<'a>) -> RequestRef<'a> {
+    #[must_use]
+    pub fn with_settings(self, settings: &'a RequestSettings) -> Self {
         // All fields are named, so that the compiler reports a field that is missing here.
-        let Self {
+        let RequestSettings {
             model,
             max_tokens,
             temperature,
@@ -69,8 +64,8 @@ impl RequestSettings {
             reasoning_effort,
             extra,
             context_management,
-        } = self;
-        RequestRef {
+        } = settings;
+        Self {
             model,
             max_tokens: *max_tokens,
             temperature: *temperature,
@@ -82,24 +77,25 @@ impl RequestSettings {
             reasoning_effort: *reasoning_effort,
             extra: extra.as_ref(),
             context_management: context_management.as_ref(),
-            ..request
+            ..self
         }
     }
 
-    /// Copies the settings of a request.
-    pub(crate) fn of(request: &RequestRef<'_>) -> Self {
-        Self {
-            model: request.model.to_owned(),
-            max_tokens: request.max_tokens,
-            temperature: request.temperature,
-            top_p: request.top_p,
-            stop_sequences: request.stop_sequences.to_vec(),
-            tool_choice: request.tool_choice.cloned(),
-            response_format: request.response_format.cloned(),
-            thinking: request.thinking,
-            reasoning_effort: request.reasoning_effort,
-            extra: request.extra.cloned(),
-            context_management: request.context_management.cloned(),
+    /// Copies the settings.
+    #[must_use]
+    pub fn to_settings(&self) -> RequestSettings {
+        RequestSettings {
+            model: self.model.to_owned(),
+            max_tokens: self.max_tokens,
+            temperature: self.temperature,
+            top_p: self.top_p,
+            stop_sequences: self.stop_sequences.to_vec(),
+            tool_choice: self.tool_choice.cloned(),
+            response_format: self.response_format.cloned(),
+            thinking: self.thinking,
+            reasoning_effort: self.reasoning_effort,
+            extra: self.extra.cloned(),
+            context_management: self.context_management.cloned(),
         }
     }
 }

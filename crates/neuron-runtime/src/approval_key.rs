@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, SubsecRound, Utc};
 use hmac::{Hmac, KeyInit, Mac};
-use neuron_tool::ToolRegistry;
-use neuron_types::{ApprovalError, ApprovalSignature, PendingCall};
+use neuron_types::{ApprovalError, ApprovalSignature, ApprovalSigner, PendingCall, ToolDefinition};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -21,13 +20,14 @@ use sha2::{Digest, Sha256};
 /// # Example
 ///
 /// ```
-/// # use neuron_loop::{AgentBuilder, ApprovalKey};
+/// # use neuron_loop::AgentBuilder;
+/// # use neuron_runtime::ApprovalKey;
 /// use std::time::Duration;
 ///
 /// # fn example(builder: AgentBuilder, secret: Vec<u8>) -> AgentBuilder {
 /// // The same secret in every process that may go on with the run.
 /// let key = ApprovalKey::new(secret).valid_for(Duration::from_secs(24 * 60 * 60));
-/// builder.config(|config| config.pause_for_approval = true).approval_key(key)
+/// builder.config(|config| config.pause_for_approval = true).approval_signer(key)
 /// # }
 /// ```
 #[derive(Clone)]
@@ -50,64 +50,15 @@ impl ApprovalKey {
         self
     }
 
-    /// Signs calls that are about to wait.
-    pub(crate) fn sign(
-        &self,
-        run_id: &str,
-        calls: &mut [PendingCall],
-        tools: &ToolRegistry,
-        now: impl Fn() -> DateTime<Utc>,
-    ) {
-        // Whole seconds: every store keeps them. A life beyond the calendar never ends.
-        let ends = |lifetime| {
-            let lifetime = chrono::Duration::from_std(lifetime).ok()?;
-            now().trunc_subsecs(0).checked_add_signed(lifetime)
-        };
-        let expires_at = self.lifetime.and_then(ends);
-        for pending in calls {
-            let mac = self.mac(run_id, pending, tools, expires_at);
-            let code = hexadecimal(&mac.finalize().into_bytes());
-            pending.signature = Some(ApprovalSignature { expires_at, code });
-        }
-    }
-
-    /// Checks the signatures of calls that are to be decided on.
-    ///
-    /// # Errors
-    ///
-    /// [`ApprovalError::Signature`] for the first call that this key did not sign, or too long ago.
-    pub(crate) fn verify(
-        &self,
-        run_id: &str,
-        calls: &[PendingCall],
-        tools: &ToolRegistry,
-        now: impl Fn() -> DateTime<Utc>,
-    ) -> Result<(), ApprovalError> {
-        for pending in calls {
-            let wrong = |reason| ApprovalError::Signature { id: pending.call.id.clone(), reason };
-            let signature = pending.signature.as_ref().ok_or_else(|| wrong("is not signed"))?;
-            let mac = self.mac(run_id, pending, tools, signature.expires_at);
-            let code = bytes(&signature.code).unwrap_or_default();
-            // In constant time.
-            mac.verify_slice(&code).map_err(|_| {
-                wrong("has a wrong signature: it was changed, or is of another run or key")
-            })?;
-            if signature.expires_at.is_some_and(|end| now() >= end) {
-                return Err(wrong("was signed too long ago"));
-            }
-        }
-        Ok(())
-    }
-
     fn mac(
         &self,
         run_id: &str,
         pending: &PendingCall,
-        tools: &ToolRegistry,
+        tool: Option<&ToolDefinition>,
         expires_at: Option<DateTime<Utc>>,
     ) -> Hmac<Sha256> {
         let call = &pending.call;
-        let schema = tools.definition(&call.name).map(|tool| sorted(&tool.input_schema));
+        let schema = tool.map(|tool| sorted(&tool.input_schema));
         let schema = schema.map(|schema| hexadecimal(&Sha256::digest(schema.to_string())));
         let signed = json!([
             "neuron approval 1",
@@ -124,6 +75,50 @@ impl ApprovalKey {
         mac.update(signed.to_string().as_bytes());
         mac
     }
+}
+
+impl ApprovalSigner for ApprovalKey {
+    fn sign(
+        &self,
+        run_id: &str,
+        pending: &PendingCall,
+        tool: Option<&ToolDefinition>,
+        engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> ApprovalSignature {
+        // Whole seconds: every store keeps them. A life beyond the calendar never ends.
+        let ends = |lifetime| {
+            let lifetime = chrono::Duration::from_std(lifetime).ok()?;
+            now(engine_time).trunc_subsecs(0).checked_add_signed(lifetime)
+        };
+        let expires_at = self.lifetime.and_then(ends);
+        let mac = self.mac(run_id, pending, tool, expires_at);
+        ApprovalSignature { expires_at, code: hexadecimal(&mac.finalize().into_bytes()) }
+    }
+
+    fn verify(
+        &self,
+        run_id: &str,
+        pending: &PendingCall,
+        tool: Option<&ToolDefinition>,
+        engine_time: Option<&dyn Fn() -> DateTime<Utc>>,
+    ) -> Result<(), ApprovalError> {
+        let wrong = |reason| ApprovalError::Signature { id: pending.call.id.clone(), reason };
+        let signature = pending.signature.as_ref().ok_or_else(|| wrong("is not signed"))?;
+        let mac = self.mac(run_id, pending, tool, signature.expires_at);
+        let code = bytes(&signature.code).unwrap_or_default();
+        // In constant time.
+        mac.verify_slice(&code).map_err(|_| {
+            wrong("has a wrong signature: it was changed, or is of another run or key")
+        })?;
+        if signature.expires_at.is_some_and(|end| now(engine_time) >= end) {
+            return Err(wrong("was signed too long ago"));
+        }
+        Ok(())
+    }
+}
+
+fn now(engine_time: Option<&dyn Fn() -> DateTime<Utc>>) -> DateTime<Utc> {
+    engine_time.map_or_else(Utc::now, |time| time())
 }
 
 impl fmt::Debug for ApprovalKey {
@@ -174,7 +169,8 @@ mod tests {
         let input = json!({ "path": "/tmp/a", "deep": { "b": 1, "a": [2, 3] } });
         let call = ToolCall { id: "c0".into(), name: "delete".into(), input };
         let mut calls = vec![PendingCall::new(call, "sure?")];
-        key.sign("run-1", &mut calls, &ToolRegistry::new(), || at(1_000));
+        let signature = key.sign("run-1", &calls[0], None, Some(&|| at(1_000)));
+        calls[0].signature = Some(signature);
         (key, calls)
     }
 
@@ -199,9 +195,8 @@ mod tests {
             serde_json::from_str(stored.trim_matches(['[', ']'])).unwrap();
         let calls: Vec<PendingCall> =
             serde_json::from_value(json!([serde_json::to_value(value).unwrap()])).unwrap();
-        let tools = ToolRegistry::new();
-        assert_eq!(key.verify("run-1", &calls, &tools, || at(1_059)), Ok(()));
-        let error = key.verify("run-1", &calls, &tools, || at(1_060)).unwrap_err();
+        assert_eq!(key.verify("run-1", &calls[0], None, Some(&|| at(1_059))), Ok(()));
+        let error = key.verify("run-1", &calls[0], None, Some(&|| at(1_060))).unwrap_err();
         assert_eq!(error.to_string(), "the pending call `c0` was signed too long ago");
     }
 
@@ -217,18 +212,18 @@ mod tests {
             &|pending| pending.signature.as_mut().unwrap().expires_at = Some(at(9_999)),
             &|pending| pending.signature.as_mut().unwrap().code.truncate(62),
         ];
-        let tools = ToolRegistry::new();
         for (index, change) in changes.iter().enumerate() {
             let mut changed = calls.clone();
             change(&mut changed[0]);
-            key.verify("run-1", &changed, &tools, || at(1_000)).expect_err(&index.to_string());
+            key.verify("run-1", &changed[0], None, Some(&|| at(1_000)))
+                .expect_err(&index.to_string());
         }
-        key.verify("run-2", &calls, &tools, || at(1_000)).unwrap_err();
+        key.verify("run-2", &calls[0], None, Some(&|| at(1_000))).unwrap_err();
         let other = ApprovalKey::new("another secret");
-        other.verify("run-1", &calls, &tools, || at(1_000)).unwrap_err();
+        other.verify("run-1", &calls[0], None, Some(&|| at(1_000))).unwrap_err();
         let mut unsigned = calls;
         unsigned[0].signature = None;
-        key.verify("run-1", &unsigned, &tools, || at(1_000)).unwrap_err();
+        key.verify("run-1", &unsigned[0], None, Some(&|| at(1_000))).unwrap_err();
     }
 
     #[test]

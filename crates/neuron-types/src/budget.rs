@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{LoopError, TokenUsage, UsageLimits};
+use crate::{LoopError, TokenUsage, UsageLimits};
 
 /// Limits on what several agents use together. Clones are cheap and share what was used.
 ///
-/// Give it to [`AgentBuilder::budget`](crate::AgentBuilder::budget) or [`Run::budget`](crate::Run::budget), or put it into
-/// [`ToolContext::extensions`](neuron_types::ToolContext::extensions): a run looks for it there, and its
-/// tools find it in theirs, so that an agent within a tool shares it by itself. A run that finds one and
-/// was given another keeps to both.
+/// Give it to an agent or a run, or put it into [`ToolContext::extensions`](crate::ToolContext::extensions). A run
+/// looks for it there, and its tools find it in theirs, so that an agent inside a tool shares it by itself. A run that
+/// finds one and was given another keeps to both.
 ///
 /// A call of the model is made only if there is room for it: for one request, and for an estimate of its
 /// tokens. The estimate is reserved while the call is made, so that agents that run at the same time
@@ -21,7 +20,7 @@ use neuron_types::{LoopError, TokenUsage, UsageLimits};
 ///
 /// - The prompt is estimated by the agent's context strategy, corrected by what the provider reported.
 ///   Of a strategy that does not [count
-///   tokens](neuron_types::ContextStrategy::counts_tokens) only the report is used.
+///   tokens](crate::ContextStrategy::counts_tokens) only the report is used.
 /// - The answer is estimated to be as long as the run's answers before it on average; the first to be
 ///   as long as `max_tokens` allows, 1,000 tokens at the most.
 /// - A call that the provider refused keeps its request and gives its tokens back. Of one that was
@@ -37,8 +36,7 @@ use neuron_types::{LoopError, TokenUsage, UsageLimits};
 /// # Example
 ///
 /// ```
-/// use neuron_loop::Budget;
-/// use neuron_types::{TokenUsage, ToolContext, UsageLimits};
+/// use neuron_types::{Budget, TokenUsage, ToolContext, UsageLimits};
 ///
 /// let limits = UsageLimits::default().with_total_tokens_limit(10_000);
 /// let budget = Budget::new(limits);
@@ -50,7 +48,7 @@ use neuron_types::{LoopError, TokenUsage, UsageLimits};
 /// reservation.start();
 /// reservation.settle(&TokenUsage { input_tokens: 5_000, output_tokens: 100, ..Default::default() });
 /// assert_eq!((budget.usage().total_tokens(), budget.requests()), (5_100, 1));
-/// # Ok::<(), neuron_loop::LoopError>(())
+/// # Ok::<(), neuron_types::LoopError>(())
 /// ```
 #[derive(Clone)]
 pub struct Budget {
@@ -72,11 +70,11 @@ struct Balance {
 
 /// So much of everything that is limited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    pub(crate) input_tokens: usize,
-    pub(crate) output_tokens: usize,
-    pub(crate) requests: usize,
-    pub(crate) tool_calls: usize,
+struct Amount {
+    input_tokens: usize,
+    output_tokens: usize,
+    requests: usize,
+    tool_calls: usize,
 }
 
 impl Budget {
@@ -93,8 +91,9 @@ impl Budget {
         Self { accounts: std::iter::once(Account::new(limits)).chain(whole).collect() }
     }
 
-    /// What is taken of it is taken of both.
-    pub(crate) fn together_with(&self, other: &Self) -> Self {
+    /// Returns a budget that is this one and another: what is taken of it is taken of both.
+    #[must_use]
+    pub fn together_with(&self, other: &Self) -> Self {
         let is_new = |account: &&Arc<Account>| {
             !self.accounts.iter().any(|known| Arc::ptr_eq(known, account))
         };
@@ -111,8 +110,7 @@ impl Budget {
     /// Returns the tokens that were used, without those that are reserved.
     #[must_use]
     pub fn usage(&self) -> TokenUsage {
-        let Amount { input_tokens, output_tokens, .. } = self.balance().used;
-        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
+        self.balance().used.as_usage()
     }
 
     /// Returns the calls of the model that were made.
@@ -130,7 +128,7 @@ impl Budget {
     /// Returns the tokens that are reserved for calls that are under way.
     #[must_use]
     pub fn reserved_tokens(&self) -> usize {
-        self.balance().reserved.tokens()
+        self.balance().reserved.as_usage().total_tokens()
     }
 
     /// Reserves a call of the model with an estimate of its tokens.
@@ -147,7 +145,11 @@ impl Budget {
     }
 
     /// Reserves tool calls.
-    pub(crate) fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] if there is no room for them; then nothing is reserved.
+    pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
         self.take(Amount { tool_calls, ..Amount::default() })
     }
 
@@ -189,15 +191,16 @@ impl Account {
         // Tools take no tokens: what others reserved does not keep them from running.
         let tokens = if amount.requests == 0 { balance.used } else { taken };
         let limits = &self.limits;
-        for (what, count, limit) in [
-            ("request", taken.requests, limits.request_limit),
-            ("input token", tokens.input_tokens, limits.input_tokens_limit),
-            ("output token", tokens.output_tokens, limits.output_tokens_limit),
-            ("total token", tokens.tokens(), limits.total_tokens_limit),
-            ("tool call", taken.tool_calls, limits.tool_calls_limit),
-        ] {
-            at_most(&format!("budget: {what}"), count, limit)?;
-        }
+        let checked = limits
+            .check_requests(taken.requests)
+            .and_then(|()| limits.check_tokens(&tokens.as_usage()))
+            .and_then(|()| limits.check_tool_calls(taken.tool_calls));
+        checked.map_err(|error| match error {
+            LoopError::UsageLimitExceeded(what) => {
+                LoopError::UsageLimitExceeded(format!("budget: {what}"))
+            }
+            other => other,
+        })?;
         balance.reserved = balance.reserved.plus(amount);
         Ok(())
     }
@@ -210,7 +213,7 @@ impl Account {
     }
 }
 
-/// What is reserved of a [`Budget`] for one call of the model.
+/// What is reserved of a [`Budget`] for a call of the model, or for tool calls.
 ///
 /// Dropped before [`start`](Self::start) it gives back everything. Dropped after it, its estimate
 /// counts as used: nobody knows what a call took whose answer was not waited for.
@@ -236,6 +239,12 @@ impl Reservation {
         self.close(Amount { requests, ..Amount::of(usage) });
     }
 
+    /// Counts what the call took, or the estimate where that is more: the call broke off.
+    pub fn settle_at_least(mut self, usage: &TokenUsage) {
+        let spent = Amount::of(usage).with(self.amount, usize::max);
+        self.close(spent);
+    }
+
     /// Gives the tokens back: the provider refused the call. The request counts if it was made.
     pub fn release(mut self) {
         let requests = if self.is_started { self.amount.requests } else { 0 };
@@ -243,7 +252,7 @@ impl Reservation {
     }
 
     /// Moves one tool call from the reserved to the used ones.
-    pub(crate) fn spend_tool_call(&mut self) {
+    pub fn spend_tool_call(&mut self) {
         let one = Amount { tool_calls: 1, ..Amount::default() };
         if self.amount.tool_calls > 0 {
             self.amount = self.amount.minus(one);
@@ -253,12 +262,8 @@ impl Reservation {
         }
     }
 
-    pub(crate) fn amount(&self) -> Amount {
-        self.amount
-    }
-
     /// Counts what was spent, whatever was reserved, and gives back the rest.
-    pub(crate) fn close(&mut self, spent: Amount) {
+    fn close(&mut self, spent: Amount) {
         let accounts = self.budget.accounts.iter().take(std::mem::take(&mut self.accounts));
         accounts.for_each(|account| account.exchange(self.amount, spent));
     }
@@ -272,26 +277,22 @@ impl Drop for Reservation {
 }
 
 impl Amount {
-    pub(crate) fn of(usage: &TokenUsage) -> Self {
+    fn of(usage: &TokenUsage) -> Self {
         let (input_tokens, output_tokens) = (usage.input_tokens, usage.output_tokens);
         Self { input_tokens, output_tokens, ..Self::default() }
     }
 
-    fn tokens(self) -> usize {
-        self.input_tokens.saturating_add(self.output_tokens)
+    fn as_usage(self) -> TokenUsage {
+        let Self { input_tokens, output_tokens, .. } = self;
+        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
     }
 
     fn plus(self, other: Self) -> Self {
         self.with(other, usize::saturating_add)
     }
 
-    pub(crate) fn minus(self, other: Self) -> Self {
+    fn minus(self, other: Self) -> Self {
         self.with(other, usize::saturating_sub)
-    }
-
-    /// The larger of each.
-    pub(crate) fn or_at_least(self, other: Self) -> Self {
-        self.with(other, usize::max)
     }
 
     fn with(self, other: Self, f: fn(usize, usize) -> usize) -> Self {
@@ -301,16 +302,6 @@ impl Amount {
             requests: f(self.requests, other.requests),
             tool_calls: f(self.tool_calls, other.tool_calls),
         }
-    }
-}
-
-/// Checks one limit.
-pub(crate) fn at_most(what: &str, count: usize, limit: Option<usize>) -> Result<(), LoopError> {
-    match limit {
-        Some(limit) if count > limit => {
-            Err(LoopError::UsageLimitExceeded(format!("{what} limit exceeded: {count} > {limit}")))
-        }
-        _ => Ok(()),
     }
 }
 

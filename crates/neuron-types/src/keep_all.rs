@@ -1,16 +1,15 @@
-//! The strategy of an agent that is given none.
+//! The strategy of an agent without another.
 
-use neuron_types::{
+use crate::{
     ContentBlock, ContextError, ContextStrategy, Message, RequestRef, SystemPrompt, ToolDefinition,
 };
 
-/// Leaves nothing out: a sub-agent has one task, and ends with it.
+/// Leaves nothing out: the conversation grows until the provider refuses it.
 ///
 /// # Example
 ///
 /// ```
-/// use neuron_subagent::KeepAll;
-/// use neuron_types::{ContextStrategy, Message};
+/// use neuron_types::{ContextStrategy, KeepAll, Message};
 ///
 /// assert!(!KeepAll.should_compact(&[Message::user("hi")], 1_000_000));
 /// ```
@@ -26,11 +25,14 @@ impl ContextStrategy for KeepAll {
         Ok(messages)
     }
 
-    /// Four bytes of text a token, in the calls of tools and their results too: for answers of which the
-    /// provider reports no usage.
+    /// A token for four bytes of text, also in calls of tools and their results.
     fn token_estimate(&self, messages: &[Message]) -> usize {
         let bytes = |message: &Message| message.content.iter().map(length).sum::<usize>();
         messages.iter().map(|message| bytes(message).div_ceil(4)).sum()
+    }
+
+    fn counts_tokens(&self) -> bool {
+        true
     }
 
     /// With the instructions and the definitions of the tools.
@@ -48,7 +50,7 @@ impl ContextStrategy for KeepAll {
     }
 }
 
-/// How many bytes of text a block is. Those of images and documents are no text.
+/// Number of bytes of text in a block. Those of images and documents are no text.
 fn length(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(text) | ContentBlock::Thinking { thinking: text, .. } => text.len(),

@@ -2,13 +2,21 @@
 
 use serde_json::Value;
 
-/// Reads the JSON that a text is, or that stands in its one fenced block. Anything else is ambiguous,
-/// and the model is asked again.
+/// Reads the JSON that a text is, or that stands in its one fenced block. Anything else would be a guess.
 ///
 /// # Errors
 ///
-/// Why there is none.
-pub(crate) fn json_in(text: &str) -> Result<Value, String> {
+/// The reason for the model.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::json_in;
+///
+/// assert_eq!(json_in("Here it is:\n```json\n[1]\n```").unwrap(), serde_json::json!([1]));
+/// assert!(json_in("It is [1].").is_err());
+/// ```
+pub fn json_in(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if text.is_empty() {
         return Err("the answer has no text".into());

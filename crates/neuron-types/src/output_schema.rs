@@ -1,39 +1,131 @@
-//! The JSON Schema of a typed output, and the form of it that providers can enforce.
+//! Values of a type as the output of a model: the schema, the ways to ask for it, and the check of what came.
 
 use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-/// The schema of `T`, with what is no object wrapped into one, as `{"value": …}`: providers take
-/// only objects. Says whether it was.
-pub(crate) fn object_schema<T: JsonSchema>() -> (Value, bool) {
-    let schema = plain_schema::<T>();
-    if schema.get("type").is_some_and(|kind| kind == "object") {
-        return (schema, false);
-    }
-    let mut generator = SchemaGenerator::default();
-    let value = generator.subschema_for::<T>();
-    let definitions = generator.take_definitions(true);
-    let mut wrapper = json!({
-        "type": "object",
-        "properties": { "value": value },
-        "required": ["value"],
-    });
-    if let (Some(fields), false) = (wrapper.as_object_mut(), definitions.is_empty()) {
-        fields.insert("$defs".into(), Value::Object(definitions));
-    }
-    (wrapper, true)
+use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
+
+/// A type as the output of a model: its schema, and the check of a value.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{OutputSchema, ResponseFormat, json_in};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct City {
+///     name: String,
+/// }
+///
+/// let schema = OutputSchema::of::<City>();
+/// // A provider gets it as the form of its answer, or as a tool.
+/// assert!(matches!(schema.response_format(), ResponseFormat::JsonSchema { strict: true, .. }));
+/// let value = schema.check(json_in(r#"{"name": "Tokyo"}"#).unwrap()).unwrap();
+/// assert_eq!(value["name"], "Tokyo");
+/// schema.check(json_in("{}").unwrap()).unwrap_err();
+/// ```
+#[derive(Debug, Clone)]
+pub struct OutputSchema {
+    name: String,
+    schema: Value,
+    check: fn(Value) -> Result<Value, JsonMismatch>,
 }
 
-/// The schema of `T` as it is.
-pub(crate) fn plain_schema<T: JsonSchema>() -> Value {
-    schemars::schema_for!(T).into()
+impl OutputSchema {
+    /// The schema of a type, as an object, because providers take only objects. What is none is wrapped into one, as
+    /// `{"value": …}`.
+    #[must_use]
+    pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
+        let plain = Self::plain::<T>();
+        if plain.schema.get("type").is_some_and(|kind| kind == "object") {
+            return plain;
+        }
+        let mut generator = SchemaGenerator::default();
+        let value = generator.subschema_for::<T>();
+        let definitions = generator.take_definitions(true);
+        let mut schema = json!({
+            "type": "object",
+            "properties": { "value": value },
+            "required": ["value"],
+        });
+        if let (Some(fields), false) = (schema.as_object_mut(), definitions.is_empty()) {
+            fields.insert("$defs".into(), Value::Object(definitions));
+        }
+        Self { schema, check: unwrap::<T>, ..plain }
+    }
+
+    /// The schema of a type as it is, for an answer in text.
+    #[must_use]
+    pub fn plain<T: DeserializeOwned + JsonSchema>() -> Self {
+        // Providers take letters, digits, `_` and `-`.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let name = T::schema_name();
+        let name = name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect();
+        Self { name, schema: schemars::schema_for!(T).into(), check: check::<T> }
+    }
+
+    /// Returns a tool whose arguments are the output. `rule` tells the model when to call it.
+    #[must_use]
+    pub fn tool(&self, name: impl Into<String>, rule: &str) -> ToolDefinition {
+        let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        ToolDefinition {
+            name: name.into(),
+            title: None,
+            description: [about, rule].join("\n\n").trim_start().to_owned(),
+            input_schema: self.schema.clone(),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    /// Returns the form of an answer that is the output. It is strict where providers can enforce the schema: every
+    /// object is closed and all fields are required.
+    #[must_use]
+    pub fn response_format(&self) -> ResponseFormat {
+        let form = enforceable(&self.schema);
+        let strict = form.is_some();
+        let schema = form.unwrap_or_else(|| self.schema.clone());
+        ResponseFormat::JsonSchema { name: self.name.clone(), schema, strict }
+    }
+
+    /// Returns the text that asks a model for the output.
+    #[must_use]
+    pub fn instructions(&self) -> String {
+        format!(
+            "Give your final answer as one JSON value that fits the following JSON Schema, and write \
+             nothing else in it:\n{}",
+            self.schema
+        )
+    }
+
+    /// Returns the value of the type, without the object around it. [`read_json`] reads it.
+    ///
+    /// # Errors
+    ///
+    /// The place and the reason of a mismatch.
+    pub fn check(&self, value: Value) -> Result<Value, JsonMismatch> {
+        (self.check)(value)
+    }
 }
 
-/// A name for the schema of `T`, of letters, digits, `_` and `-`.
-pub(crate) fn name<T: JsonSchema>() -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name = T::schema_name();
-    name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect()
+fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
+    read_json::<T>(value.clone())?;
+    Ok(value)
+}
+
+/// What is no object, in the object around it.
+#[derive(Deserialize)]
+struct Wrapped<T> {
+    #[serde(rename = "value")]
+    _value: T,
+}
+
+fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
+    read_json::<Wrapped<T>>(value.clone())?;
+    Ok(value.get("value").cloned().unwrap_or_default())
 }
 
 /// What only describes, or is a matter of the one who reads the answer.
@@ -64,10 +156,10 @@ const TOLD: [&str; 11] = [
     "uniqueItems",
 ];
 
-/// The form of a schema that providers can enforce strictly: every object is closed, and all its
-/// fields are required; what may be missing is `null`, or what the model gives. `None` where there is
-/// no such form: for maps, tuples, flattened enums and values of any kind.
-pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
+/// The form of a schema that providers can enforce strictly: every object is closed, and all its fields are required. What
+/// may be missing is `null`, or what the model gives. `None` where there is no such form: for maps, tuples, flattened
+/// enums and values of any kind.
+fn enforceable(schema: &Value) -> Option<Value> {
     let fields = schema.as_object()?;
     let mut form = Map::new();
     let mut told = Vec::new();
@@ -128,11 +220,9 @@ fn may_be_object(kind: &Value) -> bool {
 mod tests {
     use std::collections::BTreeMap;
 
-    use schemars::JsonSchema;
-
     use super::*;
 
-    #[derive(JsonSchema)]
+    #[derive(Deserialize, JsonSchema)]
     #[expect(dead_code, reason = "only its schema is wanted")]
     struct Order {
         /// Who ordered
@@ -148,17 +238,21 @@ mod tests {
         next: Option<Box<Order>>,
     }
 
-    #[derive(JsonSchema)]
+    #[derive(Deserialize, JsonSchema)]
     #[expect(dead_code, reason = "only its schema is wanted")]
     struct Item {
         price: f64,
     }
 
-    #[derive(JsonSchema)]
+    #[derive(Deserialize, JsonSchema)]
     #[expect(dead_code, reason = "only its schema is wanted")]
     enum Payment {
         Cash,
         Card { number: String },
+    }
+
+    fn schema_of<T: DeserializeOwned + JsonSchema>() -> Value {
+        OutputSchema::of::<T>().schema
     }
 
     /// Every object is closed, and requires all its fields.
@@ -182,8 +276,8 @@ mod tests {
 
     #[test]
     fn the_enforceable_form_is_closed_and_requires_everything() {
-        let (schema, is_wrapped) = object_schema::<Order>();
-        assert!(!is_wrapped);
+        let schema = schema_of::<Order>();
+        assert!(schema["properties"]["customer"].is_object());
         let form = enforceable(&schema).unwrap();
         check_strict(&form);
         let properties = &form["properties"];
@@ -203,12 +297,12 @@ mod tests {
 
     #[test]
     fn what_has_no_enforceable_form_is_known() {
-        #[derive(JsonSchema)]
+        #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is wanted")]
         struct With<T> {
             inner: T,
         }
-        #[derive(JsonSchema)]
+        #[derive(Deserialize, JsonSchema)]
         #[expect(dead_code, reason = "only its schema is wanted")]
         struct Flat {
             id: u8,
@@ -216,35 +310,34 @@ mod tests {
             payment: Payment,
         }
         let form = |schema: Value| enforceable(&schema).is_some();
-        assert!(form(object_schema::<With<u8>>().0));
-        assert!(!form(object_schema::<With<BTreeMap<String, u8>>>().0));
-        assert!(!form(object_schema::<With<Value>>().0));
-        assert!(!form(object_schema::<With<(u8, String)>>().0));
-        assert!(!form(object_schema::<Flat>().0));
+        assert!(form(schema_of::<With<u8>>()));
+        assert!(!form(schema_of::<With<BTreeMap<String, u8>>>()));
+        assert!(!form(schema_of::<With<Value>>()));
+        assert!(!form(schema_of::<With<(u8, String)>>()));
+        assert!(!form(schema_of::<Flat>()));
         assert!(!form(json!({})));
         assert!(!form(json!(true)));
     }
 
     #[test]
     fn what_is_no_object_is_wrapped_into_one() {
-        for (schema, is_wrapped) in
-            [object_schema::<Vec<Item>>(), object_schema::<Payment>(), object_schema::<u8>()]
-        {
-            assert!(is_wrapped);
+        for schema in [schema_of::<Vec<Item>>(), schema_of::<Payment>(), schema_of::<u8>()] {
             assert_eq!(schema["type"], "object");
             check_strict(&enforceable(&schema).unwrap());
         }
-        let (schema, _) = object_schema::<Vec<Item>>();
+        let schema = schema_of::<Vec<Item>>();
         assert_eq!(schema["properties"]["value"]["items"]["$ref"], "#/$defs/Item");
         assert!(schema["$defs"]["Item"].is_object());
-        assert!(!object_schema::<BTreeMap<String, u8>>().1);
+        assert!(schema_of::<BTreeMap<String, u8>>().get("properties").is_none());
+        let schema = OutputSchema::of::<u8>();
+        assert_eq!(schema.check(json!({"value": 7})), Ok(json!(7)));
+        assert!(schema.check(json!(7)).is_err() && schema.check(json!({"value": "7"})).is_err());
     }
 
     #[test]
     fn names_are_plain() {
-        assert_eq!(name::<Order>(), "Order");
-        assert!(
-            name::<Vec<Option<Order>>>().bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-        );
+        assert_eq!(OutputSchema::of::<Order>().name, "Order");
+        let name = OutputSchema::of::<Vec<Option<Order>>>().name;
+        assert!(name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
     }
 }
