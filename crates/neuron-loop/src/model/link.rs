@@ -3,20 +3,20 @@
 //! Each attempt is one request for limits and budget, and one `PreLlmCall` for the hooks, which `PostLlmCall` or
 //! `LlmError` follows.
 
+use std::future::poll_fn;
 use std::mem;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
-use futures_util::future::{Either, select};
 use neuron_types::{
-    CompletionResponse, DeltaSink, Durability, DurableContext, HookEvent, LoopError, Message,
+    CompletionResponse, DeltaSink, DurableContext, DurableError, HookEvent, LoopError, Message,
     ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
-    RequestRef, Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition,
+    RequestRef, Reservation, ResponseEnd, StreamEvent, StreamReceiver, TokenUsage, ToolDefinition,
+    WasmBoxedFuture,
 };
 
-use super::first_chunk::FirstChunkGate;
 use crate::ledger::{Counters, KnownSize};
-use crate::parts::{Env, Hooks, check, or_cancelled};
+use crate::parts::{Env, Hooks, Slot, check, or_cancelled};
 use crate::tools::Prefetch;
 
 /// The tokens at which the first answer of a run is estimated.
@@ -206,104 +206,72 @@ impl<'a, 'l> Link<'a, 'l> {
         sink: Option<&dyn DeltaSink>,
         broken: &mut Broken<'a>,
     ) -> Result<CompletionResponse, LoopError> {
+        if let Some(sink) = sink {
+            return self.ask_for_stream(request, sink, broken).await;
+        }
         let options = || self.env.config().llm_activity.clone();
-        let response = match (self.env.parts.durability, sink) {
-            (None, Some(sink)) => return self.ask_for_stream(request, sink, broken).await,
-            (Some(durability), Some(sink)) => {
-                return self.ask_engine_for_stream(durability, request, sink, broken).await;
-            }
-            (None, None) => {
-                let call = self.env.parts.model.complete_ref_dyn(request);
-                or_cancelled(self.env.token, async { Ok(call.await?) }).await?
-            }
-            (Some(durability), None) => {
-                let call = durability.execute_llm_call_ref(request, options());
-                or_cancelled(self.env.token, async { Ok(call.await?) }).await?
-            }
+        let work = async {
+            Ok(match self.env.parts.durability {
+                Some(engine) => engine.execute_llm_call_ref(request, options()).await?,
+                None => self.env.parts.model.complete_ref_dyn(request).await?,
+            })
         };
+        let response = or_cancelled(self.env.token, work).await?;
         // It is paid for, whatever the hooks say.
         broken.usage.clone_from(&response.usage);
         self.hooks.ask(HookEvent::FirstChunk).await?;
         Ok(response)
     }
 
-    /// Lets the durable engine stream the answer. Hooks hear of the first delta before the reader does. A journaled
-    /// answer has no deltas: hooks hear of it once it is there.
+    /// Hooks hear of the first event before the reader does. A journaled answer has no deltas: hooks hear of it once it
+    /// is there. A cancellation ends the work of the provider. It does not end hooks and reader.
     ///
-    /// A hook that ends the call silences the rest of the answer. The engine gets to its end nevertheless, so that the
-    /// journal has it, and a replay, which asks the hooks later, comes to the same.
-    async fn ask_engine_for_stream(
-        &self,
-        durability: &Durability<'_>,
-        request: RequestRef<'_>,
-        sink: &dyn DeltaSink,
-        broken: &mut Broken<'a>,
-    ) -> Result<CompletionResponse, LoopError> {
-        let gate = FirstChunkGate::new(sink);
-        let options = self.env.config().llm_activity.clone();
-        let mut call = pin!(durability.execute_llm_stream(request, options, &gate));
-        let begun = or_cancelled(self.env.token, async {
-            match select(call.as_mut(), pin!(gate.first())).await {
-                Either::Left((answered, _)) => Ok(Some(answered?)),
-                Either::Right(((), _)) => Ok(None),
-            }
-        });
-        let (response, told) = match begun.await? {
-            Some(response) => (response, None),
-            None => {
-                // A cancellation does not end the hooks.
-                let told = self.hooks.ask(HookEvent::FirstChunk).await;
-                gate.open(told.is_ok());
-                let response = or_cancelled(self.env.token, async { Ok(call.await?) }).await?;
-                (response, Some(told))
-            }
-        };
-        // It is paid for, whatever the hooks say.
-        broken.usage.clone_from(&response.usage);
-        match told {
-            Some(told) => told?,
-            None => self.hooks.ask(HookEvent::FirstChunk).await?,
-        };
-        Ok(response)
-    }
-
+    /// A hook that ends the call silences the rest of an engine's answer. The engine gets to its end nevertheless, so
+    /// that the journal has it, and a replay, which asks the hooks later, comes to the same.
     async fn ask_for_stream(
         &self,
         request: RequestRef<'_>,
         sink: &dyn DeltaSink,
         broken: &mut Broken<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let open = self.env.parts.model.complete_stream_ref_dyn(request);
-        let opened = or_cancelled(self.env.token, async { Ok(open.await?) }).await?;
-        let (mut events, mut end) = (opened.receiver, ResponseEnd::default());
+        let (token, slot) = (self.env.token, Slot::default());
+        let options = self.env.config().llm_activity.clone();
+        let mut source = match self.env.parts.durability {
+            Some(engine) => {
+                Source::Engine(Box::pin(engine.execute_llm_stream(request, options, &slot)), &slot)
+            }
+            None => {
+                let open = self.env.parts.model.complete_stream_ref_dyn(request);
+                let opened = or_cancelled(token, async { Ok(open.await?) }).await?;
+                Source::Provider(opened.receiver, ResponseEnd::default())
+            }
+        };
         let hidden = self.state().hidden.clone();
-        let mut is_first = true;
+        let mut told = None;
         loop {
-            // A cancellation ends the work of the provider. It does not end hooks and reader.
-            let next = broken.prefetch.beside(events.recv());
-            let Some(event) = or_cancelled(self.env.token, async { Ok(next.await) }).await? else {
-                return Ok(end.finish()?);
-            };
-            if let StreamEvent::Usage(usage) = &event {
-                broken.usage.clone_from(usage);
-            }
-            if let StreamEvent::Error(error) = &event
-                && error.is_final()
-            {
-                // It says of itself that the same call fails again.
-                return Err(ProviderError::Other(Box::new(error.clone())).into());
-            }
-            let progress = end.take(event)?;
-            if mem::take(&mut is_first) {
-                self.hooks.ask(HookEvent::FirstChunk).await?;
+            let next = broken.prefetch.beside(source.next(&mut broken.usage));
+            let progress = or_cancelled(token, next).await?;
+            use StreamEvent::Reset;
+            let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
+            if told.is_none() && (is_answer || source.is_provider()) {
+                let ask = self.hooks.ask(HookEvent::FirstChunk).await;
+                told = Some(if source.is_provider() { Ok(ask?) } else { ask });
             }
             match progress {
-                Progress::Done(response) => return Ok(*response),
-                Progress::Event(Some(delta)) if self.env.config().early_tools => {
-                    sink.send(delta.clone()).await;
-                    broken.prefetch.take_event(self.env, &hidden, &delta, self.counters).await?;
+                Progress::Done(response) => {
+                    told.transpose()?;
+                    return Ok(*response);
                 }
-                Progress::Event(Some(delta)) => sink.send(delta).await,
+                Progress::Event(Some(delta)) if !matches!(told, Some(Err(_))) => {
+                    check(token)?;
+                    if self.env.config().early_tools && source.is_provider() {
+                        broken
+                            .prefetch
+                            .take_event(self.env, &hidden, &delta, self.counters)
+                            .await?;
+                    }
+                    sink.send(delta).await;
+                }
                 _ => {}
             }
         }
@@ -315,6 +283,55 @@ impl<'a, 'l> Link<'a, 'l> {
 
     pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The events of an answer that streams.
+enum Source<'s> {
+    Provider(StreamReceiver, ResponseEnd),
+    Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s Slot),
+}
+
+impl Source<'_> {
+    fn is_provider(&self) -> bool {
+        matches!(self, Self::Provider(..))
+    }
+
+    /// The next event, or the whole answer. Notes the tokens that are known.
+    async fn next(&mut self, usage: &mut TokenUsage) -> Result<Progress, LoopError> {
+        let progress = match self {
+            Self::Engine(call, slot) => {
+                poll_fn(|cx| match call.as_mut().poll(cx) {
+                    Poll::Ready(answer) => Poll::Ready(answer.map(Box::new).map(Progress::Done)),
+                    // A context that tries again itself says so. The loop itself tells of everything else.
+                    Poll::Pending => slot.poll_take(cx).map(|event| {
+                        let is_heard = |event: &StreamEvent| {
+                            event.is_delta() || matches!(event, StreamEvent::Reset { .. })
+                        };
+                        Ok(Progress::Event(event.filter(is_heard)))
+                    }),
+                })
+                .await?
+            }
+            Self::Provider(events, end) => match events.recv().await {
+                None => Progress::Done(Box::new(mem::take(end).finish()?)),
+                Some(StreamEvent::Error(error)) if error.is_final() => {
+                    // It says of itself that the same call fails again.
+                    return Err(ProviderError::Other(Box::new(error)).into());
+                }
+                Some(event) => {
+                    if let StreamEvent::Usage(told) = &event {
+                        usage.clone_from(told);
+                    }
+                    end.take(event)?
+                }
+            },
+        };
+        if let Progress::Done(response) = &progress {
+            // It is paid for, whatever the hooks say.
+            usage.clone_from(&response.usage);
+        }
+        Ok(progress)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Calls of the model, with the layers around them.
 
 mod call;
-mod first_chunk;
 mod link;
 mod prepare;
 
