@@ -59,7 +59,7 @@ impl Agent {
 
     /// Starts a run that owns its conversation, and gives it back however it ends: for servers.
     pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
-        Run::new(self.clone(), conversation, start.into())
+        Run::owned(self.clone(), conversation, start.into())
     }
 
     /// Returns the tools.

@@ -144,8 +144,7 @@ pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnRes
 pub use model::TurnSetup;
 pub use neuron_types::{AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView};
 pub use run::{
-    Finished, OwnedRun, OwnedStream, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream,
-    SessionHandle, Step, Steps,
+    OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, Step, Steps,
 };
 pub use settings::{
     ApprovalSignal, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, ToolErrorPolicy,

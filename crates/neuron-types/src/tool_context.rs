@@ -1,6 +1,7 @@
 //! What a tool call is told of the run that it belongs to.
 
 use std::any::{Any, TypeId};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -73,6 +74,18 @@ impl Default for ToolContext {
             usage: UsageMeter::default(),
             extensions: Extensions::default(),
         }
+    }
+}
+
+impl<'a> From<&'a ToolContext> for Cow<'a, ToolContext> {
+    fn from(ctx: &'a ToolContext) -> Self {
+        Cow::Borrowed(ctx)
+    }
+}
+
+impl From<ToolContext> for Cow<'_, ToolContext> {
+    fn from(ctx: ToolContext) -> Self {
+        Cow::Owned(ctx)
     }
 }
 

@@ -3,7 +3,7 @@
 mod start;
 mod stored;
 
-use neuron_types::{ApprovalError, Message, PendingApproval, PendingCall, TokenUsage};
+use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
 
 pub use start::Start;
@@ -84,12 +84,8 @@ impl Conversation {
         self.ledger.run.turns
     }
 
-    /// Returns the calls that wait for a decision; [`Start::Decide`] goes on with them.
-    pub fn pending_calls(&self) -> impl Iterator<Item = &PendingCall> {
-        self.ledger.pending_calls()
-    }
-
-    /// Returns the state of a run that waits for decisions. `None` if no call waits.
+    /// Returns the calls that wait for a decision, with the state of their run. `None` if no call waits.
+    /// [`Start::Decide`] goes on with them.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         self.ledger.pending()

@@ -4,6 +4,7 @@ mod builder;
 mod steps;
 mod stream;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, ready};
 
@@ -20,7 +21,7 @@ pub use stream::AgentStream;
 use crate::conversation::Start;
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts};
-use crate::run::{ActiveRun, Live, RunContext, Step, Way, agent_result, drive};
+use crate::run::{ActiveRun, Events, Live, Step, Way, agent_result, drive};
 use crate::settings::LoopConfig;
 
 /// An agent with one conversation. Each run continues the conversation with one more message of the user.
@@ -175,8 +176,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         message: Message,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
-        let run = |slot| async move { self.drive(message, ctx, Way::Stream(&slot)).await };
-        ready(AgentStream::new(run))
+        ready(AgentStream(Events::new(|slot| {
+            Box::pin(async move { self.drive(message, ctx, Way::Stream(&slot)).await })
+        })))
     }
 
     /// [`run`](Self::run) turn by turn, with control in between; see [`StepIterator`].
@@ -190,7 +192,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
 }
 
 fn begin(message: Message, ctx: &ToolContext) -> ActiveRun<'_> {
-    Live::new(Start::Message(message), RunContext::Borrowed(ctx)).into()
+    Live::new(Start::Message(message), Cow::Borrowed(ctx)).into()
 }
 
 impl<P, C, D> fmt::Debug for AgentLoop<P, C, D> {

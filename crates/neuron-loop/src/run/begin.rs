@@ -26,7 +26,7 @@ pub(super) fn begin(
     let Some(start) = live.start.take() else {
         return Ok(());
     };
-    let ctx = live.ctx.get();
+    let ctx = &*live.ctx;
     let run_id = || run_id(ctx, parts.durability);
     match start {
         Start::Message(message) => ledger.begin_with(message, run_id()),

@@ -58,7 +58,7 @@ pub(crate) async fn drive(
         Way::Step => Reader::Results(&results),
     };
     let typed = live.typed.map(|output| typed_output(output, parts));
-    let ctx = live.ctx.get();
+    let ctx = &*live.ctx;
     let stop = match &live.handle {
         Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
         None => Cow::Borrowed(&ctx.cancellation_token),

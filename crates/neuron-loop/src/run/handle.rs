@@ -49,12 +49,6 @@ struct Control {
 }
 
 impl RunHandle {
-    /// Creates a handle, for [`Run::with_handle`](crate::Run::with_handle).
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Sends a message to the run. It enters the conversation before the next call of the model. A message that arrives
     /// after the last call makes the run go on for one more turn, unless a limit ended it.
     pub fn steer(&self, message: impl Into<Message>) {

@@ -1,5 +1,7 @@
 //! The part of a run that is no data, and that outlives one step.
 
+use std::borrow::Cow;
+
 use neuron_types::{Budget, LoopError, Message, Scopes, ToolContext};
 use serde_json::Value;
 
@@ -8,26 +10,11 @@ use crate::conversation::Start;
 use crate::ledger::Ledger;
 use crate::parts::RunScope;
 
-/// The context of a run.
-pub(crate) enum RunContext<'a> {
-    Borrowed(&'a ToolContext),
-    Owned(Box<ToolContext>),
-}
-
-impl RunContext<'_> {
-    pub(crate) fn get(&self) -> &ToolContext {
-        match self {
-            Self::Borrowed(ctx) => ctx,
-            Self::Owned(ctx) => ctx,
-        }
-    }
-}
-
 /// The part of a run that is no data, and that outlives one step.
 pub(crate) struct Live<'a> {
     /// Until the run has begun.
     pub(crate) start: Option<Start>,
-    pub(crate) ctx: RunContext<'a>,
+    pub(crate) ctx: Cow<'a, ToolContext>,
     /// Messages that were injected before the run has begun.
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
@@ -67,7 +54,7 @@ pub(crate) enum Progress {
 }
 
 impl<'a> Live<'a> {
-    pub(crate) fn new(start: Start, ctx: RunContext<'a>) -> Self {
+    pub(crate) fn new(start: Start, ctx: Cow<'a, ToolContext>) -> Self {
         Self {
             start: Some(start),
             ctx,

@@ -16,9 +16,10 @@ pub use handle::RunHandle;
 pub use result::{RunResult, Step};
 pub use start::{OwnedRun, Run};
 pub use store::SessionHandle;
-pub use watch::{Finished, OwnedStream, RunEvent, RunEvents, RunStream, Steps};
+pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
-pub(crate) use driver::{Driven, Way, drive};
-pub(crate) use live::{ActiveRun, Live, RunContext};
+pub(crate) use driver::{Way, drive};
+pub(crate) use live::{ActiveRun, Live};
 pub(crate) use result::agent_result;
 pub(crate) use typed::OutputType;
+pub(crate) use watch::{Events, Item};

@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::ops::DerefMut;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use neuron_types::{LoopError, Message, StreamEvent, WasmBoxedFuture, WasmCompatSend};
 
-use super::start::Engine;
-use super::{RunHandle, RunResult, Step, Way};
+use super::{Run, RunResult, Step, Way};
 use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Slot;
@@ -22,16 +22,6 @@ pub enum RunEvent<O = ()> {
     Event(StreamEvent),
     /// The run has ended. Nothing follows.
     Ended(RunResult<O>),
-}
-
-/// The end of a run that owns its conversation.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Finished<O = ()> {
-    /// The conversation.
-    pub conversation: Conversation,
-    /// The outcome of the run.
-    pub result: Result<RunResult<O>, LoopError>,
 }
 
 type Outcome<O> = Result<RunResult<O>, LoopError>;
@@ -65,21 +55,13 @@ type Outcome<O> = Result<RunResult<O>, LoopError>;
 /// # }
 /// ```
 #[must_use = "the run goes on only while the stream is polled"]
-pub struct RunStream<'a, O = ()> {
-    /// `None` once the run has ended.
-    run: Option<WasmBoxedFuture<'a, Outcome<O>>>,
-    slot: Slot,
-    end: Option<Outcome<O>>,
-}
+pub struct RunStream<'a, O = ()>(Events<'a, Outcome<O>>);
 
 impl<'a, O> RunStream<'a, O> {
     pub(super) fn new(run: impl FnOnce(Slot) -> WasmBoxedFuture<'a, Outcome<O>>) -> Self {
-        let slot = Slot::default();
-        Self { run: Some(run(slot.clone())), slot, end: None }
+        Self(Events::new(run))
     }
-}
 
-impl<O> RunStream<'_, O> {
     /// Waits for the next event. `None` after the end.
     ///
     /// # Cancel safety
@@ -98,69 +80,59 @@ impl<O> Stream for RunStream<'_, O> {
     type Item = Result<RunEvent<O>, LoopError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let this = &mut *self;
+        self.0.poll(cx).map(|item| match item? {
+            Item::Event(event) => Some(Ok(RunEvent::Event(event))),
+            Item::End(end) => Some(end.map(RunEvent::Ended)),
+        })
+    }
+}
+
+/// A run with the slot for its events.
+pub(crate) struct Events<'a, T> {
+    /// `None` once the run has ended.
+    run: Option<WasmBoxedFuture<'a, T>>,
+    slot: Slot,
+    end: Option<T>,
+}
+
+/// An event of a run, or its outcome.
+pub(crate) enum Item<T> {
+    Event(StreamEvent),
+    End(T),
+}
+
+impl<'a, T> Events<'a, T> {
+    pub(crate) fn new(run: impl FnOnce(Slot) -> WasmBoxedFuture<'a, T>) -> Self {
+        let slot = Slot::default();
+        Self { run: Some(run(slot.clone())), slot, end: None }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Item<T>>> {
         // Taken out while it runs: after a panic there is no run to poll again.
-        if let Some(mut run) = this.run.take() {
+        if let Some(mut run) = self.run.take() {
             match run.as_mut().poll(cx) {
-                Poll::Ready(end) => this.end = Some(end),
-                Poll::Pending => this.run = Some(run),
+                Poll::Ready(end) => self.end = Some(end),
+                Poll::Pending => self.run = Some(run),
             }
         }
-        if let Some(event) = this.slot.take() {
-            return Poll::Ready(Some(Ok(RunEvent::Event(event))));
+        if let Some(event) = self.slot.take() {
+            return Poll::Ready(Some(Item::Event(event)));
         }
-        match (this.end.take(), &this.run) {
-            (Some(end), _) => Poll::Ready(Some(end.map(RunEvent::Ended))),
+        match (self.end.take(), &self.run) {
+            (Some(end), _) => Poll::Ready(Some(Item::End(end))),
             (None, None) => Poll::Ready(None),
             (None, Some(_)) => Poll::Pending,
         }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.run.is_none()
     }
 }
 
 impl<O> fmt::Debug for RunStream<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunStream").field("ended", &self.run.is_none()).finish_non_exhaustive()
-    }
-}
-
-/// A [`RunStream`] of a run that owns its conversation.
-#[must_use = "the run goes on only while the stream is polled"]
-#[derive(Debug)]
-pub struct OwnedStream<O = ()> {
-    pub(super) stream: RunStream<'static, O>,
-    pub(super) handle: RunHandle,
-}
-
-impl<O> OwnedStream<O> {
-    /// Waits for the next event. `None` after the end.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses no event.
-    #[expect(clippy::should_implement_trait, reason = "it is a stream and no iterator")]
-    pub fn next(&mut self) -> impl Future<Output = Option<Result<RunEvent<O>, LoopError>>> {
-        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx))
-    }
-
-    /// Returns the conversation. Stops the run if it goes on.
-    #[must_use]
-    pub fn into_conversation(self) -> Conversation {
-        drop(self.stream);
-        self.handle.take_conversation().unwrap_or_default()
-    }
-
-    /// Returns the handle that controls the run.
-    #[must_use]
-    pub fn handle(&self) -> &RunHandle {
-        &self.handle
-    }
-}
-
-impl<O> Stream for OwnedStream<O> {
-    type Item = Result<RunEvent<O>, LoopError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        Pin::new(&mut self.stream).poll_next(cx)
+        f.debug_struct("RunStream").field("ended", &self.0.has_ended()).finish_non_exhaustive()
     }
 }
 
@@ -218,12 +190,9 @@ impl Drop for RunEvents {
 /// # }
 /// ```
 #[must_use = "the run goes on only while `next` is awaited"]
-pub struct Steps<'a, O = ()> {
-    pub(super) engine: Engine<'a, O>,
-    pub(super) conversation: &'a mut Conversation,
-}
+pub struct Steps<'a, O = (), C = &'a mut Conversation>(pub(super) Run<'a, O, C>);
 
-impl<O> Steps<'_, O> {
+impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<'a, O, C> {
     /// Goes on to the end of the next step. `None` once the run has ended.
     ///
     /// # Cancel safety
@@ -236,34 +205,34 @@ impl<O> Steps<'_, O> {
     pub fn next(
         &mut self,
     ) -> impl Future<Output = Option<Result<Step<O>, LoopError>>> + WasmCompatSend {
-        self.engine.drive(self.conversation, Way::Step)
+        self.0.drive(Way::Step)
     }
 
     /// Returns the conversation so far.
     #[must_use]
     pub fn conversation(&self) -> &Conversation {
-        self.conversation
+        &self.0.conversation
     }
 
     /// Adds a message to the conversation before the next step.
     pub fn inject(&mut self, message: impl Into<Message>) {
-        self.engine.run.inject(message.into(), &mut self.conversation.ledger);
-    }
-
-    /// Replaces the agent from the next step on; see [`Agent::to_builder`].
-    pub fn set_agent(&mut self, agent: Agent) {
-        self.engine.agent = agent;
+        self.0.run.inject(message.into(), &mut self.0.conversation.ledger);
     }
 
     /// Returns the agent.
     #[must_use]
     pub fn agent(&self) -> &Agent {
-        &self.engine.agent
+        &self.0.agent
+    }
+
+    /// Replaces the agent from the next step on; see [`Agent::to_builder`].
+    pub fn set_agent(&mut self, agent: Agent) {
+        self.0.agent = agent;
     }
 }
 
-impl<O> fmt::Debug for Steps<'_, O> {
+impl<O, C> fmt::Debug for Steps<'_, O, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Steps").field("conversation", &self.conversation).finish_non_exhaustive()
+        f.debug_tuple("Steps").field(&self.0).finish()
     }
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt};
-use neuron_loop::{Agent, Conversation, Finished, LoopError, RunEvent, RunHandle, Start, Step};
+use neuron_loop::{Agent, Conversation, LoopError, RunEvent, Start, Step};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     ApprovalDecisions, ContentBlock, Message, PermissionDecision, PermissionPolicy, ProviderError,
@@ -67,18 +67,31 @@ macro_rules! watch {
             }
             "owned" => {
                 let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
-                let Finished { conversation, result, .. } = run.await;
+                let (conversation, result) = run.await;
                 (chat, ended) = (conversation, Some(result.unwrap()));
             }
             "owned stream" => {
-                let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let mut run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let handle = run.handle();
                 let mut events = run.stream();
                 while let Some(event) = events.try_next().await.unwrap() {
                     if let RunEvent::Ended(result) = event {
                         ended = Some(result);
                     }
                 }
-                chat = events.into_conversation();
+                chat = handle.take_conversation().unwrap();
+                drop(events);
+                assert!(handle.take_conversation().is_none());
+            }
+            "owned steps" => {
+                let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
+                let mut steps = run.steps();
+                while let Some(step) = steps.next().await {
+                    if let Step::Ended(result) = step.unwrap() {
+                        ended = Some(result);
+                    }
+                }
+                chat = steps.conversation().clone();
             }
             _ => {
                 let run = $agent.run_owned(std::mem::take(&mut chat), $start)$(.$($typed)+)?;
@@ -86,7 +99,7 @@ macro_rules! watch {
                 let task = tokio::spawn(task);
                 let events: Vec<_> = events.collect().await;
                 assert!(matches!(events.last(), Some(StreamEvent::Usage(_) | StreamEvent::ToolResult { .. })), "{events:?}");
-                let Finished { conversation, result, .. } = task.await.unwrap();
+                let (conversation, result) = task.await.unwrap();
                 (chat, ended) = (conversation, Some(result.unwrap()));
             }
         }
@@ -144,7 +157,7 @@ async fn every_start_goes_with_every_way_to_watch() {
                     }
                 };
                 check_valid(chat.messages());
-                assert_eq!(chat.pending_calls().count(), 0, "{at}");
+                assert_eq!(chat.pending().map_or(0, |pending| pending.calls.len()), 0, "{at}");
                 assert!(chat.turns() > 0, "{at}");
             }
         }
@@ -155,9 +168,9 @@ async fn every_start_goes_with_every_way_to_watch() {
 async fn an_owned_run_gives_its_conversation_back_however_it_ends() {
     // With an error.
     let (agent, ..) = agent([Reply::error(ProviderError::InvalidRequest("no".into()))]);
-    let finished = agent.run_owned(Conversation::new(), "go").await;
-    assert!(matches!(finished.result, Err(LoopError::Provider(_))));
-    assert_eq!(finished.conversation.messages(), [Message::user("go")]);
+    let (conversation, result) = agent.run_owned(Conversation::new(), "go").await;
+    assert!(matches!(result, Err(LoopError::Provider(_))));
+    assert_eq!(conversation.messages(), [Message::user("go")]);
     // Before it was polled.
     let (agent, ..) = self::agent([Reply::hang(), Reply::hang()]);
     let mut run = agent.run_owned(Conversation::from(vec![Message::user("hi")]), "go");
@@ -172,9 +185,12 @@ async fn an_owned_run_gives_its_conversation_back_however_it_ends() {
     assert!(handle.take_conversation().is_none(), "the run has it");
     drop(run);
     assert_eq!(handle.take_conversation().unwrap().messages(), [Message::user("go")]);
-    let mut events = agent.run_owned(Conversation::new(), "go").stream();
+    let mut run = agent.run_owned(Conversation::new(), "go");
+    let handle = run.handle();
+    let mut events = run.stream();
     assert!(events.next().now_or_never().is_none());
-    assert_eq!(events.into_conversation().messages(), [Message::user("go")]);
+    drop(events);
+    assert_eq!(handle.take_conversation().unwrap().messages(), [Message::user("go")]);
 }
 
 #[tokio::test]
@@ -187,9 +203,9 @@ async fn a_detached_run_goes_on_without_its_reader() {
     let task = tokio::spawn(task);
     assert!(matches!(events.next().await, Some(StreamEvent::TextDelta(_))));
     drop(events);
-    let finished = task.await.unwrap();
-    assert_eq!(finished.result.unwrap().response, "done");
-    assert_eq!(finished.conversation.messages().len(), 4);
+    let (conversation, result) = task.await.unwrap();
+    assert_eq!(result.unwrap().response, "done");
+    assert_eq!(conversation.messages().len(), 4);
     assert_eq!((provider.calls(), log.count("end")), (2, 1));
 }
 
@@ -202,12 +218,12 @@ async fn a_steered_run_takes_the_message_before_its_next_call() {
     let mut task = Box::pin(run.into_future());
     assert!(task.as_mut().now_or_never().is_none());
     handle.steer("Be quick");
-    let finished = task.await;
+    let (conversation, _) = task.await;
     let requests = provider.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[1].messages.last(), Some(&Message::user("Be quick")));
     // After the last call: one more turn.
-    let mut run = agent.run_owned(finished.conversation, "and?");
+    let mut run = agent.run_owned(conversation, "and?");
     let handle = run.handle();
     let mut steps = Box::pin(run.into_future());
     handle.steer("Really?");
@@ -217,9 +233,10 @@ async fn a_steered_run_takes_the_message_before_its_next_call() {
 #[tokio::test]
 async fn a_message_after_the_last_call_makes_the_run_go_on() {
     let (agent, provider, _) = agent(["first", "second"]);
-    let handle = RunHandle::new();
     let mut chat = Conversation::new();
-    let mut events = agent.run(&mut chat, "go").with_handle(&handle).stream();
+    let mut run = agent.run(&mut chat, "go");
+    let handle = run.handle();
+    let mut events = run.stream();
     let mut responses = Vec::new();
     while let Some(event) = events.try_next().await.unwrap() {
         match event {
@@ -243,10 +260,11 @@ async fn a_message_after_the_last_call_makes_the_run_go_on() {
 async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
     for by_handle in [true, false] {
         let (agent, _, log) = agent([calls([json!({ "cancelled": true })])]);
-        let (handle, ctx) = (RunHandle::new(), ToolContext::default());
+        let ctx = ToolContext::default();
         let mut chat = Conversation::new();
         {
-            let run = agent.run(&mut chat, "go").context(&ctx).with_handle(&handle);
+            let mut run = agent.run(&mut chat, "go").context(&ctx);
+            let handle = run.handle();
             let mut run = pin!(run.into_future());
             assert!(run.as_mut().now_or_never().is_none());
             match by_handle {
@@ -261,10 +279,10 @@ async fn a_handle_and_a_context_cancel_and_tools_hear_of_both() {
     }
     // Before it begins.
     let (agent, provider, _) = agent(["never"]);
-    let handle = RunHandle::new();
-    handle.cancel();
     let mut chat = Conversation::new();
-    let ended = agent.run(&mut chat, "go").with_handle(&handle).await;
+    let mut run = agent.run(&mut chat, "go");
+    run.handle().cancel();
+    let ended = run.await;
     assert!(matches!(ended, Err(LoopError::Cancelled)));
     assert_eq!(provider.calls(), 0);
 }
@@ -285,10 +303,10 @@ async fn a_run_that_waits_goes_on_with_decisions_of_its_handle() {
     handle.decide(ApprovalDecisions::new().approve("other"));
     assert!(run.as_mut().now_or_never().is_none());
     handle.decide(ApprovalDecisions::approve_all(&pending));
-    let finished = run.await;
-    assert_eq!(finished.result.unwrap().response, "done");
+    let (conversation, result) = run.await;
+    assert_eq!(result.unwrap().response, "done");
     assert!(handle.pending().is_none());
-    assert_eq!(last_results(finished.conversation.messages()), ["c0: a"]);
+    assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
 /// A conversation that was interrupted in the middle of tools goes on, in another process perhaps.

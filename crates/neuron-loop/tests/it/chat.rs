@@ -352,7 +352,7 @@ impl<'d> Chat<'d> {
     }
 
     pub(crate) fn pending_calls(&self) -> Vec<PendingCall> {
-        self.conversation.pending_calls().cloned().collect()
+        self.conversation.pending().map(|pending| pending.calls).unwrap_or_default()
     }
 
     pub(crate) fn config(&self) -> &LoopConfig {
@@ -381,7 +381,7 @@ impl<'d> Chat<'d> {
 
     pub(crate) fn into_stream(self, message: Message, ctx: ToolContext) -> ChatStream<'static> {
         assert!(self.durability.is_none(), "an owned run borrows no engine");
-        let run = self.agent.run_owned(self.conversation, message).owned_context(ctx);
+        let run = self.agent.run_owned(self.conversation, message).context(ctx);
         ChatStream { events: Box::pin(run.stream()) }
     }
 
