@@ -7,13 +7,11 @@ use std::time::Duration;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategy, Injector, KeepAll, ModelLayer,
-    ObservabilityHook, PermissionPolicy, Provider, RequestSettings, RunView, SystemPrompt,
-    ToolContext, UsageLimits, WasmCompatSend, WasmCompatSync,
+    ObservabilityHook, PermissionPolicy, PrepareTurn, Provider, RequestSettings, RunView,
+    SystemPrompt, ToolContext, TurnSetup, UsageLimits, WasmCompatSend, WasmCompatSync,
 };
 
-use crate::TurnSetup;
 use crate::agent::{Agent, Inner};
-use crate::model::PrepareTurn;
 use crate::parts::EnclosingRun;
 use crate::settings::{LoopConfig, ToolErrorPolicy};
 
@@ -159,7 +157,7 @@ impl AgentBuilder {
         self,
         callback: impl Fn(&mut TurnSetup<'_>) + WasmCompatSend + WasmCompatSync + 'static,
     ) -> Self {
-        self.layer(PrepareTurn(callback))
+        self.layer(PrepareTurn::new(callback))
     }
 
     /// Adds a condition on which a run ends after the tools of an answer ran. The result of the run is that answer.

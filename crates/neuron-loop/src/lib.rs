@@ -141,8 +141,9 @@ pub use agent::Agent;
 pub use builder::AgentBuilder;
 pub use conversation::{Conversation, Start};
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
-pub use model::TurnSetup;
-pub use neuron_types::{AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView};
+pub use neuron_types::{
+    AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView, TurnSetup,
+};
 pub use run::{
     OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, Step, Steps,
 };

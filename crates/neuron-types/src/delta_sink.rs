@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use crate::{StreamEvent, WasmCompatSend, WasmCompatSync};
 
@@ -23,6 +23,103 @@ impl dyn DeltaSink + '_ {
     pub fn send(&self, event: StreamEvent) -> impl Future<Output = ()> + WasmCompatSend {
         let mut event = Some(event);
         poll_fn(move |cx| self.poll_send(cx, &mut event))
+    }
+}
+
+/// One place for one event, between a sender and the reader of its stream. The sender waits until the reader has taken
+/// the event. Clones share the place.
+///
+/// # Example
+///
+/// ```
+/// use std::task::{Context, Waker};
+/// use neuron_types::{DeltaSink, DeltaSlot, StreamEvent};
+///
+/// let slot = DeltaSlot::default();
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut event = Some(StreamEvent::TextDelta("Hi".into()));
+/// assert!(slot.poll_send(&mut cx, &mut event).is_pending());
+/// assert!(matches!(slot.take(), Some(StreamEvent::TextDelta(_))));
+/// assert!(slot.poll_send(&mut cx, &mut event).is_ready());
+/// ```
+#[derive(Clone, Default)]
+pub struct DeltaSlot(Arc<Mutex<Place>>);
+
+#[derive(Default)]
+struct Place {
+    event: Option<StreamEvent>,
+    /// Senders that wait until the place is free. A durable context may poll several with wakers of its own.
+    senders: Vec<Waker>,
+    /// The reader, if it waits.
+    reader: Option<Waker>,
+    /// Whether nobody reads any more, or nothing more comes.
+    is_closed: bool,
+}
+
+impl DeltaSlot {
+    /// Takes the event, and lets the sender go on.
+    #[must_use]
+    pub fn take(&self) -> Option<StreamEvent> {
+        let mut place = self.lock();
+        let event = place.event.take()?;
+        place.senders.drain(..).for_each(Waker::wake);
+        Some(event)
+    }
+
+    /// Waits for an event. `None` once the place is closed.
+    pub fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
+        if let Some(event) = self.take() {
+            return Poll::Ready(Some(event));
+        }
+        let mut place = self.lock();
+        if place.is_closed {
+            return Poll::Ready(None);
+        }
+        place.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Lets everything else be sent to nobody, and tells the reader that nothing more comes.
+    pub fn close(&self) {
+        let mut place = self.lock();
+        place.is_closed = true;
+        place.senders.drain(..).for_each(Waker::wake);
+        if let Some(reader) = place.reader.take() {
+            reader.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for DeltaSlot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeltaSlot").finish_non_exhaustive()
+    }
+}
+
+impl DeltaSink for DeltaSlot {
+    fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
+        let mut place = self.lock();
+        if place.is_closed {
+            *event = None;
+            return Poll::Ready(());
+        }
+        if place.event.is_none() {
+            match event.take() {
+                Some(event) => place.event = Some(event),
+                None => return Poll::Ready(()),
+            }
+            if let Some(reader) = place.reader.take() {
+                reader.wake();
+            }
+        }
+        if !place.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
+            place.senders.push(cx.waker().clone());
+        }
+        Poll::Pending
     }
 }
 

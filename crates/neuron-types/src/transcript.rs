@@ -75,6 +75,29 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
+/// Checks that a history can take an answer of a model: its calls can be told apart, and it answers none itself.
+///
+/// # Errors
+///
+/// The fault.
+pub fn check_answer(answer: &Message) -> Result<(), String> {
+    if answer.content.iter().any(|block| block.as_tool_result_id().is_some()) {
+        return Err("it holds a tool result".into());
+    }
+    let mut ids: Vec<&str> = Vec::new();
+    for call in answer.tool_uses() {
+        if call.id.is_empty() {
+            return Err(format!("a call of the tool `{}` has no id", call.name));
+        }
+        ids.push(call.id);
+    }
+    ids.sort_unstable();
+    match ids.windows(2).find(|pair| pair.first() == pair.last()) {
+        Some([id, ..]) => Err(format!("two tool calls have the id `{id}`")),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that a message answers the open calls of the message before it, and nothing else.
 fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
     let calls: HashSet<&str> = open.iter().copied().collect();

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DurableContext, DurableError, HookEvent, LoopError, Message,
-    ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
-    RequestRef, Reservation, ResponseEnd, StreamEvent, StreamReceiver, TokenUsage, ToolDefinition,
-    WasmBoxedFuture,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, DurableError, HookEvent, LoopError,
+    Message, ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress,
+    ProviderError, RequestRef, Reservation, ResponseEnd, StreamEvent, StreamReceiver, TokenUsage,
+    ToolDefinition, WasmBoxedFuture, transcript,
 };
 
 use crate::ledger::{Counters, KnownSize};
-use crate::parts::{Env, Hooks, Slot, check, or_cancelled};
+use crate::parts::{Env, Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
 
 /// The tokens at which the first answer of a run is estimated.
@@ -96,8 +96,10 @@ impl<'a, 'l> Link<'a, 'l> {
             }
             Err(error) => Err(error),
         };
-        let checked =
-            answered.and_then(|response| check_answer(&response.message).map(|()| response));
+        let checked = answered.and_then(|response| {
+            transcript::check_answer(&response.message).map_err(malformed)?;
+            Ok(response)
+        });
         let turn = self.hooks.scope.turn;
         match checked {
             Ok(response) => {
@@ -234,7 +236,7 @@ impl<'a, 'l> Link<'a, 'l> {
         sink: &dyn DeltaSink,
         broken: &mut Broken<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let (token, slot) = (self.env.token, Slot::default());
+        let (token, slot) = (self.env.token, DeltaSlot::default());
         let options = self.env.config().llm_activity.clone();
         let mut source = match self.env.parts.durability {
             Some(engine) => {
@@ -289,7 +291,7 @@ impl<'a, 'l> Link<'a, 'l> {
 /// The events of an answer that streams.
 enum Source<'s> {
     Provider(StreamReceiver, ResponseEnd),
-    Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s Slot),
+    Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s DeltaSlot),
 }
 
 impl Source<'_> {
@@ -343,26 +345,9 @@ fn settle(
 ) {
     match answered {
         Ok(_) => reservation.settle(used),
-        Err(LoopError::Provider(error)) if takes_no_tokens(error) => reservation.settle(used),
+        Err(LoopError::Provider(error)) if error.takes_no_tokens() => reservation.settle(used),
         Err(_) => reservation.settle_at_least(used),
     }
-}
-
-/// Whether the provider refused a call, or the call never reached it.
-fn takes_no_tokens(error: &ProviderError) -> bool {
-    use ProviderError as E;
-    let is_refused = matches!(
-        error,
-        E::RateLimit { .. }
-            | E::ModelLoading(_)
-            | E::ServiceUnavailable(_)
-            | E::Authentication(_)
-            | E::InvalidRequest(_)
-            | E::ContextWindowExceeded(_)
-            | E::ModelNotFound(_)
-            | E::InsufficientResources(_)
-    );
-    is_refused || !error.was_sent()
 }
 
 /// Names of the agent's tools that a request does not offer.
@@ -373,25 +358,6 @@ fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[Strin
     let is_offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let hidden = tools.iter().filter(|tool| !is_offered(&tool.name));
     hidden.map(|tool| tool.name.clone()).collect()
-}
-
-/// Rejects an answer with which no history would be valid: its calls cannot be told apart, or it answers calls itself.
-fn check_answer(message: &Message) -> Result<(), LoopError> {
-    if message.content.iter().any(|block| block.as_tool_result_id().is_some()) {
-        return Err(malformed("it holds a tool result".into()));
-    }
-    let mut ids: Vec<&str> = Vec::new();
-    for call in message.tool_uses() {
-        if call.id.is_empty() {
-            return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
-        }
-        ids.push(call.id);
-    }
-    ids.sort_unstable();
-    match ids.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some([id, ..]) => Err(malformed(format!("two tool calls have the id `{id}`"))),
-        _ => Ok(()),
-    }
 }
 
 fn malformed(fault: String) -> LoopError {

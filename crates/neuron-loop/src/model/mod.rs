@@ -2,9 +2,5 @@
 
 mod call;
 mod link;
-mod prepare;
-
-pub use prepare::TurnSetup;
 
 pub(crate) use call::{Answered, call_model};
-pub(crate) use prepare::PrepareTurn;

@@ -1,7 +1,6 @@
 //! The reader of a run: nobody, the results of a step, or a stream.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{DeltaSink, StreamEvent, ToolOutput};
 
@@ -62,87 +61,5 @@ impl Results {
 
     fn lock(&self) -> MutexGuard<'_, Vec<(String, ToolOutput)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One place for one event, between a run and the stream that reads it. The run waits until the reader has taken the
-/// event.
-#[derive(Clone, Default)]
-pub(crate) struct Slot(Arc<Mutex<Place>>);
-
-#[derive(Default)]
-struct Place {
-    event: Option<StreamEvent>,
-    /// Senders that wait until the place is free. A durable context may poll several with wakers of its own.
-    senders: Vec<Waker>,
-    /// The reader of a detached run, which is polled by another task.
-    reader: Option<Waker>,
-    /// Whether nobody reads any more, or nothing more comes.
-    is_closed: bool,
-}
-
-impl Slot {
-    /// Takes the event, and lets the run go on.
-    pub(crate) fn take(&self) -> Option<StreamEvent> {
-        let mut place = self.lock();
-        let event = place.event.take()?;
-        place.senders.drain(..).for_each(Waker::wake);
-        Some(event)
-    }
-
-    /// Waits for an event. `None` once the run has closed the place.
-    pub(crate) fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        if let Some(event) = self.take() {
-            return Poll::Ready(Some(event));
-        }
-        let mut place = self.lock();
-        if place.is_closed {
-            return Poll::Ready(None);
-        }
-        place.reader = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    /// Lets everything else be sent to nobody, and tells the reader that nothing more comes.
-    pub(crate) fn close(&self) {
-        let mut place = self.lock();
-        place.is_closed = true;
-        place.senders.drain(..).for_each(Waker::wake);
-        if let Some(reader) = place.reader.take() {
-            reader.wake();
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Place> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl std::fmt::Debug for Slot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Slot").finish_non_exhaustive()
-    }
-}
-
-impl DeltaSink for Slot {
-    fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()> {
-        let mut place = self.lock();
-        if place.is_closed {
-            *event = None;
-            return Poll::Ready(());
-        }
-        if place.event.is_none() {
-            match event.take() {
-                Some(event) => place.event = Some(event),
-                None => return Poll::Ready(()),
-            }
-            if let Some(reader) = place.reader.take() {
-                reader.wake();
-            }
-        }
-        if !place.senders.iter().any(|waker| waker.will_wake(cx.waker())) {
-            place.senders.push(cx.waker().clone());
-        }
-        Poll::Pending
     }
 }

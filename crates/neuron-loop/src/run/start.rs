@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::OnceLock;
 
 use neuron_types::{
-    Budget, ContextStrategy, ContextStrategyDyn, Durability, DurableContext, LoopError,
+    Budget, ContextStrategy, ContextStrategyDyn, DeltaSlot, Durability, DurableContext, LoopError,
     OutputSchema, Provider, ProviderDyn, ToolContext, WasmBoxedFuture, WasmCompatSend, read_json,
 };
 use schemars::JsonSchema;
@@ -19,7 +19,6 @@ use super::watch::{RunEvents, RunStream, Steps};
 use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, Way, drive};
 use crate::Agent;
 use crate::conversation::{Conversation, Start};
-use crate::parts::Slot;
 
 /// Reads the output of a run. `None` means that there is none.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
@@ -248,7 +247,7 @@ impl<O: 'static> OwnedRun<O> {
         RunEvents,
         impl Future<Output = (Conversation, Result<RunResult<O>, LoopError>)> + WasmCompatSend + 'static,
     ) {
-        let slot = Slot::default();
+        let slot = DeltaSlot::default();
         let events = RunEvents(slot.clone());
         (events, async move {
             let ended = self.end(Way::Stream(&slot)).await;

@@ -7,12 +7,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use neuron_types::{LoopError, Message, StreamEvent, WasmBoxedFuture, WasmCompatSend};
+use neuron_types::{DeltaSlot, LoopError, Message, StreamEvent, WasmBoxedFuture, WasmCompatSend};
 
 use super::{Run, RunResult, Step, Way};
 use crate::Agent;
 use crate::conversation::Conversation;
-use crate::parts::Slot;
 
 /// An item of the stream of a run. The error of a run is the error of its stream.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ type Outcome<O> = Result<RunResult<O>, LoopError>;
 pub struct RunStream<'a, O = ()>(Events<'a, Outcome<O>>);
 
 impl<'a, O> RunStream<'a, O> {
-    pub(super) fn new(run: impl FnOnce(Slot) -> WasmBoxedFuture<'a, Outcome<O>>) -> Self {
+    pub(super) fn new(run: impl FnOnce(DeltaSlot) -> WasmBoxedFuture<'a, Outcome<O>>) -> Self {
         Self(Events::new(run))
     }
 
@@ -91,7 +90,7 @@ impl<O> Stream for RunStream<'_, O> {
 pub(crate) struct Events<'a, T> {
     /// `None` once the run has ended.
     run: Option<WasmBoxedFuture<'a, T>>,
-    slot: Slot,
+    slot: DeltaSlot,
     end: Option<T>,
 }
 
@@ -102,8 +101,8 @@ pub(crate) enum Item<T> {
 }
 
 impl<'a, T> Events<'a, T> {
-    pub(crate) fn new(run: impl FnOnce(Slot) -> WasmBoxedFuture<'a, T>) -> Self {
-        let slot = Slot::default();
+    pub(crate) fn new(run: impl FnOnce(DeltaSlot) -> WasmBoxedFuture<'a, T>) -> Self {
+        let slot = DeltaSlot::default();
         Self { run: Some(run(slot.clone())), slot, end: None }
     }
 
@@ -138,7 +137,7 @@ impl<O> fmt::Debug for RunStream<'_, O> {
 
 /// The events of a [detached](crate::OwnedRun::detach) run. The run goes on when they are dropped.
 #[derive(Debug)]
-pub struct RunEvents(pub(super) Slot);
+pub struct RunEvents(pub(super) DeltaSlot);
 
 impl RunEvents {
     /// Waits for the next event. `None` after the end.

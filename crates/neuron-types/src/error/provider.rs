@@ -83,6 +83,23 @@ impl ProviderError {
         !matches!(self, Self::Network(error) if error.is::<Unsent>())
     }
 
+    /// Whether the call took no tokens: the provider refused it, or it was not [sent](Self::was_sent).
+    #[must_use]
+    pub fn takes_no_tokens(&self) -> bool {
+        let is_refused = matches!(
+            self,
+            Self::RateLimit { .. }
+                | Self::ModelLoading(_)
+                | Self::ServiceUnavailable(_)
+                | Self::Authentication(_)
+                | Self::InvalidRequest(_)
+                | Self::ContextWindowExceeded(_)
+                | Self::ModelNotFound(_)
+                | Self::InsufficientResources(_)
+        );
+        is_refused || !self.was_sent()
+    }
+
     /// Returns the variant's name, stable over versions: retry policies and journals use it.
     #[must_use]
     pub fn kind(&self) -> &'static str {

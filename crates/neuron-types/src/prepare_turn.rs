@@ -1,12 +1,14 @@
 //! The callback before each call of the model, and what it may change for that call.
 
-use neuron_types::{
+use std::fmt;
+
+use crate::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, RequestRef, RequestSettings,
     RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
 
-/// What the next call of the model will send, to change it for that call alone; given to the callbacks
-/// of [`prepare_turn`](crate::AgentBuilder::prepare_turn).
+/// What the next call of the model will send, to change it for that call alone; given to the callback
+/// of a [`PrepareTurn`].
 #[derive(Debug)]
 pub struct TurnSetup<'a> {
     /// The run so far.
@@ -67,8 +69,35 @@ impl<'a> TurnSetup<'a> {
     }
 }
 
-/// The layer of a callback that changes a request.
-pub(crate) struct PrepareTurn<F>(pub(crate) F);
+/// A [layer](ModelLayer) that lets a callback change each request.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{BoxedLayer, PrepareTurn, ToolChoice};
+///
+/// let layer = PrepareTurn::new(|turn| {
+///     if turn.run.turns == 0 {
+///         turn.settings.tool_choice = Some(ToolChoice::Required);
+///         turn.retain_tools(|tool| tool.name == "search");
+///     }
+/// });
+/// # BoxedLayer::new(layer);
+/// ```
+pub struct PrepareTurn<F>(F);
+
+impl<F: Fn(&mut TurnSetup<'_>)> PrepareTurn<F> {
+    /// Makes a layer of a callback.
+    pub fn new(callback: F) -> Self {
+        Self(callback)
+    }
+}
+
+impl<F> fmt::Debug for PrepareTurn<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrepareTurn").finish_non_exhaustive()
+    }
+}
 
 impl<F> ModelLayer for PrepareTurn<F>
 where
