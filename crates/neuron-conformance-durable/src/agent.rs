@@ -8,7 +8,7 @@ use neuron_loop::{Agent, Conversation, Run, RunEvent, RunResult};
 use neuron_testing::ScriptedProvider;
 use neuron_types::{
     ActivityOptions, AgentResult, Durability, DurableAgent, DurableContext, DurableProvider,
-    LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError, RunStart, StopReason,
+    LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError, Start, StopReason,
     StreamEvent, TokenUsage, ToolContext, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl ScenarioAgent {
 
     async fn run_loop(
         &self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'_>,
     ) -> Result<AgentResult, LoopError> {
         let summarizer = DurableProvider::new(durability.clone());
@@ -151,7 +151,7 @@ impl ScenarioAgent {
 impl DurableAgent for ScenarioAgent {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         let observed = Observed::new(durability, &self.scenario, &start, self.log.clone());

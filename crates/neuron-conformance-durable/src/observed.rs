@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, Durability, DurableContext, DurableError, LoopError, PendingApproval, RequestRef,
-    RunStart, ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
+    Start, ToolContext, ToolInvocation, ToolOutput, WasmCompatSend,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl<'d> Observed<'d> {
     pub(crate) fn new(
         inner: Durability<'d>,
         scenario: &Scenario,
-        start: &RunStart,
+        start: &Start,
         log: EffectLog,
     ) -> Self {
         Self {
@@ -50,7 +50,7 @@ impl<'d> Observed<'d> {
             log,
             waits: Mutex::default(),
             execution: match start {
-                RunStart::Snapshot(snapshot) => snapshot.turns,
+                Start::Snapshot(snapshot) => snapshot.turns,
                 _ => 0,
             },
             steps: AtomicUsize::new(0),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuron_loop::{ApprovalSignal, LoopConfig, ToolErrorPolicy};
 use neuron_tool::ToolRegistry;
-use neuron_types::{ActivityOptions, ApprovalDecisions, RetryPolicy, RunStart, UsageLimits};
+use neuron_types::{ActivityOptions, ApprovalDecisions, RetryPolicy, Start, UsageLimits};
 use serde::de::IntoDeserializer;
 use serde::de::value::Error;
 use serde::{Deserialize, Serialize};
@@ -166,8 +166,8 @@ impl Scenario {
 
     /// Returns the start of the run.
     #[must_use]
-    pub fn start(&self) -> RunStart {
-        RunStart::from("Plan the journey.")
+    pub fn start(&self) -> Start {
+        Start::from("Plan the journey.")
     }
 
     /// Returns the signals for the run, in order.

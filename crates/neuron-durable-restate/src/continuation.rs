@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{DurableError, Provider, RunSnapshot, RunStart, stored_json};
+use neuron_types::{DurableError, Provider, RunSnapshot, Start, stored_json};
 use restate_sdk::context::{CallFuture, Context, ContextClient, RequestTarget};
 use restate_sdk::errors::TerminalError;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ const LIMIT: usize = 30 << 20;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Resume {
     pub(crate) run_id: String,
-    pub(crate) start: RunStart,
+    pub(crate) start: Start,
     /// Signals that came and were not waited for yet.
     #[serde(default)]
     pub(crate) signals: Vec<Signal>,

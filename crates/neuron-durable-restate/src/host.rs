@@ -7,8 +7,8 @@ use futures_util::FutureExt;
 use neuron_runtime::{LocalDurableContext, StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Durability, DurableAgent, DurableContext, DurableError, Provider, RunStart, ToolEffect,
-    ToolError, ToolInvocation, ToolOutput, UsageMeter,
+    Durability, DurableAgent, DurableContext, DurableError, Provider, Start, ToolEffect, ToolError,
+    ToolInvocation, ToolOutput, UsageMeter,
 };
 use restate_sdk::context::Context;
 use restate_sdk::errors::{HandlerResult, TerminalError};
@@ -38,7 +38,7 @@ pub(crate) struct Host<P> {
 #[serde(untagged)]
 pub(crate) enum Asked {
     Text(String),
-    Start(RunStart),
+    Start(Start),
 }
 
 /// A signal and the run that it is for.
@@ -74,7 +74,7 @@ impl<P: Provider> Host<P> {
         &self,
         ctx: &Context<'_>,
         run_id: Option<String>,
-        start: RunStart,
+        start: Start,
         signals: Vec<Signal>,
     ) -> HandlerResult<Stored<RunOutcome>> {
         let context = match RestateDurableContext::open(ctx, self, run_id, signals).await {

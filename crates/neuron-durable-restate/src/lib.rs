@@ -32,7 +32,7 @@
 //! # Once for each version of the code: tell the server where the service is.
 //! curl localhost:9070/deployments --json '{"uri": "http://localhost:9080"}'
 //!
-//! # A run, and its outcome. Instead of a text it may be a whole `RunStart`.
+//! # A run, and its outcome. Instead of a text it may be a whole `Start`.
 //! curl localhost:8080/support/run --json '"My parcel has not come."'
 //!
 //! # A run that nobody waits for: its id, and later its outcome.

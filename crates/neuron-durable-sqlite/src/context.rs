@@ -11,7 +11,7 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse,
     DeltaSink, Durability, DurableAgent, DurableContext, DurableError, LoopError, PendingApproval,
-    Provider, RequestRef, RunSnapshot, RunStart, ToolCall, ToolContext, ToolInvocation, ToolOutput,
+    Provider, RequestRef, RunSnapshot, Start, ToolCall, ToolContext, ToolInvocation, ToolOutput,
     parse_signal,
 };
 use serde::de::DeserializeOwned;
@@ -122,7 +122,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// # Cancel safety
     ///
     /// Dropped, it stores `start` or does not, and is to be called again.
-    pub async fn start(&self, start: impl Into<RunStart>) -> Result<RunStart, DurableError> {
+    pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
         self.shared.journal.start(start.into()).await
     }
 
@@ -138,7 +138,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// Dropped, it stops where it is. Called again, here or by another process, it goes on.
     pub async fn drive<'d, A: DurableAgent + ?Sized>(
         &self,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
         agent: &'d A,
     ) -> Result<AgentResult, LoopError>
     where

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 use neuron_sqlite::rusqlite::{OptionalExtension as _, Transaction};
 use neuron_sqlite::{Abort, Database};
-use neuron_types::{DurableError, RunStart, stored_json};
+use neuron_types::{DurableError, Start, stored_json};
 use tokio::sync::{MutexGuard as AsyncGuard, Notify};
 
 use crate::inspect;
@@ -106,7 +106,7 @@ impl Journal {
     }
 
     /// What the run starts from; the run is replayed from there. Stores it if there is nothing yet.
-    pub(crate) async fn start(&self, start: RunStart) -> Result<RunStart, DurableError> {
+    pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;
         let id = self.place.id.clone();
@@ -129,7 +129,7 @@ impl Journal {
             })?,
             _ => start,
         };
-        if let RunStart::Snapshot(snapshot) = &stored {
+        if let Start::Snapshot(snapshot) = &stored {
             snapshot.check_version()?;
         }
         *self.state() = State { needs_start: false, ..State::new(&run, steps) };
@@ -192,7 +192,7 @@ impl Journal {
     }
 
     /// Ends this execution; the next one starts from a state.
-    pub(crate) async fn continue_as_new(&self, start: RunStart) -> Result<i64, DurableError> {
+    pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
         let turn = self.turn().await?;
         turn.expect_end("a new execution")?;
         let json = to_json("the state of the run", &start)?;

@@ -29,7 +29,7 @@ pub(crate) struct RunRow {
     pub(crate) earlier_steps: i64,
     /// What its owner stored with it, as JSON.
     pub(crate) input: Option<String>,
-    /// A `RunStart`, as JSON.
+    /// A `Start`, as JSON.
     pub(crate) start: Option<String>,
     /// A `RunOutcome`, as JSON.
     pub(crate) outcome: Option<String>,

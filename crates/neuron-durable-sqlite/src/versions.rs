@@ -8,7 +8,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, CompletionRequest, ContentBlock, DurableContext, Message, ProviderError, Role,
-    RunStart, ToolEffect,
+    Start, ToolEffect,
 };
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -136,7 +136,7 @@ async fn version_1_is_replayed_and_goes_on() {
     assert_eq!(next.unwrap().message.text(), "next");
     let late = durable.wait_for_signal::<String>("go", Duration::ZERO).await.unwrap();
     assert_eq!(late.as_deref(), Some("late"));
-    let start = RunStart::from("What is 2 + 2?");
+    let start = Start::from("What is 2 + 2?");
     assert_eq!(durable.start("another").await.unwrap(), start);
     assert_eq!(look(&path, "PRAGMA user_version"), 1);
 }

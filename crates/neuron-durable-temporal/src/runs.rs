@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use neuron_types::{BoxError, PendingApproval, RunStart};
+use neuron_types::{BoxError, PendingApproval, Start};
 use serde::Serialize;
 use temporalio_client::errors::{
     WorkflowGetResultError, WorkflowInteractionError, WorkflowQueryError, WorkflowStartError,
@@ -79,7 +79,7 @@ impl AgentRuns {
     pub async fn start(
         &self,
         id: impl Into<String>,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
     ) -> Result<AgentRun, TemporalError> {
         let id = id.into();
         let input =

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use neuron_types::{
-    Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, RunStart,
+    Durability, DurableAgent, DurableError, LoopError, PendingApproval, RunSnapshot, Start,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::{workflow, workflow_methods};
@@ -36,7 +36,7 @@ use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 pub struct RunInput {
     /// The version of this form.
     version: u32,
-    start: RunStart,
+    start: Start,
     /// Signals that an earlier execution got and nobody took.
     #[serde(default, skip_serializing_if = "Queues::is_empty")]
     signals: Queues,
@@ -47,7 +47,7 @@ impl RunInput {
 
     /// Begins with a message, or goes on from a snapshot.
     #[must_use]
-    pub fn new(start: impl Into<RunStart>) -> Self {
+    pub fn new(start: impl Into<Start>) -> Self {
         Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
     }
 }

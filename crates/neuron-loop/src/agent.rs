@@ -6,11 +6,11 @@ use std::sync::Arc;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategyDyn, Durability, DurableAgent, LoopError, Provider, ProviderDyn,
-    RunStart, WasmBoxedFuture,
+    Start, WasmBoxedFuture,
 };
 
 use crate::builder::AgentBuilder;
-use crate::conversation::{Conversation, Start};
+use crate::conversation::Conversation;
 use crate::parts::{Definition, Parts};
 use crate::run::{OwnedRun, Run};
 use crate::settings::LoopConfig;
@@ -89,7 +89,7 @@ impl Agent {
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(async move {

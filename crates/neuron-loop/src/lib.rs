@@ -31,7 +31,7 @@
 //! | a text or a [`Message`](neuron_types::Message) | answers it |
 //! | [`ApprovalDecisions`](neuron_types::ApprovalDecisions) | goes on where calls waited for an approval |
 //! | [`Start::Continue`] | goes on with a conversation as it is: after an error, a drop, or a crash |
-//! | [`RunStart`](neuron_types::RunStart) | goes on where a durable engine left it |
+//! | a [`RunSnapshot`](neuron_types::RunSnapshot) | goes on where a durable engine left it |
 //!
 //! Each start works with each way to watch:
 //!
@@ -139,10 +139,10 @@ mod tools;
 
 pub use agent::Agent;
 pub use builder::AgentBuilder;
-pub use conversation::{Conversation, Start};
+pub use conversation::Conversation;
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use neuron_types::{
-    AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView, TurnSetup,
+    AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView, Start, TurnSetup,
 };
 pub use run::{
     OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, Step, Steps,

@@ -3,42 +3,53 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, Durability, LoopError, Message, RunSnapshot, WasmBoxedFuture, WasmCompatSend,
-    WasmCompatSync,
+    AgentResult, ApprovalDecisions, Durability, LoopError, Message, RunSnapshot, WasmBoxedFuture,
+    WasmCompatSend, WasmCompatSync,
 };
 
-/// What an execution of a run starts from.
+/// The beginning of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum RunStart {
-    /// The user's message: the run begins.
+pub enum Start {
+    /// Adds a message to the conversation and begins a run.
     Message(Message),
-    /// What an earlier execution left: the run goes on.
+    /// Goes on with a run that was interrupted: its future was dropped, or its process ended. Calls of tools that began
+    /// run again only if their [effect](crate::ToolEffect) allows it. After a run that ended with an error it begins
+    /// another run from the conversation as it is.
+    Continue,
+    /// Goes on with a run that waits for an approval.
+    Decide(ApprovalDecisions),
+    /// Goes on with a run that an earlier execution of a durable engine left, in place of the conversation.
     Snapshot(Box<RunSnapshot>),
 }
 
 /// The user's message as text.
-impl From<&str> for RunStart {
+impl From<&str> for Start {
     fn from(text: &str) -> Self {
         Self::Message(Message::user(text))
     }
 }
 
 /// The user's message as text.
-impl From<String> for RunStart {
+impl From<String> for Start {
     fn from(text: String) -> Self {
         Self::Message(Message::user(text))
     }
 }
 
-impl From<Message> for RunStart {
+impl From<Message> for Start {
     fn from(message: Message) -> Self {
         Self::Message(message)
     }
 }
 
-impl From<RunSnapshot> for RunStart {
+impl From<ApprovalDecisions> for Start {
+    fn from(decisions: ApprovalDecisions) -> Self {
+        Self::Decide(decisions)
+    }
+}
+
+impl From<RunSnapshot> for Start {
     fn from(snapshot: RunSnapshot) -> Self {
         Self::Snapshot(Box::new(snapshot))
     }
@@ -57,7 +68,7 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
     /// The run's own.
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>;
 }
@@ -66,11 +77,11 @@ impl<F> DurableAgent for F
 where
     F: WasmCompatSend
         + WasmCompatSync
-        + for<'d> Fn(RunStart, Durability<'d>) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>,
+        + for<'d> Fn(Start, Durability<'d>) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>>,
 {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         self(start, durability)
@@ -81,20 +92,20 @@ where
 mod tests {
     use serde_json::json;
 
-    use super::RunStart;
+    use super::Start;
     use crate::{Message, RunSnapshot};
 
     #[test]
     fn a_start_is_a_message_or_a_snapshot() {
-        let start = RunStart::from("hi");
-        assert_eq!(start, RunStart::from(Message::user("hi")));
+        let start = Start::from("hi");
+        assert_eq!(start, Start::from(Message::user("hi")));
         let stored = serde_json::to_value(&start).unwrap();
         assert_eq!(stored["message"]["role"], json!("user"));
-        assert_eq!(serde_json::from_value::<RunStart>(stored).unwrap(), start);
+        assert_eq!(serde_json::from_value::<Start>(stored).unwrap(), start);
 
-        let start = RunStart::from(RunSnapshot::new("r", Vec::new()));
+        let start = Start::from(RunSnapshot::new("r", Vec::new()));
         let stored = serde_json::to_value(&start).unwrap();
         assert_eq!(stored["snapshot"]["run_id"], json!("r"));
-        assert_eq!(serde_json::from_value::<RunStart>(stored).unwrap(), start);
+        assert_eq!(serde_json::from_value::<Start>(stored).unwrap(), start);
     }
 }

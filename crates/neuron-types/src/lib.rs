@@ -105,7 +105,7 @@ pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
 pub use delta_sink::{DeltaSink, DeltaSlot, HeldBack};
 pub use durability::Durability;
 pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};
-pub use durable_agent::{DurableAgent, RunStart};
+pub use durable_agent::{DurableAgent, Start};
 pub use durable_provider::DurableProvider;
 pub use embedding::{
     BoxedEmbeddingProvider, EmbeddingProvider, EmbeddingRequest, EmbeddingResponse, EmbeddingUsage,

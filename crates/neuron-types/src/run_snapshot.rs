@@ -21,49 +21,48 @@ pub struct RunSnapshot {
     /// The run's id.
     #[serde(default)]
     pub run_id: String,
-    /// Which of the agent's runs it is, from zero.
-    #[serde(default)]
-    pub run_number: usize,
     /// The conversation.
     pub messages: Vec<Message>,
-    /// The tokens that the run took so far.
+    /// Tokens of the run so far.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// The part of them that its tools took: agents within them.
-    #[serde(default)]
-    pub tool_usage: TokenUsage,
-    /// The part of them that the provider did not report.
-    #[serde(default)]
-    pub estimated_usage: TokenUsage,
-    /// The calls of the model that were answered.
+    /// Answered calls of the model.
     #[serde(default)]
     pub turns: usize,
-    /// The calls of the model that were made.
+    /// Whether the conversation ends with an answer that the model goes on with: a turn that the provider paused, or the
+    /// beginning of an answer that the user gave.
+    #[serde(default)]
+    pub is_paused: bool,
+    /// The rest of the state, in the form of the loop. `null` if there is nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub loop_state: Value,
+    /// Number of the run in its conversation, from zero. Only in version 1, as all fields after it.
+    #[serde(default)]
+    pub run_number: usize,
+    /// The part of the tokens that tools took.
+    #[serde(default)]
+    pub tool_usage: TokenUsage,
+    /// The part of the tokens that the provider did not report.
+    #[serde(default)]
+    pub estimated_usage: TokenUsage,
+    /// Calls of the model that were made.
     #[serde(default)]
     pub requests: usize,
-    /// The tool calls that were started.
+    /// Tool calls that were started.
     #[serde(default)]
     pub tool_calls: usize,
     /// How often in a row the provider paused its turn.
     #[serde(default)]
     pub pauses: usize,
-    /// Whether the conversation ends with an answer that the model goes on with: a turn that the provider paused, or
-    /// the beginning of an answer that the user gave.
-    #[serde(default)]
-    pub is_paused: bool,
-    /// In how many turns in a row the calls of a tool failed, by its name; under the empty name those
-    /// of tools that do not exist.
+    /// Number of turns in a row in which the calls of a tool failed, by its name. Names that no tool has count under the
+    /// empty name.
     #[serde(default)]
     pub failing_turns: BTreeMap<String, usize>,
-    /// What else the loop knows between two turns: of the size of the conversation, for one. Its form is
-    /// the loop's own; `null` if there is nothing.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub loop_state: Value,
 }
 
 impl RunSnapshot {
     /// The version of the stored form that this release writes, and the newest that it reads.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
 
     /// Creates the state of a run that has not had a turn; set its fields.
     pub fn new(run_id: impl Into<String>, messages: Vec<Message>) -> Self {
@@ -144,8 +143,8 @@ mod tests {
         let mut snapshot = RunSnapshot::new("r", vec![Message::user("secret")]);
         snapshot.check_version().unwrap();
         assert!(!format!("{snapshot:?}").contains("secret"));
-        snapshot.version = 2;
+        snapshot.version = 3;
         let error = snapshot.check_version().unwrap_err().to_string();
-        assert!(error.contains("version 2") && error.contains("up to 1"), "{error}");
+        assert!(error.contains("version 3") && error.contains("up to 2"), "{error}");
     }
 }

@@ -9,7 +9,7 @@ use neuron_loop::{Agent, Conversation};
 use neuron_tool::{ToolRegistry, neuron_tool};
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, LoopError,
-    Message, Provider, ProviderError, Role, RunStart, StopReason, StreamHandle, TokenUsage,
+    Message, Provider, ProviderError, Role, Start, StopReason, StreamHandle, TokenUsage,
     ToolContext, ToolError, WasmBoxedFuture,
 };
 use serde_json::json;
@@ -18,7 +18,7 @@ pub(crate) use hosted::{Begun, Hosted, end_with_the_watcher};
 
 /// Builds the agent, once for each replay.
 pub(crate) fn agent<'d>(
-    start: RunStart,
+    start: Start,
     durability: Durability<'d>,
 ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
     Box::pin(async move {

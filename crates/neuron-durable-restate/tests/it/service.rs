@@ -12,7 +12,7 @@ use neuron_loop::{ApprovalSignal, Conversation, LoopConfig, RunEvent};
 use neuron_runtime::UnknownOutcome;
 use neuron_types::{
     AgentResult, Durability, DurableAgent, DurableContext, LoopError, PermissionDecision,
-    PermissionPolicy, RunStart, StreamEvent, ToolContext, WasmBoxedFuture,
+    PermissionPolicy, Start, StreamEvent, ToolContext, WasmBoxedFuture,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -108,11 +108,11 @@ struct Agent {
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(async move {
-            if let RunStart::Message(message) = &start {
+            if let Start::Message(message) = &start {
                 before(&message.text(), &durability, &self.model.effects).await?;
             }
             let strategy = SlidingWindowStrategy::new(50, 100_000);

@@ -11,7 +11,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, Durability, DurableAgent, LoopError, Message,
-    PermissionDecision, PermissionPolicy, RunStart, ToolContext, ToolEffect, WasmBoxedFuture,
+    PermissionDecision, PermissionPolicy, Start, ToolContext, ToolEffect, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl Agent {
 
     async fn run_in(
         &self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'_>,
     ) -> Result<AgentResult, LoopError> {
         let agent = neuron_loop::Agent::builder(self.model.clone())
@@ -87,7 +87,7 @@ impl Agent {
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(self.run_in(start, durability))

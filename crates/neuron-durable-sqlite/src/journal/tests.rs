@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use neuron_types::{
-    ActivityOptions, DurableContext, DurableError, Message, RunSnapshot, RunStart, ToolEffect,
+    ActivityOptions, DurableContext, DurableError, Message, RunSnapshot, Start, ToolEffect,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ async fn a_run_starts_from_what_it_began_with() {
     let first = {
         let (durable, _) = answering(&runs, "r", &["x"]).await;
         let first = durable.start("first").await.unwrap();
-        assert_eq!(first, RunStart::Message(Message::user("first")));
+        assert_eq!(first, Start::Message(Message::user("first")));
         durable.execute_llm_call(request("a"), options()).await.unwrap();
         // The same context begins its replay anew.
         assert_eq!(durable.start("second").await.unwrap(), first);
@@ -170,7 +170,7 @@ async fn a_new_execution_starts_from_the_state_and_without_the_steps() {
     assert_eq!(look(&path, "SELECT count(*) FROM steps"), 0);
 
     // Whoever does not know of it is told so, in this context and in the next.
-    let again = RunStart::from(snapshot);
+    let again = Start::from(snapshot);
     let error = durable.execute_llm_call(request("c"), options()).await.unwrap_err().to_string();
     assert!(error.contains("goes on from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), again);
@@ -207,10 +207,10 @@ async fn an_execution_that_was_dropped_as_it_ended_has_ended() {
     }
     let error = durable.execute_llm_call(request("b"), options()).await.unwrap_err().to_string();
     assert!(error.contains("goes on from a stored state"), "{error}");
-    assert_eq!(durable.start("first").await.unwrap(), RunStart::from(snapshot.clone()));
+    assert_eq!(durable.start("first").await.unwrap(), Start::from(snapshot.clone()));
     durable.execute_llm_call(request("b"), options()).await.unwrap();
     drop(durable);
-    assert_eq!(opened(&runs, "r").await.start("x").await.unwrap(), RunStart::from(snapshot));
+    assert_eq!(opened(&runs, "r").await.start("x").await.unwrap(), Start::from(snapshot));
 }
 
 #[tokio::test]

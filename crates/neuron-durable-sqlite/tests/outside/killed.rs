@@ -13,7 +13,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
-    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, RunStart, StreamHandle,
+    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, Start, StreamHandle,
     TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ impl Job {
 
     async fn agent(
         &self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'_>,
     ) -> Result<AgentResult, LoopError> {
         let mut start = start;
@@ -100,7 +100,7 @@ impl Job {
                     durability.wait_for_signal("never", Duration::from_millis(2)).await?;
                 received.push(none.unwrap_or_default().to_string());
             }
-            start = RunStart::from(received.join(" "));
+            start = Start::from(received.join(" "));
         }
         let agent = Agent::builder(Model(self.clone()))
             .context(whole())
@@ -137,7 +137,7 @@ const SIGNALS: usize = 5;
 impl DurableAgent for Job {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(self.agent(start, durability))

@@ -12,7 +12,7 @@ use neuron_loop::{Conversation, LoopConfig};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, CompletionRequest, Durability, DurableContext, DurableProvider,
-    LoopError, ProviderError, RunStart, ToolEffect, ToolOutput, WasmBoxedFuture,
+    LoopError, ProviderError, Start, ToolEffect, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::json;
 
@@ -31,7 +31,7 @@ fn tools() -> ToolRegistry {
 }
 
 /// Reads pages, summarises them and answers: the last two are calls of the model with nothing between.
-fn summarises(start: RunStart, durability: Durability<'_>) -> Running<'_> {
+fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let never = Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
         let summarizer = DurableProvider::new(durability.clone());
@@ -126,7 +126,7 @@ async fn ask(context: &Durability<'_>) -> Result<String, LoopError> {
     Ok(context.execute_llm_call(request, options).await?.message.text())
 }
 
-fn panics(_: RunStart, durability: Durability<'_>) -> Running<'_> {
+fn panics(_: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let answer = ask(&durability).await?;
         panic!("the secret {answer}");
@@ -168,7 +168,7 @@ async fn a_signal_during_the_last_call_does_not_repeat_it() {
     assert!(begins(Duration::ZERO).is_err(), "it was called again");
 }
 
-fn asks_often(_: RunStart, durability: Durability<'_>) -> Running<'_> {
+fn asks_often(_: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let mut last = String::new();
         for _ in 0..6 {

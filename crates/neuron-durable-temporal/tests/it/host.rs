@@ -11,7 +11,7 @@ use neuron_testkit::engines::TemporalServer;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, CompletionRequest, CompletionResponse, ContentBlock, Durability, DurableAgent,
-    LoopError, Message, PermissionDecision, PermissionPolicy, Provider, ProviderError, RunStart,
+    LoopError, Message, PermissionDecision, PermissionPolicy, Provider, ProviderError, Start,
     StopReason, StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect,
     ToolError, ToolOutput, WasmBoxedFuture,
 };
@@ -271,7 +271,7 @@ impl Agent {
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,
-        start: RunStart,
+        start: Start,
         durability: Durability<'d>,
     ) -> WasmBoxedFuture<'d, Result<AgentResult, LoopError>> {
         Box::pin(async move {

@@ -8,8 +8,8 @@ use neuron_durable_temporal::{FilePayloadStore, ModelCalls, PayloadStore, Tempor
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ActivityOptions, AgentResult, BoxError, ContentBlock, Durability, DurableContext, DurableError,
-    LoopError, ProviderError, RetryPolicy, RunStart, ToolContext, ToolEffect, ToolError,
-    ToolOutput, WasmBoxedFuture,
+    LoopError, ProviderError, RetryPolicy, Start, ToolContext, ToolEffect, ToolError, ToolOutput,
+    WasmBoxedFuture,
 };
 use serde_json::json;
 
@@ -180,7 +180,7 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
 
     /// A call that no answer of a model made.
     fn calls(
-        _: RunStart,
+        _: Start,
         durability: Durability<'_>,
     ) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
         Box::pin(async move {

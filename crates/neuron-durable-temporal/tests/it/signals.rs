@@ -7,7 +7,7 @@ use neuron_loop::ApprovalSignal;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ApprovalDecisions, Durability, DurableContext, LoopError, PermissionDecision,
-    RunStart, ToolEffect, ToolOutput, WasmBoxedFuture,
+    Start, ToolEffect, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 use temporalio_client::{UntypedSignal, UntypedWorkflow, WorkflowSignalOptions};
@@ -21,10 +21,7 @@ fn no_tools() -> ToolRegistry {
 }
 
 /// Waits for signals and timers, and says what came.
-fn waits(
-    _: RunStart,
-    context: Durability<'_>,
-) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
+fn waits(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(async move {
         let long = Duration::from_secs(60);
         let begin = context.now();
@@ -189,7 +186,7 @@ async fn a_wait_and_a_sleep_end_when_the_run_is_cancelled() {
     let options = options();
     let Some(bench) = Bench::new("cancel-wait", &options).await else { return };
     fn sleeps(
-        _: RunStart,
+        _: Start,
         context: Durability<'_>,
     ) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
         Box::pin(async move {

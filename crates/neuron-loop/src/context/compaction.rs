@@ -50,7 +50,7 @@ pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Compacted>, LoopError> {
-    if std::mem::replace(&mut ledger.run.overflowed, true) {
+    if std::mem::replace(&mut ledger.tally.run.overflowed, true) {
         return Ok(None);
     }
     let old_tokens = env.current_tokens(ledger);
@@ -92,7 +92,7 @@ async fn adopt(
     let frame = env.frame_size();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     ledger.compacted(messages, size, is_enough);
-    let hooks = env.hooks(ledger.run.turn);
+    let hooks = env.hooks(ledger.tally.run.turn);
     hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(compacted)
 }
@@ -106,7 +106,8 @@ async fn compact(
     told_tokens: usize,
 ) -> Result<Option<(Vec<Message>, usize)>, LoopError> {
     let strategy = env.parts.strategy;
-    let mut scopes = env.hooks(ledger.run.turn).open(OperationKind::Compaction { old_tokens });
+    let mut scopes =
+        env.hooks(ledger.tally.run.turn).open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(&ledger.messages);
     let work = async { strategy.compact_request_dyn(request, told_tokens).await.map_err(failure) };
     let compacted = scopes.run(or_cancelled(env.token, work)).await;
@@ -142,7 +143,7 @@ async fn compact(
 /// Counts the tokens of a compaction.
 fn count(env: &Env<'_>, ledger: &mut Ledger, usage: &TokenUsage) {
     env.ctx.usage.add(usage);
-    ledger.add_usage(usage);
+    ledger.tally.add_usage(usage);
     if let Some(budget) = &env.run.budget {
         budget.charge(usage);
     }

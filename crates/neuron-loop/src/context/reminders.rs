@@ -15,12 +15,12 @@ pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     let given = env.ctx.extensions.get::<SessionState>();
     let state = given.cloned().unwrap_or_else(|| SessionState {
         cwd: env.ctx.cwd.clone(),
-        token_usage: ledger.total_usage.clone(),
-        event_count: ledger.turns as u64,
+        token_usage: ledger.tally.total_usage.clone(),
+        event_count: ledger.tally.turns as u64,
         ..SessionState::default()
     });
     let tokens = env.current_tokens(ledger);
-    let point = InjectionPoint::new(ledger.turns, tokens, &state, &ledger.messages);
+    let point = InjectionPoint::new(ledger.tally.turns, tokens, &state, &ledger.messages);
     let texts: Vec<String> =
         injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {

@@ -1,12 +1,9 @@
-//! A conversation as a value: its stored forms, and the beginning of a run.
+//! A conversation as a value, and its stored forms.
 
-mod start;
 mod stored;
 
 use neuron_types::{ApprovalError, Message, PendingApproval, TokenUsage};
 use serde::{Deserialize, Serialize};
-
-pub use start::Start;
 
 pub(crate) use stored::{from_pending, from_snapshot, session_parts, snapshot};
 
@@ -57,31 +54,31 @@ impl Conversation {
     /// Returns the tokens of all runs.
     #[must_use]
     pub fn total_usage(&self) -> &TokenUsage {
-        &self.ledger.total_usage
+        &self.ledger.tally.total_usage
     }
 
     /// Returns the tokens of the last run, with those that its tools took.
     #[must_use]
     pub fn usage(&self) -> &TokenUsage {
-        &self.ledger.run.usage.total
+        &self.ledger.tally.run.usage.total
     }
 
     /// Returns the part of [`usage`](Self::usage) that tools took.
     #[must_use]
     pub fn tool_usage(&self) -> &TokenUsage {
-        &self.ledger.run.usage.tools
+        &self.ledger.tally.run.usage.tools
     }
 
     /// Returns the part of [`usage`](Self::usage) that is an estimate, because the provider did not report it.
     #[must_use]
     pub fn estimated_usage(&self) -> &TokenUsage {
-        &self.ledger.run.usage.estimated
+        &self.ledger.tally.run.usage.estimated
     }
 
     /// Returns the answered calls of the model in the last run.
     #[must_use]
     pub fn turns(&self) -> usize {
-        self.ledger.run.turns
+        self.ledger.tally.run.turns
     }
 
     /// Returns the calls that wait for a decision, with the state of their run. `None` if no call waits.
@@ -98,7 +95,7 @@ impl Conversation {
         let kept = self.ledger.messages.iter().take(messages).cloned().collect();
         let mut ledger = Ledger::from_messages(kept);
         // Idempotency keys of the fork differ from those of the runs that it does not have.
-        ledger.runs = self.ledger.runs;
+        ledger.tally.runs = self.ledger.tally.runs;
         Self { ledger }
     }
 }

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Conversation;
 use crate::ledger::{
-    Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage, Said,
-    is_open, place_of_results,
+    Asked, Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage,
+    Said, Tally, is_open, place_of_results,
 };
 
 /// The version of the stored form that this release writes, and the newest that it reads.
@@ -58,12 +58,12 @@ pub(crate) fn session_parts(
     mut state: SessionState,
 ) -> Result<(&[Message], SessionState), StorageError> {
     let (settled, open) = ledger.messages.split_at_checked(ledger.settled()).unwrap_or_default();
-    let mut head = Ledger { messages: open.to_vec(), ..ledger.without_messages() };
+    let mut head = ledger.with_messages(open.to_vec());
     head.begin_all_calls();
     let stored = StoredConversation { version: VERSION, ledger: head };
     let value = serde_json::to_value(stored)?;
     state.custom.insert(SESSION_KEY.to_owned(), value);
-    state.token_usage.clone_from(&ledger.total_usage);
+    state.token_usage.clone_from(&ledger.tally.total_usage);
     Ok((settled, state))
 }
 
@@ -83,9 +83,9 @@ impl Conversation {
         session.messages.append(&mut ledger.messages);
         if transcript::validate(&session.messages).is_err() {
             session.messages.truncate(messages);
-            let runs = ledger.runs;
+            let runs = ledger.tally.runs;
             let mut conversation = Self::from_messages(session);
-            conversation.ledger.runs = runs;
+            conversation.ledger.tally.runs = runs;
             return conversation;
         }
         ledger.messages = session.messages;
@@ -94,7 +94,7 @@ impl Conversation {
 
     fn from_messages(session: Session) -> Self {
         let mut conversation = Self::from(session.messages);
-        conversation.ledger.total_usage = session.state.token_usage;
+        conversation.ledger.tally.total_usage = session.state.token_usage;
         conversation
     }
 
@@ -115,38 +115,18 @@ impl Conversation {
 
 /// The state of a run between two turns, as a durable engine stores it.
 pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
-    let run = &ledger.run;
-    let is_reminder = |place: &usize| {
-        ledger.messages.get(*place).is_some_and(|message| ledger.said.contains(message))
-    };
-    let state = LoopState {
-        total_usage: Some(ledger.total_usage.clone()),
-        size: ledger.size,
-        context_budget: ledger.compaction.clone(),
-        overflowed: run.overflowed,
-        passed_messages: ledger.passed_messages,
-        reminders: (0..ledger.messages.len()).filter(is_reminder).collect(),
-        all_turns: ledger.turns,
-        output_attempts: run.output_attempts,
-    };
-    let mut snapshot = RunSnapshot::new(&*run.id, ledger.messages.clone());
-    snapshot.run_number = run.number;
-    snapshot.usage = run.usage.total.clone();
-    snapshot.tool_usage = run.usage.tools.clone();
-    snapshot.estimated_usage = run.usage.estimated.clone();
-    snapshot.turns = run.turns;
-    snapshot.requests = run.requests;
-    snapshot.tool_calls = run.tool_calls;
-    snapshot.pauses = run.pauses;
+    let stored = StoredConversation { version: VERSION, ledger: ledger.with_messages(Vec::new()) };
+    let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, ledger.messages.clone());
+    snapshot.turns = ledger.tally.run.turns;
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
     snapshot.is_paused = !is_open(&snapshot.messages, false);
-    snapshot.failing_turns = run.failing.clone();
-    snapshot.loop_state = serde_json::to_value(state).map_err(failed)?;
+    snapshot.usage = ledger.tally.run.usage.total.clone();
+    snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;
     serde_json::to_value(snapshot).map_err(failed)
 }
 
-/// The part of a snapshot that only the loop reads.
-#[derive(Debug, Default, Serialize, Deserialize)]
+/// The part of a snapshot of version 1, or of one made by hand, that only the loop reads.
+#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct LoopState {
     /// The tokens of all runs. Without it those of this run.
@@ -169,6 +149,19 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
     if !is_open(&snapshot.messages, snapshot.is_paused) {
         return Err(damaged("there is nothing for the model to answer"));
     }
+    if snapshot.loop_state.get("phase").is_none() {
+        return from_first_snapshot(snapshot);
+    }
+    match serde_json::from_value(snapshot.loop_state) {
+        Ok(StoredConversation { ledger, .. }) => {
+            Ok(Ledger { messages: snapshot.messages, ..ledger })
+        }
+        Err(error) => Err(damaged(&error.to_string())),
+    }
+}
+
+/// Reads the form of version 1.
+fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
     let state = match snapshot.loop_state {
         Value::Null => LoopState::default(),
         state => serde_json::from_value(state).map_err(|error| damaged(&error.to_string()))?,
@@ -177,31 +170,33 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
     Ok(Ledger {
         said: Said::new(said.map(Message::text)),
         phase: Phase::TurnStart,
-        runs: snapshot.run_number.saturating_add(1),
-        turns: state.all_turns,
-        total_usage: state.total_usage.unwrap_or_else(|| snapshot.usage.clone()),
-        passed_messages: state.passed_messages.min(snapshot.messages.len()),
         size: state.size,
         compaction: state.context_budget,
-        messages: snapshot.messages,
-        run: RunRecord {
-            id: snapshot.run_id,
-            number: snapshot.run_number,
-            turn: snapshot.turns,
-            turns: snapshot.turns,
-            requests: snapshot.requests,
-            tool_calls: snapshot.tool_calls,
-            usage: RunUsage {
-                total: snapshot.usage,
-                tools: snapshot.tool_usage,
-                estimated: snapshot.estimated_usage,
+        tally: Tally {
+            runs: snapshot.run_number.saturating_add(1),
+            turns: state.all_turns,
+            total_usage: state.total_usage.unwrap_or_else(|| snapshot.usage.clone()),
+            passed_messages: state.passed_messages.min(snapshot.messages.len()),
+            run: RunRecord {
+                id: snapshot.run_id,
+                number: snapshot.run_number,
+                turn: snapshot.turns,
+                turns: snapshot.turns,
+                requests: snapshot.requests,
+                tool_calls: snapshot.tool_calls,
+                usage: RunUsage {
+                    total: snapshot.usage,
+                    tools: snapshot.tool_usage,
+                    estimated: snapshot.estimated_usage,
+                },
+                failing: snapshot.failing_turns,
+                pauses: snapshot.pauses,
+                output_attempts: state.output_attempts,
+                overflowed: state.overflowed,
+                ..RunRecord::default()
             },
-            failing: snapshot.failing_turns,
-            pauses: snapshot.pauses,
-            output_attempts: state.output_attempts,
-            overflowed: state.overflowed,
-            ..RunRecord::default()
         },
+        messages: snapshot.messages,
         rewrites: 0,
     })
 }
@@ -209,29 +204,24 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
 /// The conversation of a run that waits for an approval.
 pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
     check_whole(&pending)?;
-    let mut ledger = Ledger {
-        runs: pending.run_number.saturating_add(1),
-        run: RunRecord {
-            id: pending.run_id,
-            number: pending.run_number,
-            turn: pending.turn,
-            turns: pending.turns,
-            requests: pending.requests,
-            tool_calls: pending.tool_calls,
-            usage: RunUsage {
-                total: pending.usage,
-                tools: pending.tool_usage,
-                ..RunUsage::default()
-            },
-            ..RunRecord::default()
-        },
-        messages: pending.messages,
-        ..Ledger::default()
+    let mut ledger = Ledger { messages: pending.messages, ..Ledger::default() };
+    ledger.tally.runs = pending.run_number.saturating_add(1);
+    ledger.tally.run = RunRecord {
+        id: pending.run_id,
+        number: pending.run_number,
+        turn: pending.turn,
+        turns: pending.turns,
+        requests: pending.requests,
+        tool_calls: pending.tool_calls,
+        usage: RunUsage { total: pending.usage, tools: pending.tool_usage, ..RunUsage::default() },
+        ..RunRecord::default()
     };
     let state = |id: &str| {
         let waits = pending.calls.iter().find(|waiting| waiting.call.id == id);
         match waits {
-            Some(waiting) => CallState::Waiting(Box::new(waiting.clone())),
+            Some(waiting) => {
+                CallState::Asked(Box::new(Asked { pending: waiting.clone(), decision: None }))
+            }
             None => CallState::Ended { is_error: false, ran: false },
         }
     };

@@ -11,14 +11,13 @@ use std::future::{Future, ready};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, BoxedHook, ContextStrategy, Durability, DurableContext, LoopError, Message,
-    ObservabilityHook, Provider, ToolContext, WasmCompatSend,
+    ObservabilityHook, Provider, Start, ToolContext, WasmCompatSend,
 };
 
 pub use builder::AgentLoopBuilder;
 pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;
 
-use crate::conversation::Start;
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts};
 use crate::run::{ActiveRun, Events, Live, Step, Way, agent_result, drive};

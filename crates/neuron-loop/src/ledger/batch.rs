@@ -36,10 +36,8 @@ pub(crate) struct Batch {
 pub(crate) enum CallState {
     /// It has not begun.
     Open,
-    /// It waits for a person.
-    Waiting(Box<PendingCall>),
-    /// A person decided on it, and it has not begun.
-    Decided(Box<(PendingCall, ApprovalDecision)>),
+    /// A person is asked. With a decision it has not begun.
+    Asked(Box<Asked>),
     /// It began, and its result is not known.
     Begun {
         /// The arguments, where a person changed them.
@@ -54,6 +52,13 @@ pub(crate) enum CallState {
     },
 }
 
+/// A call about which a person is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    pub(crate) pending: PendingCall,
+    pub(crate) decision: Option<ApprovalDecision>,
+}
+
 impl Batch {
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
         Self { stop_reason, calls: vec![CallState::Open; calls], hidden, output: None }
@@ -66,20 +71,23 @@ impl Batch {
 
     /// Whether a call waits for a person.
     pub(crate) fn waits(&self) -> bool {
-        self.calls.iter().any(|state| matches!(state, CallState::Waiting(_)))
+        self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
     }
 }
 
 impl CallState {
     pub(crate) fn can_begin(&self) -> bool {
-        matches!(self, Self::Open | Self::Decided(_))
+        match self {
+            Self::Open => true,
+            Self::Asked(asked) => asked.decision.is_some(),
+            _ => false,
+        }
     }
 
-    /// The state of a call on which a person decides, or decided, before it began.
+    /// The question about a call that has not begun.
     pub(crate) fn pending(&self) -> Option<&PendingCall> {
         match self {
-            Self::Waiting(pending) => Some(pending),
-            Self::Decided(decided) => Some(&decided.0),
+            Self::Asked(asked) => Some(&asked.pending),
             _ => None,
         }
     }
@@ -87,11 +95,10 @@ impl CallState {
     /// The arguments, where a person changed them.
     fn edited(&self) -> Option<&Value> {
         match self {
-            Self::Decided(decided) => match &**decided {
-                (_, ApprovalDecision::ApproveEdited { input }) => Some(input),
-                (pending, _) => Some(&pending.call.input),
+            Self::Asked(asked) => match &asked.decision {
+                Some(ApprovalDecision::ApproveEdited { input }) => Some(input),
+                _ => Some(&asked.pending.call.input),
             },
-            Self::Waiting(pending) => Some(&pending.call.input),
             Self::Begun { input } => input.as_ref(),
             Self::Open | Self::Ended { .. } => None,
         }
@@ -172,10 +179,7 @@ impl Ledger {
         let Some(state) = self.state_mut(index) else {
             return;
         };
-        let input = match &state {
-            CallState::Decided(_) => state.edited().cloned(),
-            _ => None,
-        };
+        let input = state.edited().cloned();
         *state = CallState::Begun { input };
         self.write(index, vec![ContentItem::Text(interrupted(INTERRUPTED))], true);
     }
@@ -185,11 +189,6 @@ impl Ledger {
         for index in self.open_calls() {
             self.begin_call(index);
         }
-    }
-
-    /// Counts a tool call as started.
-    pub(crate) fn count_tool_call(&mut self) {
-        self.run.tool_calls = self.run.tool_calls.saturating_add(1);
     }
 
     /// Takes back that a call began: its turn had not come.
@@ -240,7 +239,7 @@ impl Ledger {
             }
             false => "[not executed: the call awaits an approval]",
         };
-        self.set(index, CallState::Waiting(Box::new(pending)));
+        self.set(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
         self.write(index, vec![ContentItem::Text(why.into())], true);
     }
 

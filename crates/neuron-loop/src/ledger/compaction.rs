@@ -139,7 +139,7 @@ impl Ledger {
     pub(crate) fn compacted(&mut self, messages: Vec<Message>, size: KnownSize, is_enough: bool) {
         self.size = Some(size);
         // Messages that are new stay new if the compaction left them as they were.
-        self.passed_messages =
+        self.tally.passed_messages =
             messages.strip_suffix(self.new_messages()).map_or(0, <[Message]>::len);
         self.messages = messages;
         self.rewrites = self.rewrites.saturating_add(1);

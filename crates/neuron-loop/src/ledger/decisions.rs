@@ -4,7 +4,7 @@ use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, PendingApproval, PendingCall,
 };
 
-use super::{CallState, Ledger};
+use super::{Asked, CallState, Ledger};
 
 impl Ledger {
     /// The calls on which a person decides, or decided before they began.
@@ -19,14 +19,14 @@ impl Ledger {
         if calls.is_empty() {
             return None;
         }
-        let mut pending = PendingApproval::new(&*self.run.id, calls);
-        pending.run_number = self.run.number;
-        pending.turn = self.run.turn;
-        pending.turns = self.run.turns;
-        pending.requests = self.run.requests;
-        pending.tool_calls = self.run.tool_calls;
-        pending.usage = self.run.usage.total.clone();
-        pending.tool_usage = self.run.usage.tools.clone();
+        let mut pending = PendingApproval::new(&*self.tally.run.id, calls);
+        pending.run_number = self.tally.run.number;
+        pending.turn = self.tally.run.turn;
+        pending.turns = self.tally.run.turns;
+        pending.requests = self.tally.run.requests;
+        pending.tool_calls = self.tally.run.tool_calls;
+        pending.usage = self.tally.run.usage.total.clone();
+        pending.tool_usage = self.tally.run.usage.tools.clone();
         pending.messages.clone_from(&self.messages);
         Some(pending)
     }
@@ -50,45 +50,38 @@ impl Ledger {
 
     /// Takes decisions on calls that wait. Earlier decisions that were not carried out count no more.
     pub(crate) fn decide(&mut self, decisions: &ApprovalDecisions) {
-        self.undecide();
-        let Some(batch) = self.batch_mut() else {
-            return;
-        };
-        for state in &mut batch.calls {
-            let Some(pending) = state.pending() else {
-                continue;
-            };
-            if let Some(decision) = decisions.get(&pending.call.id) {
-                *state = CallState::Decided(Box::new((pending.clone(), decision.clone())));
-            }
+        for asked in self.asked_calls() {
+            asked.decision = decisions.get(&asked.pending.call.id).cloned();
         }
     }
 
-    /// The calls that wait for a person, to sign them.
-    pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
+    /// Takes the decisions back: the calls wait again. Returns whether there are any.
+    pub(crate) fn undecide(&mut self) -> bool {
+        self.asked_calls().fold(false, |any, asked| asked.decision.take().is_some() || any)
+    }
+
+    /// The calls about which a person is asked.
+    fn asked_calls(&mut self) -> impl Iterator<Item = &mut Asked> {
         let states = self.batch_mut().map_or(&mut [][..], |batch| &mut batch.calls);
         states.iter_mut().filter_map(|state| match state {
-            CallState::Waiting(pending) => Some(&mut **pending),
+            CallState::Asked(asked) => Some(&mut **asked),
             _ => None,
         })
     }
 
-    /// Takes the decisions back: the calls wait again.
-    pub(crate) fn undecide(&mut self) {
-        for state in self.batch_mut().map_or(&mut [][..], |batch| &mut batch.calls) {
-            if let CallState::Decided(decided) = state {
-                *state = CallState::Waiting(Box::new(decided.0.clone()));
-            }
-        }
+    /// The calls that wait for a person, to sign them.
+    pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
+        let waiting = self.asked_calls().filter(|asked| asked.decision.is_none());
+        waiting.map(|asked| &mut asked.pending)
     }
 
     /// Number of calls that start when the batch goes on. A call inside which an agent waited was counted before.
     pub(crate) fn count_of_starts(&self) -> usize {
+        use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {
             CallState::Open => true,
-            CallState::Decided(decided) => {
-                use ApprovalDecision::{Approve, ApproveEdited};
-                matches!(decided.1, Approve | ApproveEdited { .. })
+            CallState::Asked(asked) => {
+                matches!(asked.decision, Some(Approve | ApproveEdited { .. }))
             }
             _ => false,
         };

@@ -30,10 +30,10 @@ impl Ledger {
         }
         for (name, succeeded) in succeeded {
             if succeeded {
-                self.run.failing.remove(&name);
+                self.tally.run.failing.remove(&name);
                 continue;
             }
-            let turns = self.run.failing.entry(name.clone()).or_default();
+            let turns = self.tally.run.failing.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
             if *turns > retries {
                 let what = match name.as_str() {

@@ -1,6 +1,6 @@
 //! Messages that enter a conversation from outside, and input that leaves it because a layer rejected it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, transcript};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 /// Texts of the system messages that the loop put into the middle of the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Said(HashSet<String>);
+pub(crate) struct Said(BTreeSet<String>);
 
 impl Said {
     pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
@@ -69,24 +69,24 @@ impl Ledger {
             }
             Next::Nothing => {}
             _ => {
-                if self.run.id.is_empty() {
-                    self.run.id = run_id;
+                if self.tally.run.id.is_empty() {
+                    self.tally.run.id = run_id;
                 }
                 return Ok(());
             }
         }
-        let is_paused = self.run.pauses > 0 && self.is_paused();
+        let is_paused = self.tally.run.pauses > 0 && self.is_paused();
         if !is_open(&self.messages, is_paused) {
             return Err(nothing_to_answer());
         }
         self.begin(run_id);
-        self.run.pauses = usize::from(is_paused);
+        self.tally.run.pauses = usize::from(is_paused);
         Ok(())
     }
 
     fn begin(&mut self, id: String) {
-        self.run = RunRecord { id, number: self.runs, ..RunRecord::default() };
-        self.runs = self.runs.saturating_add(1);
+        self.tally.run = RunRecord { id, number: self.tally.runs, ..RunRecord::default() };
+        self.tally.runs = self.tally.runs.saturating_add(1);
         self.compaction.begin_run();
         self.phase = Phase::TurnStart;
     }
@@ -122,7 +122,7 @@ impl Ledger {
         if let Err(violation) = transcript::validate(&self.messages) {
             tracing::warn!(%violation, "providers would reject the history; it is repaired");
             self.messages = transcript::repair(std::mem::take(&mut self.messages));
-            self.passed_messages = 0;
+            self.tally.passed_messages = 0;
             self.rewrites = self.rewrites.saturating_add(1);
         }
     }
@@ -142,7 +142,7 @@ impl Ledger {
     /// The position of the first message that the model has not answered and that no call sent.
     fn first_new_message(&self) -> usize {
         let answer = self.messages.iter().rposition(|message| message.role == Role::Assistant);
-        let start = answer.map_or(0, |index| index + 1).max(self.passed_messages);
+        let start = answer.map_or(0, |index| index + 1).max(self.tally.passed_messages);
         start.min(self.messages.len())
     }
 
@@ -214,7 +214,7 @@ mod tests {
             (6, ""),
             (usize::MAX, ""),
         ] {
-            ledger.passed_messages = passed;
+            ledger.tally.passed_messages = passed;
             let texts: String = ledger.new_messages().iter().map(Message::text).collect();
             assert_eq!(texts, new, "{passed}");
         }

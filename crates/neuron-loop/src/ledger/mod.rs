@@ -17,7 +17,7 @@ use neuron_types::{
 };
 use serde::{Deserialize, Serialize};
 
-pub(crate) use batch::{Batch, Call, CallState, place_of_results};
+pub(crate) use batch::{Asked, Batch, Call, CallState, place_of_results};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
 pub(crate) use input::{Said, is_open};
 pub(crate) use limits::Limit;
@@ -36,6 +36,18 @@ pub(crate) struct Ledger {
     /// A valid history at any time.
     pub(crate) messages: Vec<Message>,
     pub(crate) phase: Phase,
+    pub(crate) tally: Tally,
+    pub(crate) said: Said,
+    pub(crate) size: Option<KnownSize>,
+    pub(crate) compaction: CompactionBackoff,
+    /// How often messages that stood in the history were changed or removed.
+    pub(crate) rewrites: usize,
+}
+
+/// Counters of a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Tally {
     /// The current run, or the last.
     pub(crate) run: RunRecord,
     /// Number of runs that have begun.
@@ -45,11 +57,6 @@ pub(crate) struct Ledger {
     pub(crate) total_usage: TokenUsage,
     /// Number of messages, from the start, that went to the model.
     pub(crate) passed_messages: usize,
-    pub(crate) said: Said,
-    pub(crate) size: Option<KnownSize>,
-    pub(crate) compaction: CompactionBackoff,
-    /// How often messages that stood in the history were changed or removed.
-    pub(crate) rewrites: usize,
 }
 
 /// Counters of one run.
@@ -119,32 +126,23 @@ impl RunRecord {
     }
 }
 
-/// The counters of a ledger, apart from its messages, which a request borrows.
-#[derive(Debug)]
-pub(crate) struct Counters<'l> {
-    pub(crate) run: &'l mut RunRecord,
-    turns: &'l mut usize,
-    total_usage: &'l mut TokenUsage,
-    passed_messages: &'l mut usize,
-}
-
-impl Counters<'_> {
+impl Tally {
     /// Counts a call of the model that is made now, with so many messages of the conversation.
     pub(crate) fn count_request(&mut self, messages: usize) {
         self.run.requests = self.run.requests.saturating_add(1);
-        *self.passed_messages = messages;
+        self.passed_messages = messages;
     }
 
     /// Counts an answer of the model.
     pub(crate) fn count_answer(&mut self) {
         self.run.turns = self.run.turns.saturating_add(1);
-        *self.turns = self.turns.saturating_add(1);
+        self.turns = self.turns.saturating_add(1);
     }
 
     /// Adds tokens of a call of a model.
     pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
         self.run.usage.total += usage;
-        *self.total_usage += usage;
+        self.total_usage += usage;
     }
 
     /// Adds tokens of a call of the model that the provider did not report.
@@ -152,30 +150,26 @@ impl Counters<'_> {
         self.add_usage(usage);
         self.run.usage.estimated += usage;
     }
+
+    /// Adds tokens that tools took.
+    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
+        self.add_usage(usage);
+        self.run.usage.tools += usage;
+    }
+
+    /// Counts a tool call that starts.
+    pub(crate) fn count_tool_call(&mut self) {
+        self.run.tool_calls = self.run.tool_calls.saturating_add(1);
+    }
 }
 
 impl Ledger {
-    /// A copy without the messages.
-    pub(crate) fn without_messages(&self) -> Self {
-        Self {
-            messages: Vec::new(),
-            phase: self.phase.clone(),
-            run: self.run.clone(),
-            runs: self.runs,
-            turns: self.turns,
-            total_usage: self.total_usage.clone(),
-            passed_messages: self.passed_messages,
-            said: self.said.clone(),
-            size: self.size,
-            compaction: self.compaction.clone(),
-            rewrites: self.rewrites,
-        }
-    }
-
-    /// Lends the messages and the counters apart.
-    pub(crate) fn split(&mut self) -> (&[Message], Counters<'_>) {
-        let Self { messages, run, turns, total_usage, passed_messages, .. } = self;
-        (messages, Counters { run, turns, total_usage, passed_messages })
+    /// The same state with other messages.
+    pub(crate) fn with_messages(&self, messages: Vec<Message>) -> Self {
+        let Self { phase, tally, said, size, compaction, rewrites, .. } = self;
+        let (phase, tally, said) = (phase.clone(), tally.clone(), said.clone());
+        let (size, compaction, rewrites) = (*size, compaction.clone(), *rewrites);
+        Self { messages, phase, tally, said, size, compaction, rewrites }
     }
 
     /// The next thing to do in the current run.
@@ -194,7 +188,7 @@ impl Ledger {
 
     /// Notes that a turn begins. The model's call follows.
     pub(crate) fn begin_turn(&mut self) {
-        self.run.turn = self.run.turns;
+        self.tally.run.turn = self.tally.run.turns;
         if let Phase::Landing { is_open, .. } = &mut self.phase {
             *is_open = true;
         }
@@ -239,7 +233,7 @@ impl Ledger {
         if calls == 0 {
             return self.end_with_answer(text, stop_reason, output);
         }
-        self.run.pauses = 0;
+        self.tally.run.pauses = 0;
         let limit = self.landing_limit();
         let batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
         self.open_batch(batch);
@@ -258,10 +252,10 @@ impl Ledger {
     ) -> Result<(), LoopError> {
         let limit = self.landing_limit();
         match is_pause(&stop_reason) {
-            true => self.run.pauses = self.run.pauses.saturating_add(1),
-            false => self.run.pauses = 0,
+            true => self.tally.run.pauses = self.tally.run.pauses.saturating_add(1),
+            false => self.tally.run.pauses = 0,
         }
-        if limit.is_none() && (1..=MAX_PAUSES).contains(&self.run.pauses) {
+        if limit.is_none() && (1..=MAX_PAUSES).contains(&self.tally.run.pauses) {
             self.phase = Phase::TurnStart;
             return Ok(());
         }
@@ -325,17 +319,6 @@ impl Ledger {
     /// Whether the history ends with an answer that the model goes on with.
     pub(crate) fn is_paused(&self) -> bool {
         self.messages.last().is_some_and(|last| last.role == Role::Assistant)
-    }
-
-    /// Adds tokens of a call of a model.
-    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.split().1.add_usage(usage);
-    }
-
-    /// Adds tokens that tools took.
-    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
-        self.add_usage(usage);
-        self.run.usage.tools += usage;
     }
 
     /// The limit for which the current call is the last.

@@ -71,7 +71,7 @@ impl Ledger {
         stop_reason: &StopReason,
         is_last: bool,
     ) -> Result<Attempt, LoopError> {
-        self.run.output_attempts = self.run.output_attempts.saturating_add(1);
+        self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
         let read = match &rules.tool {
             Some(tool) => Err(format!("give the output by calling the tool `{}`", tool.name)),
             None => rules.read_text(text),
@@ -82,7 +82,7 @@ impl Ledger {
             (stop_reason, Err(fault)) if super::may_be_cut_off(stop_reason) => {
                 format!("the answer was cut off: {fault}")
             }
-            (_, Err(fault)) if is_last || self.run.output_attempts > rules.retries => fault,
+            (_, Err(fault)) if is_last || self.tally.run.output_attempts > rules.retries => fault,
             (_, Err(fault)) => return Ok(Attempt::Rejected(rules.complaint(&fault))),
         };
         let called = self.last_calls().find(|call| Some(call.name) == rules.tool_name());
@@ -105,7 +105,7 @@ impl Ledger {
         let invalid = rules.and_then(|rules| self.answer_output_calls(rules));
         let given = self.batch().is_some_and(|batch| batch.output.is_some());
         if let (Some((raw, reason)), Some(rules), false) = (invalid, rules, given)
-            && (limit.is_some() || self.run.output_attempts > rules.retries)
+            && (limit.is_some() || self.tally.run.output_attempts > rules.retries)
         {
             let stop_reason =
                 self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());
@@ -162,7 +162,7 @@ impl Ledger {
             self.answer_call(index, output);
         }
         if fault.is_some() || given.is_some() {
-            self.run.output_attempts = self.run.output_attempts.saturating_add(1);
+            self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
         }
         if let Some(batch) = self.batch_mut() {
             batch.output = given;
@@ -182,7 +182,7 @@ impl Ledger {
             && self.has_failed_call(rules.tool_name().unwrap_or_default());
         if is_suppressed {
             // The model gave a valid output, so the attempt did not fail.
-            self.run.output_attempts = self.run.output_attempts.saturating_sub(1);
+            self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_sub(1);
             let text = "not used: another tool call of the same answer failed; give the output again \
                         once that is settled";
             self.answer_call(index, ToolOutput::error(text));
@@ -207,7 +207,7 @@ impl Ledger {
         LoopError::InvalidOutput {
             raw,
             reason: reason.into(),
-            attempts: self.run.output_attempts,
+            attempts: self.tally.run.output_attempts,
             stop_reason: stop_reason.clone(),
         }
     }

@@ -32,10 +32,10 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
     let said_before = ledger.said_before();
     let new_messages = ledger.messages.len() - ledger.new_messages().len();
-    let (turn, size) = (ledger.run.turn, ledger.size);
-    let (turns, tool_calls) = (ledger.run.turns, ledger.run.tool_calls);
-    let usage = ledger.run.usage.total.clone();
-    let (messages, counters) = ledger.split();
+    let (turn, size) = (ledger.tally.run.turn, ledger.size);
+    let (turns, tool_calls) = (ledger.tally.run.turns, ledger.tally.run.tool_calls);
+    let usage = ledger.tally.run.usage.total.clone();
+    let Ledger { messages, tally, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
     let choice = limit.as_ref().and_then(|_| last_choice(&env, request));
     let request = match &limit {
@@ -48,13 +48,13 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     call.said_before = &said_before;
     call.output_tool = env.output.and_then(|output| output.tool_name());
     call.is_last = limit.is_some();
-    let counters = Mutex::new(counters);
+    let tally = Mutex::new(tally);
     let link = Link {
         env,
         hooks: env.hooks(turn),
         messages: messages.len(),
         size,
-        counters: &counters,
+        tally: &tally,
         state: Mutex::default(),
     };
     let layers = env.parts.definition.all_layers(env.parts.durability.is_some());

@@ -15,7 +15,7 @@ use neuron_types::{
     ToolDefinition, WasmBoxedFuture, transcript,
 };
 
-use crate::ledger::{Counters, KnownSize};
+use crate::ledger::{KnownSize, Tally};
 use crate::parts::{Env, Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
 
@@ -29,7 +29,7 @@ pub(super) struct Link<'a, 'l> {
     /// Number of messages of the conversation.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
-    pub(super) counters: &'l Mutex<Counters<'l>>,
+    pub(super) tally: &'l Mutex<&'l mut Tally>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
@@ -76,14 +76,14 @@ impl<'a, 'l> Link<'a, 'l> {
         let is_first = mem::replace(&mut self.state().made, 1) == 0;
         if !is_first {
             check(self.env.token)?;
-            self.counters().run.check_before_call(self.env.config())?;
+            self.tally().run.check_before_call(self.env.config())?;
         }
         let mut reservation = self.reserve(&call)?;
         let mut broken = Broken::default();
         let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
         let answered = match asked.and_then(|_| check(self.env.token)) {
             Ok(()) => {
-                self.counters().count_request(self.messages);
+                self.tally().count_request(self.messages);
                 if let Some(reservation) = &mut reservation {
                     reservation.start();
                 }
@@ -131,7 +131,7 @@ impl<'a, 'l> Link<'a, 'l> {
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
         let (own, turns) = {
-            let run = &self.counters().run;
+            let run = &self.tally().run;
             let tools = run.usage.tools.output_tokens;
             (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
         };
@@ -150,7 +150,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let used = match answered {
             Err(_) => told.clone(),
             Ok(response) => {
-                self.counters().count_answer();
+                self.tally().count_answer();
                 self.state().usage = Some(response.usage.clone());
                 match response.usage.total_tokens() {
                     0 => return self.count_estimate(call, &response.message),
@@ -159,7 +159,7 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         };
         self.env.ctx.usage.add(&used);
-        self.counters().add_usage(&used);
+        self.tally().add_usage(&used);
         used
     }
 
@@ -170,16 +170,16 @@ impl<'a, 'l> Link<'a, 'l> {
             output_tokens: self.env.parts.strategy.token_estimate_dyn(std::slice::from_ref(answer)),
             ..TokenUsage::default()
         };
-        let mut counters = self.counters();
-        if counters.run.usage.estimated == TokenUsage::default() {
+        let mut tally = self.tally();
+        if tally.run.usage.estimated == TokenUsage::default() {
             tracing::warn!(
                 input_tokens = used.input_tokens,
                 output_tokens = used.output_tokens,
                 "the provider reports no usage; the context strategy's estimates count in its place"
             );
         }
-        counters.add_estimated_usage(&used);
-        drop(counters);
+        tally.add_estimated_usage(&used);
+        drop(tally);
         self.env.ctx.usage.add(&used);
         used
     }
@@ -267,10 +267,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 Progress::Event(Some(delta)) if !matches!(told, Some(Err(_))) => {
                     check(token)?;
                     if self.env.config().early_tools && source.is_provider() {
-                        broken
-                            .prefetch
-                            .take_event(self.env, &hidden, &delta, self.counters)
-                            .await?;
+                        broken.prefetch.take_event(self.env, &hidden, &delta, self.tally).await?;
                     }
                     sink.send(delta).await;
                 }
@@ -279,8 +276,8 @@ impl<'a, 'l> Link<'a, 'l> {
         }
     }
 
-    fn counters(&self) -> MutexGuard<'_, Counters<'l>> {
-        self.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tally(&self) -> MutexGuard<'_, &'l mut Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {

@@ -70,8 +70,8 @@ impl RunScope {
             extensions.insert(run);
         }
         Self {
-            run_id: ledger.run.id.clone(),
-            run_number: ledger.run.number,
+            run_id: ledger.tally.run.id.clone(),
+            run_number: ledger.tally.run.number,
             within: Within::new(ctx),
             extensions,
             budget,

@@ -4,11 +4,11 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, Durability, DurableContext, LoopError,
-    ToolContext, ToolEffect,
+    Start, ToolContext, ToolEffect,
 };
 
 use super::Live;
-use crate::conversation::{Start, from_snapshot};
+use crate::conversation::from_snapshot;
 use crate::ledger::Ledger;
 use crate::parts::{Parts, RunScope};
 
@@ -86,7 +86,7 @@ fn check_signatures(parts: Parts<'_>, ledger: &Ledger) -> Result<(), ApprovalErr
     let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
     ledger.pending_calls().try_for_each(|pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
-        signer.verify(&ledger.run.id, pending, tool, time)
+        signer.verify(&ledger.tally.run.id, pending, tool, time)
     })
 }
 
@@ -97,7 +97,7 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     };
     let engine = parts.durability.map(|engine| || engine.now());
     let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
-    let run_id = ledger.run.id.clone();
+    let run_id = ledger.tally.run.id.clone();
     for pending in ledger.waiting_calls() {
         let tool = parts.definition.tools.definition(&pending.call.name);
         pending.signature = Some(signer.sign(&run_id, pending, tool, time));

@@ -112,7 +112,7 @@ pub(crate) async fn drive(
     {
         let result = outcome.as_ref().map(|result| agent_result(ledger, result));
         let result = result.as_ref().map_err(|error| *error);
-        scopes.run(driver.conclude(ledger.run.turn, *is_announced, result)).await;
+        scopes.run(driver.conclude(ledger.tally.run.turn, *is_announced, result)).await;
         std::mem::take(scopes).end(match result {
             Ok(result) => Outcome::Run(result),
             Err(error) => Outcome::Error(error),
@@ -143,7 +143,7 @@ impl Driver<'_> {
             request: &self.env.frame.request(&ledger.messages),
         };
         let scopes = match check(self.env.stop) {
-            Ok(()) => self.env.hooks(ledger.run.turn).open(kind),
+            Ok(()) => self.env.hooks(ledger.tally.run.turn).open(kind),
             Err(_) => Scopes::default(),
         };
         Progress::Open { scopes, is_announced: false }
@@ -157,7 +157,7 @@ impl Driver<'_> {
         stops: bool,
     ) -> Result<Advanced, LoopError> {
         if !*is_announced {
-            self.announce(ledger.run.turn, is_announced).await?;
+            self.announce(ledger.tally.run.turn, is_announced).await?;
         }
         loop {
             let advanced = self.advance(ledger).await;
@@ -198,7 +198,8 @@ impl Driver<'_> {
         if let Some(durability) = self.env.parts.durability {
             // A replay takes the same messages at the same place.
             let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
-            let name = format!("steering {}.{}", ledger.run.number, ledger.run.requests);
+            let name =
+                format!("steering {}.{}", ledger.tally.run.number, ledger.tally.run.requests);
             let value = serde_json::to_value(&messages).map_err(failed)?;
             let value = durability.record(&name, value).await?;
             messages = serde_json::from_value(value).map_err(failed)?;

@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 
-use neuron_types::{Budget, LoopError, Message, Scopes, ToolContext};
+use neuron_types::{Budget, LoopError, Message, Scopes, Start, ToolContext};
 use serde_json::Value;
 
 use super::{OutputType, RunHandle, RunResult};
-use crate::conversation::Start;
 use crate::ledger::Ledger;
 use crate::parts::RunScope;
 

@@ -55,9 +55,9 @@ impl RunResult<Option<Value>> {
         Self {
             response,
             output,
-            usage: ledger.run.usage.total.clone(),
-            estimated_usage: ledger.run.usage.estimated.clone(),
-            turns: ledger.run.turns,
+            usage: ledger.tally.run.usage.total.clone(),
+            estimated_usage: ledger.tally.run.usage.estimated.clone(),
+            turns: ledger.tally.run.turns,
             stop_reason,
             limit_reached: limit,
         }

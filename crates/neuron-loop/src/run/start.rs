@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 
 use neuron_types::{
     Budget, ContextStrategy, ContextStrategyDyn, DeltaSlot, Durability, DurableContext, LoopError,
-    OutputSchema, Provider, ProviderDyn, ToolContext, WasmBoxedFuture, WasmCompatSend, read_json,
+    OutputSchema, Provider, ProviderDyn, Start, ToolContext, WasmBoxedFuture, WasmCompatSend,
+    read_json,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -18,7 +19,7 @@ use super::live::{ActiveRun, Live};
 use super::watch::{RunEvents, RunStream, Steps};
 use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, Way, drive};
 use crate::Agent;
-use crate::conversation::{Conversation, Start};
+use crate::conversation::Conversation;
 
 /// Reads the output of a run. `None` means that there is none.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;

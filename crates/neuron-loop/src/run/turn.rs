@@ -62,7 +62,7 @@ async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacte
     {
         durability.continue_as_new(snapshot(ledger)?).await?;
     }
-    ledger.run.check_before_call(env.config())?;
+    ledger.tally.run.check_before_call(env.config())?;
     announce(env, ledger).await?;
     let compacted = compact_if_needed(env, ledger).await?;
     ledger.phase = Phase::Calling;
@@ -72,7 +72,7 @@ async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacte
 /// Tells the hooks that a turn begins.
 async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     ledger.begin_turn();
-    let turn = ledger.run.turn;
+    let turn = ledger.tally.run.turn;
     env.hooks(turn).ask(HookEvent::LoopIteration { turn }).await?;
     Ok(())
 }
@@ -80,7 +80,7 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 /// Calls the model, and runs the tools that its answer calls.
 async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
     // Again: the compaction may have cost tokens.
-    ledger.run.check_before_call(env.config())?;
+    ledger.tally.run.check_before_call(env.config())?;
     remind(&env, ledger);
     let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
     if overflows(&answer) {
@@ -92,7 +92,7 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
             return Ok(Some(Advanced::Compacted(compacted)));
         }
     } else {
-        ledger.run.overflowed = false;
+        ledger.tally.run.overflowed = false;
     }
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
     let progress = match taken {
@@ -101,7 +101,7 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
         }
         taken => taken.map(|()| None),
     };
-    prefetch.give_up(&env, ledger.run.turn, progress.as_ref().err()).await;
+    prefetch.give_up(&env, ledger.tally.run.turn, progress.as_ref().err()).await;
     count_tool_usage(&env, ledger);
     progress
 }
@@ -140,7 +140,7 @@ async fn run_tools<'a>(
         return Ok(None);
     }
     let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
-    let run = &ledger.run;
+    let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
@@ -156,7 +156,7 @@ async fn land(env: Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     remind(&env, ledger);
     let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
-    prefetch.give_up(&env, ledger.run.turn, taken.as_ref().err()).await;
+    prefetch.give_up(&env, ledger.tally.run.turn, taken.as_ref().err()).await;
     taken
 }
 

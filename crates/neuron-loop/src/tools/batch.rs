@@ -7,9 +7,8 @@ use std::sync::Arc;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_types::{
-    ApprovalDecision, CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError,
-    PendingApproval, PendingCall, Reservation, ToolCall, ToolContext, ToolError, ToolInvocation,
-    ToolOutput,
+    CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError, PendingApproval,
+    PendingCall, Reservation, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,13 +34,13 @@ pub(crate) async fn run_batch<'a>(
 ) -> Result<(), LoopError> {
     let hidden = ledger.batch().map_or(&[][..], |batch| &batch.hidden);
     let hidden = if hidden.is_empty() { Arc::default() } else { hidden.into() };
-    let (turn, attempt) = (ledger.run.turn, prefetch.attempt());
+    let (turn, attempt) = (ledger.tally.run.turn, prefetch.attempt());
     let mut run = BatchRun {
         env,
         hooks: env.hooks(turn),
         tools: env.offered(hidden),
         turn,
-        attempt: attempt.unwrap_or_else(|| ledger.run.attempt()),
+        attempt: attempt.unwrap_or_else(|| ledger.tally.run.attempt()),
         reservation: None,
         ledger,
         told: Vec::new(),
@@ -51,11 +50,8 @@ pub(crate) async fn run_batch<'a>(
     if !open.is_empty()
         && let Err(error) = run.reserve(&open)
     {
-        let is_resumed = |call: Call<'_>| matches!(call.state, CallState::Decided(_));
-        let is_resumed = run.ledger.calls().any(is_resumed);
-        match is_resumed {
-            true => run.ledger.undecide(),
-            false => run.ledger.close_batch_because_of(&error),
+        if !run.ledger.undecide() {
+            run.ledger.close_batch_because_of(&error);
         }
         return Err(error);
     }
@@ -95,7 +91,7 @@ impl<'a> BatchRun<'_, 'a> {
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
         check(self.env.token)?;
         let starts = self.ledger.count_of_starts().saturating_sub(self.prefetch.started());
-        self.ledger.run.check_before_tools(self.env.config(), starts)?;
+        self.ledger.tally.run.check_before_tools(self.env.config(), starts)?;
         if self.env.config().tool_errors == ToolErrorPolicy::EndRun {
             self.check_arguments(open)?;
         }
@@ -223,19 +219,18 @@ impl<'a> BatchRun<'_, 'a> {
         if let Some(verdict) = self.prefetch.take_over(index, call) {
             return Ok(verdict);
         }
-        let decided: Option<(PendingCall, ApprovalDecision)> =
-            self.ledger.call(index).and_then(|call| match call.state {
-                CallState::Decided(decided) => Some((**decided).clone()),
-                _ => None,
-            });
-        decide(&self.env, self.hooks, &self.tools, call, decided).await
+        let asked = self.ledger.call(index).and_then(|call| match call.state {
+            CallState::Asked(asked) => Some((**asked).clone()),
+            _ => None,
+        });
+        decide(&self.env, self.hooks, &self.tools, call, asked).await
     }
 
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
     fn start(&mut self, item: &Runnable) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && !self.prefetch.has_started(item.index) {
-            self.ledger.count_tool_call();
+            self.ledger.tally.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
                 reservation.spend_tool_call();
             }

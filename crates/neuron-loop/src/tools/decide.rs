@@ -8,7 +8,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use crate::ledger::is_invalid_json;
+use crate::ledger::{Asked, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered};
 
 /// What happens with a call.
@@ -26,7 +26,7 @@ pub(crate) enum Verdict {
     Refuse(ToolError),
 }
 
-/// Asks the hooks about a call, and then decides. `decided` holds the decision of a person.
+/// Asks the hooks about a call, and then decides. `asked` holds the decision of a person.
 ///
 /// # Errors
 ///
@@ -36,16 +36,18 @@ pub(crate) async fn decide(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
     call: &ToolCall,
-    decided: Option<(PendingCall, ApprovalDecision)>,
+    asked: Option<Asked>,
 ) -> Result<Verdict, LoopError> {
     let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
     let hooks = Hooks { scope: hooks.scope.in_call(&call.id), ..hooks };
     if let Some(reason) = hooks.ask(event).await? {
         return Ok(Verdict::Answer(ToolOutput::text(reason)));
     }
-    Ok(match decided {
-        Some((pending, decision)) => after_decision(env, tools, call, pending, decision),
-        None => verdict(env, tools, call),
+    Ok(match asked {
+        Some(Asked { pending, decision: Some(decision) }) => {
+            after_decision(env, tools, call, pending, decision)
+        }
+        _ => verdict(env, tools, call),
     })
 }
 

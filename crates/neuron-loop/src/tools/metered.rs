@@ -31,7 +31,7 @@ pub(crate) fn count_tool_usage(env: &Env<'_>, ledger: &mut Ledger) {
     let usage = env.run.tool_meter.take();
     if usage != TokenUsage::default() {
         env.ctx.usage.add(&usage);
-        ledger.add_tool_usage(&usage);
+        ledger.tally.add_tool_usage(&usage);
     }
 }
 

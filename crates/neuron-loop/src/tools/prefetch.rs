@@ -4,7 +4,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
@@ -12,7 +12,7 @@ use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, Wasm
 use super::context::{CallPlace, call_context};
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, execute};
-use crate::ledger::{Counters, is_invalid_json};
+use crate::ledger::{Tally, is_invalid_json};
 use crate::parts::{Env, Offered};
 
 /// The calls of one answer that were decided on before it was whole. They are the first of the answer.
@@ -81,7 +81,7 @@ impl<'a> Prefetch<'a> {
         env: Env<'a>,
         hidden: &Arc<[String]>,
         event: &StreamEvent,
-        counters: &Mutex<Counters<'_>>,
+        tally: &Mutex<&mut Tally>,
     ) -> Result<(), LoopError> {
         let call = match event {
             StreamEvent::ToolUseStart { .. } => {
@@ -94,11 +94,11 @@ impl<'a> Prefetch<'a> {
             _ => return Ok(()),
         };
         let tools = env.offered(hidden.clone());
-        if !self.may_start(&env, &tools, &call) || !has_room(&env, counters) {
+        if !self.may_start(&env, &tools, &call) || !has_room(&env, tally) {
             self.is_closed = true;
             return Ok(());
         }
-        let turn = lock(counters).run.turn;
+        let turn = lock(tally).run.turn;
         let hooks = env.hooks(turn);
         let verdict = match decide(&env, hooks, &tools, &call, None).await {
             Ok(verdict) => verdict,
@@ -108,7 +108,7 @@ impl<'a> Prefetch<'a> {
             }
         };
         let work = match &verdict {
-            Verdict::Run => self.start(env, tools, &call, counters),
+            Verdict::Run => self.start(env, tools, &call, tally),
             Verdict::Answer(_) => Work::None,
             Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refuse(_) => {
                 self.is_closed = true;
@@ -144,10 +144,10 @@ impl<'a> Prefetch<'a> {
         env: Env<'a>,
         tools: Offered<'a>,
         call: &ToolCall,
-        counters: &Mutex<Counters<'_>>,
+        tally: &Mutex<&mut Tally>,
     ) -> Work<'a> {
-        let mut counters = lock(counters);
-        let run = &mut *counters.run;
+        let mut tally = lock(tally);
+        let run = &mut tally.run;
         if self.started() == 0 {
             self.attempt = run.attempt();
             run.begin_attempt();
@@ -216,12 +216,12 @@ impl<'a> Prefetch<'a> {
 }
 
 /// Whether the limits and the budget allow one more tool call.
-fn has_room(env: &Env<'_>, counters: &Mutex<Counters<'_>>) -> bool {
+fn has_room(env: &Env<'_>, tally: &Mutex<&mut Tally>) -> bool {
     let budget = env.run.budget.as_ref();
-    lock(counters).run.check_before_tools(env.config(), 1).is_ok()
+    lock(tally).run.check_before_tools(env.config(), 1).is_ok()
         && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok())
 }
 
-fn lock<'g, 'l>(counters: &'g Mutex<Counters<'l>>) -> std::sync::MutexGuard<'g, Counters<'l>> {
-    counters.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<'g, 'l>(tally: &'g Mutex<&'l mut Tally>) -> MutexGuard<'g, &'l mut Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -8,15 +8,14 @@ use std::task::{Context, Poll};
 use futures_core::Stream;
 use neuron_loop::{
     Agent, AgentBuilder, AgentResult, Budget, CancelMode, Conversation, EndStrategy, LoopConfig,
-    LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunStream, RunView, Start,
-    Steps, ToolErrorPolicy, TurnSetup,
+    LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunStream, RunView, Steps,
+    ToolErrorPolicy, TurnSetup,
 };
 use neuron_tool::{ToolCall, ToolRegistry};
 use neuron_types::{
     ApprovalDecisions, ApprovalError, ContextStrategy, Durability, DurableContext, Injector,
-    Message, ObservabilityHook, PendingApproval, PendingCall, PermissionPolicy, Provider, RunStart,
-    Session, StreamEvent, SystemPrompt, TokenUsage, ToolChoice, ToolContext, ToolOutput,
-    UsageLimits,
+    Message, ObservabilityHook, PendingApproval, PendingCall, PermissionPolicy, Provider, Session,
+    Start, StreamEvent, SystemPrompt, TokenUsage, ToolChoice, ToolContext, ToolOutput, UsageLimits,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -249,7 +248,7 @@ impl<'d> Chat<'d> {
 
     pub(crate) fn run_from<'a>(
         &'a mut self,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + Send {
         self.whole(start.into(), ctx)
@@ -273,7 +272,7 @@ impl<'d> Chat<'d> {
 
     pub(crate) fn run_typed_from<'a, T: DeserializeOwned + JsonSchema>(
         &'a mut self,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
         ctx: &'a ToolContext,
     ) -> impl Future<Output = Result<TypedResult<T>, LoopError>> + Send {
         self.typed(start.into(), ctx)
@@ -297,7 +296,7 @@ impl<'d> Chat<'d> {
 
     pub(crate) async fn run_from_stream<'a>(
         &'a mut self,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
         ctx: &'a ToolContext,
     ) -> ChatStream<'a> {
         ChatStream::of(self.begin(start.into(), ctx).stream())
@@ -321,7 +320,7 @@ impl<'d> Chat<'d> {
 
     pub(crate) fn run_from_step<'a>(
         &'a mut self,
-        start: impl Into<RunStart>,
+        start: impl Into<Start>,
         ctx: &'a ToolContext,
     ) -> ChatSteps<'a> {
         ChatSteps(self.begin(start.into(), ctx).steps())

@@ -3,7 +3,7 @@
 use neuron_loop::{AgentResult, LoopError};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    ContextError, ContextStrategy, DurableError, Message, Role, RunSnapshot, RunStart, StopReason,
+    ContextError, ContextStrategy, DurableError, Message, Role, RunSnapshot, Start, StopReason,
     StreamEvent, ToolContext, UsageLimits,
 };
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn agent(context: &Journaled) -> Agent {
 async fn to_the_end(
     build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
-    start: RunStart,
+    start: Start,
 ) -> (Result<AgentResult, LoopError>, usize) {
     let (mut start, mut executions) = (start, 0);
     let ctx = ToolContext::default();
@@ -75,7 +75,7 @@ async fn a_run_that_continues_at_every_turn_is_the_same_run() {
 #[tokio::test]
 async fn a_run_that_begins_with_an_answer_continues_before_the_first_turn() {
     let context = Journaled::new(&three_turns(&Log::default()), &Journal::default());
-    let start = RunStart::from(Message::assistant("I think that"));
+    let start = Start::from(Message::assistant("I think that"));
     let (result, executions) = to_the_end(agent, context.continuing_at([0]), start).await;
     assert_eq!((result.unwrap().response.as_str(), executions), ("done", 2));
 }
@@ -132,7 +132,7 @@ async fn a_state_that_does_not_fit_is_refused_and_changes_nothing() {
     let mut strange = snapshot(vec![Message::user("hi")]);
     strange.loop_state = json!({"size": "hunter2"});
     for (state, text) in [
-        (newer, "version 2"),
+        (newer, "version 3"),
         (torn, "the tool call `c1` has no result"),
         (answered, "nothing for the model to answer"),
         (empty, "nothing for the model to answer"),
@@ -244,7 +244,7 @@ async fn a_typed_run_goes_on_with_the_retries_that_are_left() {
     {
         let world = World::new(replies, registry(&Log::default()), []);
         let mut context = Journaled::new(&world, &Journal::default()).continuing_at([1, 3]);
-        let (ctx, mut start, mut executions) = (ToolContext::default(), RunStart::from("go"), 0);
+        let (ctx, mut start, mut executions) = (ToolContext::default(), Start::from("go"), 0);
         let ended = loop {
             executions += 1;
             let mut agent = agent(&context);

@@ -286,7 +286,7 @@ async fn continue_as_new_carries_the_whole_run() {
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error:?}");
     let state = engine.state.lock().unwrap().take();
     let Some(state) = state else { panic!("no state: {:?}", engine.steps.lock().unwrap()) };
-    assert_eq!(state["version"], 1);
+    assert_eq!(state["version"], 2);
     let messages: Vec<Message> = serde_json::from_value(state["messages"].clone()).unwrap();
     assert_eq!(messages, agent.messages());
     assert_eq!(state["turns"], agent.turns());

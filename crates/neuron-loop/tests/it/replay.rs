@@ -8,7 +8,7 @@ use neuron_loop::{AgentResult, Budget, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
     BoxedStrategy, DurableProvider, InjectionPoint, Injector, Message, ProviderError, RunSnapshot,
-    RunStart, StopReason, StreamEvent, TokenUsage, ToolContext, UsageLimits,
+    Start, StopReason, StreamEvent, TokenUsage, ToolContext, UsageLimits,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -131,7 +131,7 @@ impl Case {
         let world = self.world(&log);
         let budget = Budget::new(UsageLimits::default());
         let mut context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
-        let mut start = RunStart::from("go");
+        let mut start = Start::from("go");
         let mut executions = 0;
         loop {
             executions += 1;
@@ -188,7 +188,7 @@ impl Case {
     }
 }
 
-async fn run_from(way: Way, agent: &mut Agent, start: RunStart) -> Result<AgentResult, String> {
+async fn run_from(way: Way, agent: &mut Agent, start: Start) -> Result<AgentResult, String> {
     let ctx = ToolContext::default();
     match way {
         Way::Run => agent.run_from(start, &ctx).await.map_err(|error| error.to_string()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuron_types::{
     ApprovalDecisions, CompletionResponse, ContentBlock, ContextError, DurableError, Message,
-    PendingCall, ProviderError, Role, RunStart, StopReason, StreamEvent, TokenUsage, ToolOutput,
+    PendingCall, ProviderError, Role, Start, StopReason, StreamEvent, TokenUsage, ToolOutput,
     UsageLimits, message_events,
 };
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
     /// As an engine begins it, or goes on with it.
-    Start(RunStart),
+    Start(Start),
 }
 
 /// The three ways to run.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use neuron_types::{Message, PendingApproval, RunSnapshot, RunStart, TokenUsage};
+use neuron_types::{Message, PendingApproval, RunSnapshot, Start, TokenUsage};
 
 use crate::case::*;
 use crate::check::{
@@ -152,7 +152,7 @@ async fn by_hand(case: &Case) -> Checked<Whole> {
 /// As the engine has it: in several executions, each by an agent of its own.
 async fn by_the_engine(case: &Case) -> Checked<(Whole, usize)> {
     let world = world(case);
-    let mut start = RunStart::from(case.messages[0].clone());
+    let mut start = Start::from(case.messages[0].clone());
     let mut executions = 0;
     loop {
         executions += 1;
