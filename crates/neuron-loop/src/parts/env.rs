@@ -138,20 +138,20 @@ pub(crate) struct Offered<'a> {
 }
 
 impl<'a> Offered<'a> {
-    fn is_hidden(&self, name: &str) -> bool {
+    pub(crate) fn hides(&self, name: &str) -> bool {
         self.hidden.iter().any(|hidden| hidden == name)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
-        if self.is_hidden(name) { None } else { self.tools.get(name) }
+        if self.hides(name) { None } else { self.tools.get(name) }
     }
 
     pub(crate) fn definition(&self, name: &str) -> Option<&'a ToolDefinition> {
-        if self.is_hidden(name) { None } else { self.tools.definition(name) }
+        if self.hides(name) { None } else { self.tools.definition(name) }
     }
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.tools.names().filter(|name| !self.is_hidden(name))
+        self.tools.names().filter(|name| !self.hides(name))
     }
 
     /// Runs a call through the middleware of its tool.
@@ -160,9 +160,6 @@ impl<'a> Offered<'a> {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        if self.is_hidden(&call.name) {
-            return Err(ToolError::NotFound(call.name.clone()));
-        }
         self.tools.execute_call(call, ctx).await
     }
 }

@@ -34,13 +34,13 @@ pub(crate) async fn run_batch<'a>(
 ) -> Result<(), LoopError> {
     let hidden = ledger.batch().map_or(&[][..], |batch| &batch.hidden);
     let hidden = if hidden.is_empty() { Arc::default() } else { hidden.into() };
-    let (turn, attempt) = (ledger.tally.run.turn, prefetch.attempt());
+    let turn = ledger.tally.run.turn;
     let mut run = BatchRun {
         env,
         hooks: env.hooks(turn),
         tools: env.offered(hidden),
         turn,
-        attempt: attempt.unwrap_or_else(|| ledger.tally.run.attempt()),
+        attempt: prefetch.attempt().unwrap_or_else(|| ledger.tally.run.attempt()),
         reservation: None,
         ledger,
         told: Vec::new(),
@@ -55,10 +55,12 @@ pub(crate) async fn run_batch<'a>(
         }
         return Err(error);
     }
-    let ran = run.run_all(open).await;
+    let mut ran = run.run_all(&open).await;
     count_tool_usage(&env, run.ledger);
-    let is_whole = run.ledger.batch().is_some_and(|batch| !batch.waits());
-    let ran = ran.and_then(|()| if is_whole { run.count_failing() } else { Ok(()) });
+    if ran.is_ok() && run.ledger.batch().is_some_and(|batch| !batch.waits()) {
+        let is_known = |name: &str| run.tools.definition(name).is_some();
+        ran = run.ledger.count_failing(env.config().tool_retry_limit, is_known);
+    }
     if let Err(error) = &ran {
         run.ledger.close_batch_because_of(error);
     }
@@ -79,8 +81,8 @@ struct BatchRun<'l, 'a> {
     prefetch: &'l mut Prefetch<'a>,
 }
 
-/// A call that is about to run.
-struct Runnable {
+/// A call on which hooks and policy decided.
+struct Asked {
     index: usize,
     call: ToolCall,
     verdict: Verdict,
@@ -103,115 +105,104 @@ impl<'a> BatchRun<'_, 'a> {
 
     /// Fails with the first call whose arguments are not JSON.
     fn check_arguments(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        for &index in open {
-            let invalid = self.ledger.call(index).filter(|call| {
-                let definition = self.tools.definition(call.made.name);
-                is_invalid_json(call.made.input, definition)
-                    && matches!(call.state, CallState::Open)
-            });
-            if let Some(call) = invalid.map(Call::to_call) {
-                let error = LoopError::Tool(invalid_arguments(&call));
-                self.ledger.fail_call(index, &error);
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn count_failing(&mut self) -> Result<(), LoopError> {
-        let retries = self.env.config().tool_retry_limit;
-        let tools = &self.tools;
-        self.ledger.count_failing(retries, |name| tools.definition(name).is_some())
-    }
-
-    async fn run_all(&mut self, open: Vec<usize>) -> Result<(), LoopError> {
-        if !self.env.config().parallel_tool_execution {
-            for index in open {
-                Box::pin(self.run_group(&[index])).await?;
-            }
+        let invalid = open.iter().find_map(|&index| {
+            let call = self.ledger.call(index)?;
+            let definition = self.tools.definition(call.made.name);
+            let is_invalid = is_invalid_json(call.made.input, definition)
+                && matches!(call.state, CallState::Open);
+            is_invalid.then(|| (index, call.to_call()))
+        });
+        let Some((index, call)) = invalid else {
             return Ok(());
-        }
-        for group in self.groups(&open) {
-            Box::pin(self.run_group(&group)).await?;
+        };
+        let error = LoopError::Tool(invalid_arguments(&call));
+        self.ledger.fail_call(index, &error);
+        Err(error)
+    }
+
+    /// Runs the calls in order, in groups of which all run at the same time.
+    async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
+        let config = self.env.config();
+        // An engine runs all calls of a group at once.
+        let most = match (config.parallel_tool_execution, self.env.parts.durability) {
+            (false, _) => 1,
+            (true, Some(_)) => config.most_tools_at_once(),
+            (true, None) => usize::MAX,
+        };
+        let mut rest = open;
+        while let Some((first, _)) = rest.split_first() {
+            let together = match self.runs_alone(*first) {
+                true => 1,
+                false => {
+                    rest.iter().take(most).take_while(|index| !self.runs_alone(**index)).count()
+                }
+            };
+            let (group, others) = rest.split_at(together);
+            rest = others;
+            Box::pin(self.run_group(group)).await?;
         }
         Ok(())
     }
 
-    /// The calls in order, in groups that run at the same time.
-    fn groups(&self, open: &[usize]) -> Vec<Vec<usize>> {
-        // An engine runs all calls of a group at once.
-        let most = match self.env.parts.durability {
-            Some(_) => self.env.config().most_tools_at_once(),
-            None => usize::MAX,
-        };
-        let mut groups: Vec<Vec<usize>> = Vec::new();
-        let mut is_open = false;
-        for &index in open {
-            let tool = self.ledger.call(index).and_then(|call| self.tools.get(call.made.name));
-            let alone = tool.is_some_and(|tool| tool.runs_alone());
-            match groups.last_mut() {
-                Some(group) if is_open && !alone && group.len() < most => group.push(index),
-                _ => groups.push(vec![index]),
+    fn runs_alone(&self, index: usize) -> bool {
+        let call = self.ledger.call(index);
+        call.and_then(|call| self.tools.get(call.made.name)).is_some_and(|tool| tool.runs_alone())
+    }
+
+    /// Runs a group. The hooks hear of the end of each call about which they were asked.
+    async fn run_group(&mut self, group: &[usize]) -> Result<(), LoopError> {
+        let mut asked = Vec::with_capacity(group.len());
+        let ran = self.ask_and_run(group, &mut asked).await;
+        if let Err(error) = &ran {
+            for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
+                self.hooks.tell_failed(&item.call, error).await;
             }
-            is_open = !alone;
         }
-        groups
+        ran
     }
 
     /// Asks about the calls of a group, in order, and then runs them: here, or in the durable engine.
-    async fn run_group(&mut self, group: &[usize]) -> Result<(), LoopError> {
+    async fn ask_and_run(
+        &mut self,
+        group: &[usize],
+        asked: &mut Vec<Asked>,
+    ) -> Result<(), LoopError> {
         check(self.env.token)?;
-        let mut asked = Vec::with_capacity(group.len());
         for &index in group {
             let Some(call) = self.ledger.call(index).map(Call::to_call) else {
                 continue;
             };
-            match self.decide(index, &call).await {
-                Ok(verdict) => asked.push(Runnable { index, call, verdict }),
-                Err(error) => {
-                    // The hooks were asked about all of these, and none will run.
-                    for Runnable { call, .. } in &asked {
-                        self.hooks.tell_failed(call, &error).await;
-                    }
-                    self.hooks.tell_failed(&call, &error).await;
-                    return Err(error);
-                }
+            // The hooks are asked about it in any case.
+            asked.push(Asked { index, call, verdict: Verdict::Run });
+            if let Some(item) = asked.last_mut() {
+                item.verdict = self.decide(index, &item.call).await?;
             }
         }
-        let mut run = Vec::with_capacity(asked.len());
+        let runs = |item: &Asked| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
+        let answered: Vec<Asked> = asked.extract_if(.., |item| !runs(item)).collect();
         let mut first_error = None;
-        for item in asked {
-            match item.verdict {
-                Verdict::Answer(output) => {
-                    let told = self.finish(item.index, &item.call, output).await;
-                    first_error = first_error.or(told.err());
-                }
+        for item in answered {
+            if let Verdict::Refuse(_) = item.verdict {
+                self.start(&item);
+            }
+            let told = match item.verdict {
+                Verdict::Answer(output) => self.finish(item.index, &item.call, output).await,
                 Verdict::Refuse(error) => {
                     let ran = settle(&self.env, &self.tools, error.into());
-                    let told = self.record(item.index, &item.call, ran).await;
-                    first_error = first_error.or(told.err());
+                    self.record(item.index, &item.call, ran).await
                 }
                 Verdict::Wait(pending) => self.hold(item.index, &item.call, *pending).await,
-                _ => run.push(item),
-            }
-        }
-        if first_error.is_none() && !run.is_empty() {
-            first_error = match (check(self.env.token), self.env.parts.durability, &run[..]) {
-                (Err(cancelled), ..) => Some(cancelled),
-                (_, Some(durability), _) => Box::pin(self.run_durably(durability, &run)).await,
-                (_, None, [one]) => Box::pin(self.run_one(one)).await,
-                (_, None, _) => Box::pin(self.run_together(&run)).await,
+                Verdict::Run | Verdict::Resume(_) => Ok(()),
             };
+            first_error = first_error.or(told.err());
         }
-        let Some(error) = first_error else {
-            return Ok(());
-        };
-        for item in &run {
-            if !self.told.contains(&item.index) {
-                self.hooks.tell_failed(&item.call, &error).await;
-            }
+        match (first_error, self.env.parts.durability, &asked[..]) {
+            (Some(error), ..) => Err(error),
+            (None, _, []) => Ok(()),
+            (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,
+            (None, None, [one]) => Box::pin(self.run_one(one)).await,
+            (None, None, run) => Box::pin(self.run_together(run)).await,
         }
-        Err(error)
     }
 
     /// Asks hooks and policy about a call, unless a prefetch did.
@@ -227,7 +218,7 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
-    fn start(&mut self, item: &Runnable) {
+    fn start(&mut self, item: &Asked) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && !self.prefetch.has_started(item.index) {
             self.ledger.tally.count_tool_call();
@@ -238,7 +229,7 @@ impl<'a> BatchRun<'_, 'a> {
         self.ledger.begin_call(item.index);
     }
 
-    fn context_of(&self, item: &Runnable, token: &CancellationToken) -> ToolContext {
+    fn context_of(&self, item: &Asked, token: &CancellationToken) -> ToolContext {
         let place = CallPlace { turn: self.turn, attempt: self.attempt, index: item.index };
         let mut ctx = call_context(&self.env, place, &item.call, token);
         if let Verdict::Resume(resumed) = &item.verdict {
@@ -250,7 +241,7 @@ impl<'a> BatchRun<'_, 'a> {
     /// The work of a call in this process.
     fn work<'w>(
         &mut self,
-        item: &'w Runnable,
+        item: &'w Asked,
         token: &CancellationToken,
     ) -> impl Future<Output = Ran> + use<'w, 'a>
     where
@@ -260,31 +251,33 @@ impl<'a> BatchRun<'_, 'a> {
         let ctx = early.is_none().then(|| self.context_of(item, token));
         let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
         async move {
-            let ctx = match (early, ctx) {
-                (Some(work), _) => return work.await,
-                (None, ctx) => ctx.unwrap_or_default(),
-            };
-            let scopes = hooks.open_call(&item.call);
-            execute(env, tools, &item.call, ctx, scopes).await
+            match (early, ctx) {
+                (Some(work), _) => work.await,
+                (None, ctx) => {
+                    let scopes = hooks.open_call(&item.call);
+                    execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes).await
+                }
+            }
         }
     }
 
-    async fn run_one(&mut self, item: &Runnable) -> Option<LoopError> {
+    async fn run_one(&mut self, item: &Asked) -> Result<(), LoopError> {
+        check(self.env.token)?;
         self.start(item);
-        let token = self.env.token;
-        let ran = self.work(item, token).await;
-        self.record(item.index, &item.call, ran).await.err()
+        let ran = self.work(item, self.env.token).await;
+        self.record(item.index, &item.call, ran).await
     }
 
     /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
     /// until the grace period ends.
-    async fn run_together(&mut self, run: &[Runnable]) -> Option<LoopError> {
+    async fn run_together(&mut self, run: &[Asked]) -> Result<(), LoopError> {
+        check(self.env.token)?;
         let token = self.env.token.child_token();
         let mut waiting = run.iter();
         let most = self.env.config().most_tools_at_once();
         let mut running = FuturesUnordered::new();
-        let mut first_error = None;
-        while first_error.is_none() {
+        let mut ended = Ok(());
+        while ended.is_ok() {
             for item in waiting.by_ref().take(most - running.len()) {
                 self.start(item);
                 let (work, token) = (self.work(item, &token), token.clone());
@@ -294,100 +287,81 @@ impl<'a> BatchRun<'_, 'a> {
                     (item, if begins { Some(work.await) } else { None })
                 });
             }
-            let (item, ran) = running.next().await?;
-            first_error = match ran {
-                Some(ran) => self.record(item.index, &item.call, ran).await.err(),
-                None => {
-                    self.ledger.never_began(item.index);
-                    Some(LoopError::Cancelled)
-                }
+            let Some((item, ran)) = running.next().await else {
+                return Ok(());
             };
+            ended = self.end(item, ran).await;
         }
         token.cancel();
         let mut grace = pin!(wait(self.env.config().tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
-                Either::Left((Some((item, Some(ran))), _)) => {
-                    self.record(item.index, &item.call, ran).await.ok();
-                }
-                Either::Left((Some((item, None)), _)) => self.ledger.never_began(item.index),
+                Either::Left((Some((item, ran)), _)) => self.end(item, ran).await.ok(),
                 _ => break,
+            };
+        }
+        ended
+    }
+
+    /// Records the end of a call, if it began.
+    async fn end(&mut self, item: &Asked, ran: Option<Ran>) -> Result<(), LoopError> {
+        match ran {
+            Some(ran) => self.record(item.index, &item.call, ran).await,
+            None => {
+                self.ledger.never_began(item.index);
+                Err(LoopError::Cancelled)
             }
         }
-        first_error
     }
 
     /// Runs calls in a durable engine: all handed over at once, so that it can run them in the order that is safe for
     /// its replay.
     async fn run_durably(
         &mut self,
-        durability: &Durability<'_>,
-        run: &[Runnable],
-    ) -> Option<LoopError> {
-        for item in run {
-            self.start(item);
-        }
+        engine: &Durability<'_>,
+        run: &[Asked],
+    ) -> Result<(), LoopError> {
+        check(self.env.token)?;
         let token = self.env.token.child_token();
         // Dropped while the engine runs them, it tells work that the tools started elsewhere.
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(run.len());
-        let mut meters = Vec::with_capacity(run.len());
-        let mut scopes = Vec::with_capacity(run.len());
-        let mut errors = Vec::with_capacity(run.len());
+        let mut calls = Vec::with_capacity(run.len());
         for item in run {
+            self.start(item);
             let scope = CallScope::new(self.hooks.open_call(&item.call));
-            let error = self.error_of_hidden(&item.call.name);
-            if error.is_none() {
-                let ctx = self.context_of(item, &token);
-                meters.push(CallMeter { call: ctx.usage.clone(), run: &self.env.run.tool_meter });
-                let tool = self.tools.get(&item.call.name);
-                let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-                let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);
-                batch.push(invocation.with_scope(scope.clone()));
-            }
-            errors.push(error);
-            scopes.push(scope);
+            let ctx = self.context_of(item, &token);
+            let meter = CallMeter { call: ctx.usage.clone(), run: &self.env.run.tool_meter };
+            let tool = self.tools.get(&item.call.name);
+            let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
+            let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);
+            batch.push(invocation.with_scope(scope.clone()));
+            calls.push((item, scope, meter));
         }
-        let options = || self.env.config().tool_activity.clone();
-        let work = async {
-            match batch.is_empty() {
-                true => Ok(Vec::new()),
-                false => Ok(durability.execute_tools(batch, options()).await),
-            }
-        };
+        let options = self.env.config().tool_activity.clone();
+        let work = async { Ok(engine.execute_tools(batch, options).await) };
         let ran = or_cancelled(self.env.token, work).await;
         guard.disarm();
-        drop(meters);
         let mut ran = ran.unwrap_or_default().into_iter();
         let mut first_error = None;
-        for ((item, scope), error) in run.iter().zip(scopes).zip(errors) {
-            let ran = match error {
-                Some(error) => settle(&self.env, &self.tools, error.into()),
-                None => match ran.next() {
-                    Some(Ok(output)) => Ok(output),
-                    Some(Err(error)) => settle(&self.env, &self.tools, error.into()),
-                    None => Err(self.missing_result()),
-                },
+        for (item, scope, meter) in calls {
+            drop(meter);
+            let ran = match ran.next() {
+                Some(Ok(output)) => Ok(output),
+                Some(Err(error)) => settle(&self.env, &self.tools, error.into()),
+                None => Err(self.missing_result()),
             };
             scope.end(outcome(&ran));
             let recorded = self.record(item.index, &item.call, ran).await;
             first_error = first_error.or(recorded.err());
         }
-        first_error
-    }
-
-    /// The error of a tool that the model was not offered: it does not exist, whatever the engine has.
-    fn error_of_hidden(&self, name: &String) -> Option<ToolError> {
-        self.tools.hidden.contains(name).then(|| ToolError::NotFound(name.clone()))
+        first_error.map_or(Ok(()), Err)
     }
 
     fn missing_result(&self) -> LoopError {
-        match check(self.env.token) {
-            Err(cancelled) => cancelled,
-            Ok(()) => LoopError::Durable(DurableError::ActivityFailed(
-                "the durable context returned fewer results than there were calls".into(),
-            )),
-        }
+        let text = "the durable context returned fewer results than there were calls";
+        let missing = LoopError::Durable(DurableError::ActivityFailed(text.into()));
+        check(self.env.token).err().unwrap_or(missing)
     }
 
     /// Records the end of a call. A call in which an agent waits for an approval waits too.
@@ -396,14 +370,12 @@ impl<'a> BatchRun<'_, 'a> {
             Ok(output) => return self.finish(index, call, output).await,
             Err(error) => error,
         };
-        self.told.push(index);
-        if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = &error {
+        if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
             let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
-            pending.nested = Some(nested.clone());
-            self.ledger.hold_call(index, pending);
-            self.hooks.tell_failed(call, &error).await;
-            return Ok(());
+            pending.nested = Some(nested);
+            return self.hold(index, call, pending).await;
         }
+        self.told.push(index);
         self.ledger.fail_call(index, &error);
         self.hooks.tell_failed(call, &error).await;
         Err(error)
@@ -428,9 +400,22 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Lets a call wait for a person. For the hooks it has ended, and begins again once it is decided.
-    async fn hold(&mut self, index: usize, call: &ToolCall, pending: PendingCall) {
-        let state = PendingApproval::new(&*self.env.run.run_id, vec![pending.clone()]);
+    async fn hold(
+        &mut self,
+        index: usize,
+        call: &ToolCall,
+        pending: PendingCall,
+    ) -> Result<(), LoopError> {
+        self.told.push(index);
+        let error = match &pending.nested {
+            Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
+            None => {
+                let state = PendingApproval::new(&*self.env.run.run_id, vec![pending.clone()]);
+                LoopError::ApprovalRequired(Box::new(state))
+            }
+        };
         self.ledger.hold_call(index, pending);
-        self.hooks.tell_failed(call, &LoopError::ApprovalRequired(Box::new(state))).await;
+        self.hooks.tell_failed(call, &error).await;
+        Ok(())
     }
 }

@@ -22,7 +22,8 @@ pub(crate) enum Verdict {
     Answer(ToolOutput),
     /// It waits for a person.
     Wait(Box<PendingCall>),
-    /// The tool refuses it, so that nobody need be asked. It does not run.
+    /// It does not run, because its tool is hidden, or would refuse it so that nobody need be asked. It counts as
+    /// started.
     Refuse(ToolError),
 }
 
@@ -44,7 +45,7 @@ pub(crate) async fn decide(
         return Ok(Verdict::Answer(ToolOutput::text(reason)));
     }
     Ok(match asked {
-        Some(Asked { pending, decision: Some(decision) }) => {
+        Some(Asked { pending, decision: Some(decision) }) if !tools.hides(&call.name) => {
             after_decision(env, tools, call, pending, decision)
         }
         _ => verdict(env, tools, call),
@@ -55,6 +56,9 @@ pub(crate) async fn decide(
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
     if is_invalid_json(&call.input, tools.definition(&call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
+    }
+    if tools.hides(&call.name) {
+        return Verdict::Refuse(ToolError::NotFound(call.name.clone()));
     }
     let refusal = || tools.get(&call.name).and_then(|tool| tool.check_input(&call.input).err());
     match ask_policy(env, tools, call) {

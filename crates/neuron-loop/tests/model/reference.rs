@@ -249,7 +249,7 @@ type Ran = Result<ToolOutput, Failure>;
 enum Verdict {
     Run,
     Answer(ToolOutput),
-    /// The tool refuses it.
+    /// The tool refuses it, or is hidden.
     Refuse,
     Wait(PendingCall),
 }
@@ -1026,6 +1026,9 @@ impl Run<'_> {
     /// What the policy says of a call that the model has just made.
     fn decide(&mut self, call: &ToolCall) -> Verdict {
         let denied = |why: &str| ToolOutput::error(format!("permission denied: {why}"));
+        if self.hides(call) {
+            return Verdict::Refuse;
+        }
         match self.judge(call) {
             Judgement::Deny => Verdict::Answer(denied("not this one")),
             Judgement::Panic => Verdict::Answer(denied("the permission policy failed")),
@@ -1038,6 +1041,10 @@ impl Run<'_> {
             Judgement::Ask => Verdict::Wait(PendingCall::new(call.clone(), "really?")),
             Judgement::Allow => Verdict::Run,
         }
+    }
+
+    fn hides(&self, call: &ToolCall) -> bool {
+        self.hides_look && call.name == "look"
     }
 
     fn judge(&self, call: &ToolCall) -> Judgement {
@@ -1236,7 +1243,7 @@ impl Run<'_> {
 
     /// Whether there is such a tool, in this turn.
     fn is_known(&self, call: &ToolCall) -> bool {
-        TOOLS.contains(&&*call.name) && !(self.hides_look && call.name == "look")
+        TOOLS.contains(&&*call.name) && !self.hides(call)
     }
 
     /// One result for each call, in the order of the calls, in one message.
@@ -1346,14 +1353,12 @@ impl Run<'_> {
                     first = first.or(told.err());
                 }
                 Verdict::Refuse => {
-                    let ran = self.settled(Err(ToolError::InvalidInput("too large".into())));
-                    let recorded = match ran {
-                        Ok(output) => {
-                            fates[index] = Fate::Answered(output);
-                            self.tell_after(call, &fates[index])
-                        }
-                        ran => self.record(call, ran, &mut fates[index]),
+                    self.tool_calls += 1;
+                    let ran = match self.hides(call) {
+                        true => self.outcome(call),
+                        false => self.settled(Err(ToolError::InvalidInput("too large".into()))),
                     };
+                    let recorded = self.record(call, ran, &mut fates[index]);
                     first = first.or(recorded.err());
                 }
                 Verdict::Wait(pending) => {
@@ -1451,19 +1456,8 @@ impl Run<'_> {
         run: &[usize],
         fates: &mut [Fate],
     ) -> Option<Failure> {
-        // A tool that is not offered is none, whatever the engine has; and what the tool refuses is
-        // not for the engine.
-        let is_given = |run: &Self, index: &&usize| {
-            let call = &calls[**index];
-            !(run.hides_look && call.name == "look")
-        };
-        let mut lost = None;
-        if run.iter().any(|index| is_given(self, &index)) {
-            let nth = next(&mut self.memory.counters.engine_batches);
-            if engine.short_batch == Some(nth) {
-                lost = run.iter().rfind(|index| is_given(self, index));
-            }
-        }
+        let nth = next(&mut self.memory.counters.engine_batches);
+        let lost = run.last().filter(|_| engine.short_batch == Some(nth));
         let mut first = None;
         for &index in run {
             let call = &calls[index];
