@@ -19,8 +19,8 @@ pub use steps::{StepIterator, TurnResult};
 pub use stream::AgentStream;
 
 use crate::ledger::Ledger;
-use crate::parts::{Definition, Parts};
-use crate::run::{ActiveRun, Events, Live, Step, Way, agent_result, drive};
+use crate::parts::{Definition, Parts, Reader};
+use crate::run::{ActiveRun, Events, Live, Step, agent_result, drive};
 use crate::settings::LoopConfig;
 
 /// An agent with one conversation. Each run continues the conversation with one more message of the user.
@@ -120,12 +120,12 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         &mut self,
         message: Message,
         ctx: &ToolContext,
-        way: Way<'_>,
+        reader: Reader<'_>,
     ) -> Result<AgentResult, LoopError> {
         let (parts, durability, ledger) = self.lend();
         let parts = parts.with_durability(durability.as_ref());
         let mut run = begin(message, ctx);
-        match drive(parts, None, ledger, &mut run, way).await {
+        match drive(parts, None, ledger, &mut run, reader).await {
             Some(Ok(Step::Ended(result))) => Ok(agent_result(ledger, &result)),
             Some(Err(error)) => Err(error),
             _ => Err(LoopError::Cancelled),
@@ -147,7 +147,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         message: Message,
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<AgentResult, LoopError>> + WasmCompatSend {
-        self.drive(message, ctx, Way::Whole)
+        self.drive(message, ctx, Reader::Nobody)
     }
 
     /// [`run`](Self::run) with a text.
@@ -176,7 +176,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         ctx: &'a ToolContext,
     ) -> impl Future<Output = AgentStream<'a>> + WasmCompatSend {
         ready(AgentStream(Events::new(|slot| {
-            Box::pin(async move { self.drive(message, ctx, Way::Stream(&slot)).await })
+            Box::pin(async move { self.drive(message, ctx, Reader::Stream(&slot)).await })
         })))
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::sync::Mutex;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
@@ -11,7 +12,8 @@ use neuron_types::{
 use serde_json::Value;
 
 use super::AgentLoop;
-use crate::run::{ActiveRun, Step, Way, agent_result, drive};
+use crate::parts::Reader;
+use crate::run::{ActiveRun, Step, agent_result, drive};
 
 /// A run turn by turn; made by [`AgentLoop::run_step`].
 ///
@@ -100,8 +102,9 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     pub fn next(&mut self) -> impl Future<Output = Option<TurnResult>> + WasmCompatSend {
         async move {
             let (parts, durability, ledger) = self.agent.lend();
-            let parts = parts.with_durability(durability.as_ref());
-            Some(match drive(parts, None, ledger, &mut self.run, Way::Step).await? {
+            let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());
+            let reader = Reader::Step(&results);
+            Some(match drive(parts, None, ledger, &mut self.run, reader).await? {
                 Ok(Step::Tools { calls, results }) => {
                     let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
                     TurnResult::ToolsExecuted { calls: calls.collect(), results }

@@ -6,119 +6,13 @@
 use std::borrow::Cow;
 
 use neuron_types::{
-    ApprovalDecision, ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, StopReason,
-    ToolCall, ToolOutput, ToolUseRef,
+    ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolOutput, ToolUseRef,
 };
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{Ledger, Phase};
+use super::{Asked, Batch, Call, CallState, Ledger, Phase};
 
 /// Why a call has no result when nothing else is known.
 const INTERRUPTED: &str = "the run was interrupted";
-
-/// The tool calls of one answer. Names and arguments stand in the history.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Batch {
-    pub(crate) stop_reason: StopReason,
-    pub(crate) calls: Vec<CallState>,
-    /// Names of tools that the answer could not call, because the request did not offer them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) hidden: Vec<String>,
-    /// The call with a valid output of a typed run, until the other calls have ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) output: Option<usize>,
-}
-
-/// The state of one call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum CallState {
-    /// It has not begun.
-    Open,
-    /// A person is asked. With a decision it has not begun.
-    Asked(Box<Asked>),
-    /// It began, and its result is not known.
-    Begun {
-        /// The arguments, where a person changed them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input: Option<Value>,
-    },
-    /// Its result stands in the history.
-    Ended {
-        is_error: bool,
-        /// Whether it ran to its result.
-        ran: bool,
-    },
-}
-
-/// A call about which a person is asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
-    pub(crate) pending: PendingCall,
-    pub(crate) decision: Option<ApprovalDecision>,
-}
-
-impl Batch {
-    pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
-        Self { stop_reason, calls: vec![CallState::Open; calls], hidden, output: None }
-    }
-
-    /// Whether a call can begin.
-    pub(crate) fn has_work(&self) -> bool {
-        self.calls.iter().any(CallState::can_begin)
-    }
-
-    /// Whether a call waits for a person.
-    pub(crate) fn waits(&self) -> bool {
-        self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
-    }
-}
-
-impl CallState {
-    pub(crate) fn can_begin(&self) -> bool {
-        match self {
-            Self::Open => true,
-            Self::Asked(asked) => asked.decision.is_some(),
-            _ => false,
-        }
-    }
-
-    /// The question about a call that has not begun.
-    pub(crate) fn pending(&self) -> Option<&PendingCall> {
-        match self {
-            Self::Asked(asked) => Some(&asked.pending),
-            _ => None,
-        }
-    }
-
-    /// The arguments, where a person changed them.
-    fn edited(&self) -> Option<&Value> {
-        match self {
-            Self::Asked(asked) => match &asked.decision {
-                Some(ApprovalDecision::ApproveEdited { input }) => Some(input),
-                _ => Some(&asked.pending.call.input),
-            },
-            Self::Begun { input } => input.as_ref(),
-            Self::Open | Self::Ended { .. } => None,
-        }
-    }
-}
-
-/// A call of the last answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(crate) made: ToolUseRef<'a>,
-    pub(crate) state: &'a CallState,
-}
-
-impl Call<'_> {
-    /// The call as it runs, with the arguments that a person changed.
-    pub(crate) fn to_call(self) -> ToolCall {
-        let input = self.state.edited().unwrap_or(self.made.input).clone();
-        ToolCall { id: self.made.id.to_owned(), name: self.made.name.to_owned(), input }
-    }
-}
 
 impl Ledger {
     pub(crate) fn batch(&self) -> Option<&Batch> {

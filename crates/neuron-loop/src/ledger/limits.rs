@@ -1,9 +1,12 @@
-//! The limits of a run. A limit of n allows exactly n, and one more call of the model where a run may land softly.
+//! What ends a run early: its limits, and tools that the model gets wrong too often. A limit of n allows exactly n, and one
+//! more call of the model where a run may land softly.
 
-use neuron_types::LoopError;
+use std::collections::BTreeMap;
+
+use neuron_types::{LoopError, ToolError};
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Phase, RunRecord};
+use super::{CallState, Ledger, Phase};
 use crate::settings::{LoopConfig, OnLimit};
 
 /// A limit that a run has reached.
@@ -45,32 +48,47 @@ impl Limit {
     }
 }
 
-impl RunRecord {
-    /// Checks the limits before a call of the model: one more turn, one more request, and tokens left.
-    pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
-        if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
-            return Err(LoopError::MaxTurns(max));
-        }
-        config.usage_limits.as_ref().map_or(Ok(()), |limits| {
-            limits.check_requests(self.requests.saturating_add(1))?;
-            limits.check_tokens(&self.usage.total)
-        })
-    }
-
-    /// Checks the limits before tools: tokens left, and room for so many calls.
-    pub(crate) fn check_before_tools(
-        &self,
-        config: &LoopConfig,
-        calls: usize,
-    ) -> Result<(), LoopError> {
-        config.usage_limits.as_ref().map_or(Ok(()), |limits| {
-            limits.check_tokens(&self.usage.total)?;
-            limits.check_tool_calls(self.tool_calls.saturating_add(calls))
-        })
-    }
-}
-
 impl Ledger {
+    /// Counts the tools whose calls of the batch ran and failed. A tool with a call that succeeded starts anew. Names that
+    /// no tool has count together.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::Tool`] when a tool failed in more turns in a row than may be retried.
+    pub(crate) fn count_failing(
+        &mut self,
+        retries: Option<usize>,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Result<(), LoopError> {
+        let Some(retries) = retries else {
+            return Ok(());
+        };
+        let mut succeeded: BTreeMap<String, bool> = BTreeMap::new();
+        for call in self.calls() {
+            if let CallState::Ended { is_error, ran: true } = call.state {
+                let name = if is_known(call.made.name) { call.made.name } else { "" };
+                *succeeded.entry(name.to_owned()).or_default() |= !is_error;
+            }
+        }
+        for (name, succeeded) in succeeded {
+            if succeeded {
+                self.tally.run.failing.remove(&name);
+                continue;
+            }
+            let turns = self.tally.run.failing.entry(name.clone()).or_default();
+            *turns = turns.saturating_add(1);
+            if *turns > retries {
+                let what = match name.as_str() {
+                    "" => "the model called tools that do not exist".to_owned(),
+                    name => format!("the calls of `{name}` failed"),
+                };
+                let text = format!("{what} in {turns} turns in a row: no retry is left");
+                return Err(ToolError::InvalidInput(text).into());
+            }
+        }
+        Ok(())
+    }
+
     /// Lets one last call follow if the error is a limit on which the run may land. Calls that wait for a person are
     /// given up.
     pub(crate) fn land_on(&mut self, error: &LoopError, config: &LoopConfig) -> bool {

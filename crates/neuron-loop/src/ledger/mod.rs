@@ -2,29 +2,26 @@
 //! run. [`Ledger::next`] says what to do, and a method for each event takes the outcome.
 
 mod batch;
+mod calls;
 mod compaction;
-mod decisions;
-mod failing_turns;
 mod input;
 mod limits;
 mod output;
-mod phase;
+mod tally;
 
-use std::collections::BTreeMap;
-
-use neuron_types::{
-    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, TokenUsage,
-};
+use neuron_types::{CompletionResponse, LoopError, Message, ProviderError, Role, StopReason};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-pub(crate) use batch::{Asked, Batch, Call, CallState, place_of_results};
+pub(crate) use batch::place_of_results;
+pub(crate) use calls::{Asked, Batch, Call, CallState};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
 pub(crate) use input::{Said, is_open};
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
+pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
 use output::Attempt;
-pub(crate) use phase::{Ending, Next, Phase};
 
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
@@ -44,58 +41,52 @@ pub(crate) struct Ledger {
     pub(crate) rewrites: usize,
 }
 
-/// Counters of a conversation.
+/// The place in a run at which a conversation stands.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Tally {
-    /// The current run, or the last.
-    pub(crate) run: RunRecord,
-    /// Number of runs that have begun.
-    pub(crate) runs: usize,
-    /// Answered calls of the model over all runs.
-    pub(crate) turns: usize,
-    pub(crate) total_usage: TokenUsage,
-    /// Number of messages, from the start, that went to the model.
-    pub(crate) passed_messages: usize,
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Phase {
+    /// No run is under way.
+    #[default]
+    Idle,
+    /// The next turn has not begun.
+    TurnStart,
+    /// The turn was announced, and the call of the model follows.
+    Calling,
+    /// The last answer calls tools. Their results stand in the message after it.
+    Batch(Batch),
+    /// A limit was reached, and one last call follows.
+    Landing {
+        limit: Limit,
+        /// Whether the turn of the last call was announced.
+        is_open: bool,
+    },
+    /// The answer of the run is known.
+    Ended(Ending),
 }
 
-/// Counters of one run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct RunRecord {
-    pub(crate) id: String,
-    /// Number of this run in its conversation, from zero.
-    pub(crate) number: usize,
-    /// The current turn, from zero.
-    pub(crate) turn: usize,
-    /// Answered calls of the model.
-    pub(crate) turns: usize,
-    /// Calls of the model that were made.
-    pub(crate) requests: usize,
-    /// Tool calls that were started.
-    pub(crate) tool_calls: usize,
-    pub(crate) usage: RunUsage,
-    /// Number of turns in a row in which the calls of a tool failed. Names that no tool has count under the empty name.
-    pub(crate) failing: BTreeMap<String, usize>,
-    /// How often in a row the provider paused its turn.
-    pub(crate) pauses: usize,
-    /// Answers that were taken for the output of a typed run.
-    pub(crate) output_attempts: usize,
-    /// The last turn in which prefetched calls were given up, and how often: their idempotency keys are used up.
-    pub(crate) given_up: (usize, usize),
-    /// Whether the last call did not fit into the context window and a compaction made room for it.
-    pub(crate) overflowed: bool,
+/// The answer of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ending {
+    pub(crate) response: String,
+    pub(crate) stop_reason: StopReason,
+    /// The output of a typed run.
+    pub(crate) output: Option<Value>,
+    /// The limit on which the run landed.
+    pub(crate) limit: Option<String>,
 }
 
-/// Tokens of one run.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct RunUsage {
-    pub(crate) total: TokenUsage,
-    /// The part that tools took.
-    pub(crate) tools: TokenUsage,
-    /// The part that the provider did not report.
-    pub(crate) estimated: TokenUsage,
+/// The next thing to do in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    Nothing,
+    OpenTurn,
+    CallModel,
+    RunTools,
+    /// Wait until a person has decided on calls.
+    Wait,
+    /// Make the last call.
+    Land,
+    Finish,
 }
 
 /// What the ledger cannot see of an answer by itself.
@@ -109,58 +100,6 @@ pub(crate) struct AnswerView<'a> {
     pub(crate) output: Option<&'a OutputRules>,
     /// Estimate of system prompt and tools. `None` if the strategy counts something else than tokens.
     pub(crate) frame: Option<usize>,
-}
-
-impl RunRecord {
-    /// How often prefetched calls of this turn were given up.
-    pub(crate) fn attempt(&self) -> usize {
-        match self.given_up {
-            (turn, attempts) if turn == self.turn => attempts,
-            _ => 0,
-        }
-    }
-
-    /// Uses up the idempotency keys of the current attempt, because a prefetched call begins.
-    pub(crate) fn begin_attempt(&mut self) {
-        self.given_up = (self.turn, self.attempt().saturating_add(1));
-    }
-}
-
-impl Tally {
-    /// Counts a call of the model that is made now, with so many messages of the conversation.
-    pub(crate) fn count_request(&mut self, messages: usize) {
-        self.run.requests = self.run.requests.saturating_add(1);
-        self.passed_messages = messages;
-    }
-
-    /// Counts an answer of the model.
-    pub(crate) fn count_answer(&mut self) {
-        self.run.turns = self.run.turns.saturating_add(1);
-        self.turns = self.turns.saturating_add(1);
-    }
-
-    /// Adds tokens of a call of a model.
-    pub(crate) fn add_usage(&mut self, usage: &TokenUsage) {
-        self.run.usage.total += usage;
-        self.total_usage += usage;
-    }
-
-    /// Adds tokens of a call of the model that the provider did not report.
-    pub(crate) fn add_estimated_usage(&mut self, usage: &TokenUsage) {
-        self.add_usage(usage);
-        self.run.usage.estimated += usage;
-    }
-
-    /// Adds tokens that tools took.
-    pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
-        self.add_usage(usage);
-        self.run.usage.tools += usage;
-    }
-
-    /// Counts a tool call that starts.
-    pub(crate) fn count_tool_call(&mut self) {
-        self.run.tool_calls = self.run.tool_calls.saturating_add(1);
-    }
 }
 
 impl Ledger {

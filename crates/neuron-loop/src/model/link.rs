@@ -3,18 +3,16 @@
 //! Each attempt is one request for limits and budget, and one `PreLlmCall` for the hooks, which `PostLlmCall` or
 //! `LlmError` follows.
 
-use std::future::poll_fn;
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, DurableError, HookEvent, LoopError,
-    Message, ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress,
-    ProviderError, RequestRef, Reservation, ResponseEnd, StreamEvent, StreamReceiver, TokenUsage,
-    ToolDefinition, WasmBoxedFuture, transcript,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, Message,
+    ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
+    RequestRef, Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition, transcript,
 };
 
+use super::source::Source;
 use crate::ledger::{KnownSize, Tally};
 use crate::parts::{Env, Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
@@ -282,55 +280,6 @@ impl<'a, 'l> Link<'a, 'l> {
 
     pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The events of an answer that streams.
-enum Source<'s> {
-    Provider(StreamReceiver, ResponseEnd),
-    Engine(WasmBoxedFuture<'s, Result<CompletionResponse, DurableError>>, &'s DeltaSlot),
-}
-
-impl Source<'_> {
-    fn is_provider(&self) -> bool {
-        matches!(self, Self::Provider(..))
-    }
-
-    /// The next event, or the whole answer. Notes the tokens that are known.
-    async fn next(&mut self, usage: &mut TokenUsage) -> Result<Progress, LoopError> {
-        let progress = match self {
-            Self::Engine(call, slot) => {
-                poll_fn(|cx| match call.as_mut().poll(cx) {
-                    Poll::Ready(answer) => Poll::Ready(answer.map(Box::new).map(Progress::Done)),
-                    // A context that tries again itself says so. The loop itself tells of everything else.
-                    Poll::Pending => slot.poll_take(cx).map(|event| {
-                        let is_heard = |event: &StreamEvent| {
-                            event.is_delta() || matches!(event, StreamEvent::Reset { .. })
-                        };
-                        Ok(Progress::Event(event.filter(is_heard)))
-                    }),
-                })
-                .await?
-            }
-            Self::Provider(events, end) => match events.recv().await {
-                None => Progress::Done(Box::new(mem::take(end).finish()?)),
-                Some(StreamEvent::Error(error)) if error.is_final() => {
-                    // It says of itself that the same call fails again.
-                    return Err(ProviderError::Other(Box::new(error)).into());
-                }
-                Some(event) => {
-                    if let StreamEvent::Usage(told) = &event {
-                        usage.clone_from(told);
-                    }
-                    end.take(event)?
-                }
-            },
-        };
-        if let Progress::Done(response) = &progress {
-            // It is paid for, whatever the hooks say.
-            usage.clone_from(&response.usage);
-        }
-        Ok(progress)
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod call;
 mod link;
+mod source;
 
 pub(crate) use call::{Answered, call_model};

@@ -13,6 +13,6 @@ pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
 pub(crate) use enclosing::{EnclosingRun, Within};
 pub(crate) use env::{Env, Offered, RunScope};
 pub(crate) use hooks::Hooks;
-pub(crate) use reader::{Reader, Results};
+pub(crate) use reader::Reader;
 
 use retry::Retry;

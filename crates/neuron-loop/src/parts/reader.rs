@@ -1,15 +1,16 @@
-//! The reader of a run: nobody, the results of a step, or a stream.
+//! The reader of a run.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use neuron_types::{DeltaSink, StreamEvent, ToolOutput};
 
 /// The reader of a run.
 #[derive(Clone, Copy)]
 pub(crate) enum Reader<'a> {
+    /// Wants only the outcome.
     Nobody,
-    /// Keeps the results of tools.
-    Results(&'a Results),
+    /// Wants the next step, with the results of its tools by the ids of their calls.
+    Step(&'a Mutex<Vec<(String, ToolOutput)>>),
     /// Hears of everything.
     Stream(&'a dyn DeltaSink),
 }
@@ -19,12 +20,22 @@ impl<'a> Reader<'a> {
     pub(crate) fn deltas(self) -> Option<&'a dyn DeltaSink> {
         match self {
             Self::Stream(sink) => Some(sink),
-            Self::Nobody | Self::Results(_) => None,
+            Self::Nobody | Self::Step(_) => None,
         }
     }
 
     pub(crate) fn is_nobody(self) -> bool {
         matches!(self, Self::Nobody)
+    }
+
+    /// Takes the result of a tool.
+    pub(crate) fn take(self, call_id: &str) -> Option<ToolOutput> {
+        let Self::Step(results) = self else {
+            return None;
+        };
+        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = results.iter().position(|(id, _)| id == call_id)?;
+        Some(results.swap_remove(index).1)
     }
 
     /// Hands an event over. Waits while the reader is slow.
@@ -38,28 +49,14 @@ impl<'a> Reader<'a> {
     pub(crate) async fn tell_result(self, id: &str, name: &str, output: &ToolOutput) {
         match self {
             Self::Nobody => {}
-            Self::Results(results) => results.lock().push((id.to_owned(), output.clone())),
+            Self::Step(results) => {
+                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                results.push((id.to_owned(), output.clone()));
+            }
             Self::Stream(sink) => {
                 let (id, name) = (id.to_owned(), name.to_owned());
                 sink.send(StreamEvent::ToolResult { id, name, output: output.clone() }).await;
             }
         }
-    }
-}
-
-/// The results of the tools of one step, by the ids of their calls.
-#[derive(Debug, Default)]
-pub(crate) struct Results(Mutex<Vec<(String, ToolOutput)>>);
-
-impl Results {
-    /// Takes the result of a call.
-    pub(crate) fn take(&self, call_id: &str) -> Option<ToolOutput> {
-        let mut results = self.lock();
-        let index = results.iter().position(|(id, _)| id == call_id)?;
-        Some(results.swap_remove(index).1)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(String, ToolOutput)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

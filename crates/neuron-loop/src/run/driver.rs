@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use neuron_types::{
-    AgentResult, DeltaSink, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
-    Outcome, Scopes, ToolCall,
+    AgentResult, DurableContext, DurableError, HookEvent, LoopError, OperationKind, Outcome,
+    Scopes, ToolCall,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -18,23 +18,12 @@ use super::turn::{Advanced, advance};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
-use crate::parts::{Env, Parts, Reader, Results, check};
+use crate::parts::{Env, Parts, Reader, check};
 use crate::settings::CancelMode;
 use crate::tools::Metered;
 
 /// The outcome of a run or a step, before its output is read.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
-
-/// The way in which a run is driven.
-#[derive(Clone, Copy)]
-pub(crate) enum Way<'a> {
-    /// To its end.
-    Whole,
-    /// To its end, with a reader that hears of everything.
-    Stream(&'a dyn DeltaSink),
-    /// To the end of its next step.
-    Step,
-}
 
 /// Drives a run. `None` if it is over.
 pub(crate) async fn drive(
@@ -42,7 +31,7 @@ pub(crate) async fn drive(
     store: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
     run: &mut ActiveRun<'_>,
-    way: Way<'_>,
+    reader: Reader<'_>,
 ) -> Option<Driven> {
     let ActiveRun { live, progress } = run;
     if let Progress::New = progress
@@ -51,12 +40,6 @@ pub(crate) async fn drive(
         *progress = Progress::Over;
         return Some(Err(error));
     }
-    let results = Results::default();
-    let reader = match way {
-        Way::Whole => Reader::Nobody,
-        Way::Stream(sink) => Reader::Stream(sink),
-        Way::Step => Reader::Results(&results),
-    };
     let typed = live.typed.map(|output| typed_output(output, parts));
     let ctx = &*live.ctx;
     let stop = match &live.handle {
@@ -84,12 +67,12 @@ pub(crate) async fn drive(
         *progress = driver.open(ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        let stops = matches!(way, Way::Step);
+        let stops = matches!(reader, Reader::Step(_));
         // In a box: the run of an agent inside this one stands on the same stack, and each future that holds this one
         // would have room for a copy of it there.
         let whole = Box::pin(driver.go_on(ledger, is_announced, stops));
         let outcome = match scopes.run(whole).await {
-            Ok(Advanced::Tools(calls)) => return Some(Ok(tools_step(ledger, &results, calls))),
+            Ok(Advanced::Tools(calls)) => return Some(Ok(tools_step(ledger, reader, calls))),
             Ok(Advanced::Compacted(compacted)) => {
                 let (old_tokens, new_tokens) = (compacted.old_tokens, compacted.new_tokens);
                 return Some(Ok(Step::Compacted { old_tokens, new_tokens }));
@@ -248,9 +231,9 @@ impl Driver<'_> {
 }
 
 /// The step in which tools ran. A result from before the run waited for an approval is as the model sees it.
-fn tools_step(ledger: &Ledger, results: &Results, calls: Vec<ToolCall>) -> Step<Option<Value>> {
+fn tools_step(ledger: &Ledger, reader: Reader<'_>, calls: Vec<ToolCall>) -> Step<Option<Value>> {
     let result = |(index, call): (usize, &ToolCall)| {
-        results.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
+        reader.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
     };
     let results = calls.iter().enumerate().map(result).collect();
     Step::Tools { calls, results }

@@ -18,7 +18,7 @@ pub use start::{OwnedRun, Run};
 pub use store::SessionHandle;
 pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
-pub(crate) use driver::{Way, drive};
+pub(crate) use driver::drive;
 pub(crate) use live::{ActiveRun, Live};
 pub(crate) use result::agent_result;
 pub(crate) use typed::OutputType;

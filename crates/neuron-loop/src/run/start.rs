@@ -17,9 +17,10 @@ use serde_json::Value;
 
 use super::live::{ActiveRun, Live};
 use super::watch::{RunEvents, RunStream, Steps};
-use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, Way, drive};
+use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, drive};
 use crate::Agent;
 use crate::conversation::Conversation;
+use crate::parts::Reader;
 
 /// Reads the output of a run. `None` means that there is none.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
@@ -184,7 +185,7 @@ impl<'a, O, C> Run<'a, O, C> {
 impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a, O, C> {
     /// Runs as a stream of events. The run happens while the stream is polled.
     pub fn stream(mut self) -> RunStream<'a, O> {
-        RunStream::new(|slot| Box::pin(async move { self.finish(Way::Stream(&slot)).await }))
+        RunStream::new(|slot| Box::pin(async move { self.finish(Reader::Stream(&slot)).await }))
     }
 
     /// Runs turn by turn, with control in between.
@@ -193,7 +194,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
     }
 
     /// Drives the run. `None` if it is over.
-    pub(super) async fn drive(&mut self, way: Way<'_>) -> Option<Result<Step<O>, LoopError>> {
+    pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
         let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
         if let Some(model) = &self.model {
             parts.model = &**model;
@@ -203,7 +204,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
             parts.frame_size = Some(&strategy.frame_size);
         }
         let ledger = &mut self.conversation.ledger;
-        let mut result = match drive(parts, self.store.as_ref(), ledger, &mut self.run, way).await?
+        let mut result = match drive(parts, self.store.as_ref(), ledger, &mut self.run, reader)
+            .await?
         {
             Ok(Step::Ended(result)) => result,
             Ok(Step::Tools { calls, results }) => return Some(Ok(Step::Tools { calls, results })),
@@ -222,8 +224,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
     }
 
     /// Drives the run to its end.
-    async fn finish(&mut self, way: Way<'_>) -> Result<RunResult<O>, LoopError> {
-        match self.drive(way).await {
+    async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
+        match self.drive(reader).await {
             Some(Ok(Step::Ended(result))) => Ok(result),
             Some(Err(error)) => Err(error),
             _ => Err(LoopError::Cancelled),
@@ -236,7 +238,7 @@ impl<'a, O: 'a> IntoFuture for Run<'a, O> {
     type IntoFuture = WasmBoxedFuture<'a, Self::Output>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move { self.finish(Way::Whole).await })
+        Box::pin(async move { self.finish(Reader::Nobody).await })
     }
 }
 
@@ -251,14 +253,14 @@ impl<O: 'static> OwnedRun<O> {
         let slot = DeltaSlot::default();
         let events = RunEvents(slot.clone());
         (events, async move {
-            let ended = self.end(Way::Stream(&slot)).await;
+            let ended = self.end(Reader::Stream(&slot)).await;
             slot.close();
             ended
         })
     }
 
-    async fn end(mut self, way: Way<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
-        let result = self.finish(way).await;
+    async fn end(mut self, reader: Reader<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
+        let result = self.finish(reader).await;
         let handle = self.conversation.handle.clone();
         drop(self);
         (handle.take_conversation().unwrap_or_default(), result)
@@ -270,7 +272,7 @@ impl<O: 'static> IntoFuture for OwnedRun<O> {
     type IntoFuture = WasmBoxedFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(self.end(Way::Whole))
+        Box::pin(self.end(Reader::Nobody))
     }
 }
 

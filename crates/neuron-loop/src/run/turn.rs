@@ -129,7 +129,7 @@ async fn run_tools<'a>(
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Option<Advanced>, LoopError> {
     let calls = match env.reader {
-        Reader::Results(_) => ledger.calls().map(Call::to_call).collect(),
+        Reader::Step(_) => ledger.calls().map(Call::to_call).collect(),
         _ => Vec::new(),
     };
     Box::pin(run_batch(env, ledger, prefetch)).await?;

@@ -4,14 +4,16 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::ops::DerefMut;
 use std::pin::Pin;
+use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use neuron_types::{DeltaSlot, LoopError, Message, StreamEvent, WasmBoxedFuture, WasmCompatSend};
 
-use super::{Run, RunResult, Step, Way};
+use super::{Run, RunResult, Step};
 use crate::Agent;
 use crate::conversation::Conversation;
+use crate::parts::Reader;
 
 /// An item of the stream of a run. The error of a run is the error of its stream.
 #[derive(Debug)]
@@ -204,7 +206,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
     pub fn next(
         &mut self,
     ) -> impl Future<Output = Option<Result<Step<O>, LoopError>>> + WasmCompatSend {
-        self.0.drive(Way::Step)
+        async move { self.0.drive(Reader::Step(&Mutex::default())).await }
     }
 
     /// Returns the conversation so far.

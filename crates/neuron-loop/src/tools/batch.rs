@@ -1,24 +1,15 @@
-//! Running the tool calls of one answer: in which order and beside which others, and what hooks and readers are told.
+//! The tool calls of one answer: in which order they run and beside which others, and what is asked before.
 
-use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::{Either, select};
-use futures_util::stream::{FuturesUnordered, StreamExt};
-use neuron_types::{
-    CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError, PendingApproval,
-    PendingCall, Reservation, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
-};
-use tokio_util::sync::CancellationToken;
+use neuron_types::{LoopError, Reservation, ToolCall};
 
 use super::Prefetch;
-use super::context::{CallPlace, call_context};
 use super::decide::{Verdict, decide, invalid_arguments};
-use super::execute::{Ran, execute, outcome, settle};
-use super::metered::{CallMeter, count_tool_usage};
+use super::execute::settle;
+use super::metered::count_tool_usage;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
-use crate::parts::{Env, Hooks, Offered, check, or_cancelled, wait};
+use crate::parts::{Env, Hooks, Offered, check};
 use crate::settings::ToolErrorPolicy;
 
 /// Runs the calls of the ledger's batch that can begin.
@@ -67,25 +58,25 @@ pub(crate) async fn run_batch<'a>(
     ran
 }
 
-struct BatchRun<'l, 'a> {
-    env: Env<'a>,
-    hooks: Hooks<'a>,
-    tools: Offered<'a>,
-    turn: usize,
-    attempt: usize,
+pub(super) struct BatchRun<'l, 'a> {
+    pub(super) env: Env<'a>,
+    pub(super) hooks: Hooks<'a>,
+    pub(super) tools: Offered<'a>,
+    pub(super) turn: usize,
+    pub(super) attempt: usize,
     /// Room in the budget for all calls.
-    reservation: Option<Reservation>,
-    ledger: &'l mut Ledger,
+    pub(super) reservation: Option<Reservation>,
+    pub(super) ledger: &'l mut Ledger,
     /// The calls of which the hooks know that they ended.
-    told: Vec<usize>,
-    prefetch: &'l mut Prefetch<'a>,
+    pub(super) told: Vec<usize>,
+    pub(super) prefetch: &'l mut Prefetch<'a>,
 }
 
 /// A call on which hooks and policy decided.
-struct Asked {
-    index: usize,
-    call: ToolCall,
-    verdict: Verdict,
+pub(super) struct Asked {
+    pub(super) index: usize,
+    pub(super) call: ToolCall,
+    pub(super) verdict: Verdict,
 }
 
 impl<'a> BatchRun<'_, 'a> {
@@ -215,207 +206,5 @@ impl<'a> BatchRun<'_, 'a> {
             _ => None,
         });
         decide(&self.env, self.hooks, &self.tools, call, asked).await
-    }
-
-    /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
-    fn start(&mut self, item: &Asked) {
-        let is_counted = matches!(item.verdict, Verdict::Resume(_));
-        if !is_counted && !self.prefetch.has_started(item.index) {
-            self.ledger.tally.count_tool_call();
-            if let Some(reservation) = &mut self.reservation {
-                reservation.spend_tool_call();
-            }
-        }
-        self.ledger.begin_call(item.index);
-    }
-
-    fn context_of(&self, item: &Asked, token: &CancellationToken) -> ToolContext {
-        let place = CallPlace { turn: self.turn, attempt: self.attempt, index: item.index };
-        let mut ctx = call_context(&self.env, place, &item.call, token);
-        if let Verdict::Resume(resumed) = &item.verdict {
-            ctx.extensions.insert((**resumed).clone());
-        }
-        ctx
-    }
-
-    /// The work of a call in this process.
-    fn work<'w>(
-        &mut self,
-        item: &'w Asked,
-        token: &CancellationToken,
-    ) -> impl Future<Output = Ran> + use<'w, 'a>
-    where
-        'a: 'w,
-    {
-        let early = self.prefetch.work_of(item.index);
-        let ctx = early.is_none().then(|| self.context_of(item, token));
-        let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
-        async move {
-            match (early, ctx) {
-                (Some(work), _) => work.await,
-                (None, ctx) => {
-                    let scopes = hooks.open_call(&item.call);
-                    execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes).await
-                }
-            }
-        }
-    }
-
-    async fn run_one(&mut self, item: &Asked) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        self.start(item);
-        let ran = self.work(item, self.env.token).await;
-        self.record(item.index, &item.call, ran).await
-    }
-
-    /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
-    /// until the grace period ends.
-    async fn run_together(&mut self, run: &[Asked]) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        let token = self.env.token.child_token();
-        let mut waiting = run.iter();
-        let most = self.env.config().most_tools_at_once();
-        let mut running = FuturesUnordered::new();
-        let mut ended = Ok(());
-        while ended.is_ok() {
-            for item in waiting.by_ref().take(most - running.len()) {
-                self.start(item);
-                let (work, token) = (self.work(item, &token), token.clone());
-                running.push(async move {
-                    // Nothing begins once a call beside it has failed.
-                    let begins = !token.is_cancelled();
-                    (item, if begins { Some(work.await) } else { None })
-                });
-            }
-            let Some((item, ran)) = running.next().await else {
-                return Ok(());
-            };
-            ended = self.end(item, ran).await;
-        }
-        token.cancel();
-        let mut grace = pin!(wait(self.env.config().tool_grace));
-        while !running.is_empty() {
-            match select(running.next(), grace.as_mut()).await {
-                Either::Left((Some((item, ran)), _)) => self.end(item, ran).await.ok(),
-                _ => break,
-            };
-        }
-        ended
-    }
-
-    /// Records the end of a call, if it began.
-    async fn end(&mut self, item: &Asked, ran: Option<Ran>) -> Result<(), LoopError> {
-        match ran {
-            Some(ran) => self.record(item.index, &item.call, ran).await,
-            None => {
-                self.ledger.never_began(item.index);
-                Err(LoopError::Cancelled)
-            }
-        }
-    }
-
-    /// Runs calls in a durable engine: all handed over at once, so that it can run them in the order that is safe for
-    /// its replay.
-    async fn run_durably(
-        &mut self,
-        engine: &Durability<'_>,
-        run: &[Asked],
-    ) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        let token = self.env.token.child_token();
-        // Dropped while the engine runs them, it tells work that the tools started elsewhere.
-        let guard = token.clone().drop_guard();
-        let mut batch = Vec::with_capacity(run.len());
-        let mut calls = Vec::with_capacity(run.len());
-        for item in run {
-            self.start(item);
-            let scope = CallScope::new(self.hooks.open_call(&item.call));
-            let ctx = self.context_of(item, &token);
-            let meter = CallMeter { call: ctx.usage.clone(), run: &self.env.run.tool_meter };
-            let tool = self.tools.get(&item.call.name);
-            let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-            let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);
-            batch.push(invocation.with_scope(scope.clone()));
-            calls.push((item, scope, meter));
-        }
-        let options = self.env.config().tool_activity.clone();
-        let work = async { Ok(engine.execute_tools(batch, options).await) };
-        let ran = or_cancelled(self.env.token, work).await;
-        guard.disarm();
-        let mut ran = ran.unwrap_or_default().into_iter();
-        let mut first_error = None;
-        for (item, scope, meter) in calls {
-            drop(meter);
-            let ran = match ran.next() {
-                Some(Ok(output)) => Ok(output),
-                Some(Err(error)) => settle(&self.env, &self.tools, error.into()),
-                None => Err(self.missing_result()),
-            };
-            scope.end(outcome(&ran));
-            let recorded = self.record(item.index, &item.call, ran).await;
-            first_error = first_error.or(recorded.err());
-        }
-        first_error.map_or(Ok(()), Err)
-    }
-
-    fn missing_result(&self) -> LoopError {
-        let text = "the durable context returned fewer results than there were calls";
-        let missing = LoopError::Durable(DurableError::ActivityFailed(text.into()));
-        check(self.env.token).err().unwrap_or(missing)
-    }
-
-    /// Records the end of a call. A call in which an agent waits for an approval waits too.
-    async fn record(&mut self, index: usize, call: &ToolCall, ran: Ran) -> Result<(), LoopError> {
-        let error = match ran {
-            Ok(output) => return self.finish(index, call, output).await,
-            Err(error) => error,
-        };
-        if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
-            let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
-            pending.nested = Some(nested);
-            return self.hold(index, call, pending).await;
-        }
-        self.told.push(index);
-        self.ledger.fail_call(index, &error);
-        self.hooks.tell_failed(call, &error).await;
-        Err(error)
-    }
-
-    /// Takes the result of a call, and tells reader and hooks.
-    async fn finish(
-        &mut self,
-        index: usize,
-        call: &ToolCall,
-        output: ToolOutput,
-    ) -> Result<(), LoopError> {
-        self.told.push(index);
-        if self.hooks.hooks.is_empty() && self.env.reader.is_nobody() {
-            self.ledger.finish_call(index, output);
-            return Ok(());
-        }
-        self.ledger.finish_call(index, output.clone());
-        self.env.reader.tell_result(&call.id, &call.name, &output).await;
-        let event = HookEvent::PostToolExecution { tool_name: &call.name, output: &output };
-        self.hooks.in_call(&call.id).ask(event).await.map(drop)
-    }
-
-    /// Lets a call wait for a person. For the hooks it has ended, and begins again once it is decided.
-    async fn hold(
-        &mut self,
-        index: usize,
-        call: &ToolCall,
-        pending: PendingCall,
-    ) -> Result<(), LoopError> {
-        self.told.push(index);
-        let error = match &pending.nested {
-            Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
-            None => {
-                let state = PendingApproval::new(&*self.env.run.run_id, vec![pending.clone()]);
-                LoopError::ApprovalRequired(Box::new(state))
-            }
-        };
-        self.ledger.hold_call(index, pending);
-        self.hooks.tell_failed(call, &error).await;
-        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The tool calls of an answer.
 
 mod batch;
+mod calls;
 mod context;
 mod decide;
 mod execute;
