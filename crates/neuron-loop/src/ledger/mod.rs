@@ -21,8 +21,6 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-use output::Attempt;
-
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
 
@@ -213,8 +211,8 @@ impl Ledger {
             None => None,
             Some(rules) => {
                 match self.read_output(rules, &response, &stop_reason, limit.is_some())? {
-                    Attempt::Accepted(value) => Some(value),
-                    Attempt::Rejected(complaint) => {
+                    Ok(value) => Some(value),
+                    Err(complaint) => {
                         self.messages.push(Message::user(complaint));
                         self.phase = Phase::TurnStart;
                         return Ok(());

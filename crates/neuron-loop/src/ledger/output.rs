@@ -20,13 +20,6 @@ pub(crate) struct OutputRules {
     pub(crate) retries: usize,
 }
 
-/// An answer, as an output.
-pub(super) enum Attempt {
-    Accepted(Value),
-    /// The text that the model is told.
-    Rejected(String),
-}
-
 impl OutputRules {
     pub(crate) fn tool_name(&self) -> Option<&str> {
         self.tool.as_ref().map(|tool| &*tool.name)
@@ -59,7 +52,7 @@ impl OutputRules {
 }
 
 impl Ledger {
-    /// Reads the output from the text of an answer that would end the run.
+    /// Reads the output from the text of an answer that would end the run, or returns what the model is told.
     ///
     /// # Errors
     ///
@@ -70,7 +63,7 @@ impl Ledger {
         text: &str,
         stop_reason: &StopReason,
         is_last: bool,
-    ) -> Result<Attempt, LoopError> {
+    ) -> Result<Result<Value, String>, LoopError> {
         self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
         let read = match &rules.tool {
             Some(tool) => Err(format!("give the output by calling the tool `{}`", tool.name)),
@@ -78,12 +71,12 @@ impl Ledger {
         };
         let reason = match (stop_reason, read) {
             (StopReason::Refusal, _) => "the model refused to answer".into(),
-            (_, Ok(value)) => return Ok(Attempt::Accepted(value)),
+            (_, Ok(value)) => return Ok(Ok(value)),
             (stop_reason, Err(fault)) if super::may_be_cut_off(stop_reason) => {
                 format!("the answer was cut off: {fault}")
             }
             (_, Err(fault)) if is_last || self.tally.run.output_attempts > rules.retries => fault,
-            (_, Err(fault)) => return Ok(Attempt::Rejected(rules.complaint(&fault))),
+            (_, Err(fault)) => return Ok(Err(rules.complaint(&fault))),
         };
         let called = self.last_calls().find(|call| Some(call.name) == rules.tool_name());
         let raw = called.map_or_else(|| text.to_owned(), |call| raw_arguments(call.input));

@@ -45,7 +45,10 @@ pub(super) async fn advance(
         }
         Next::Land => {
             check(env.stop)?;
-            Box::pin(land(env, ledger)).await.map(|()| None)
+            if !matches!(ledger.phase, Phase::Landing { is_open: true, .. }) {
+                announce(&env, ledger).await?;
+            }
+            Box::pin(call_and_run(env, ledger)).await
         }
         Next::Wait | Next::Finish | Next::Nothing => Ok(Some(Advanced::Ended)),
     }
@@ -77,13 +80,17 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Calls the model, and runs the tools that its answer calls.
+/// Calls the model, and runs the tools that its answer calls. The last call of a run that has reached a limit runs none.
 async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
-    // Again: the compaction may have cost tokens.
-    ledger.tally.run.check_before_call(env.config())?;
+    let is_last = ledger.next() == Next::Land;
+    if !is_last {
+        // Again: the compaction may have cost tokens.
+        ledger.tally.run.check_before_call(env.config())?;
+    }
     remind(&env, ledger);
     let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
-    if overflows(&answer) {
+    // The conversation is not compacted for a last call.
+    if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(&env, ledger).await? {
             // An answer that was cut off was a turn. A call that was refused was none.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
@@ -146,18 +153,6 @@ async fn run_tools<'a>(
         ledger.stop(stop_reason);
     }
     Ok(Some(Advanced::Tools(calls)))
-}
-
-/// Makes the last call of a run that has reached a limit.
-async fn land(env: Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
-    if !matches!(ledger.phase, Phase::Landing { is_open: true, .. }) {
-        announce(&env, ledger).await?;
-    }
-    remind(&env, ledger);
-    let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
-    let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
-    prefetch.give_up(&env, ledger.tally.run.turn, taken.as_ref().err()).await;
-    taken
 }
 
 /// Whether a call did not fit into the context window.

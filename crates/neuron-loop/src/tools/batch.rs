@@ -8,6 +8,7 @@ use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::metered::count_tool_usage;
+use super::prefetch::Work;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 use crate::settings::ToolErrorPolicy;
@@ -73,10 +74,12 @@ pub(super) struct BatchRun<'l, 'a> {
 }
 
 /// A call on which hooks and policy decided.
-pub(super) struct Asked {
+pub(super) struct Asked<'a> {
     pub(super) index: usize,
     pub(super) call: ToolCall,
     pub(super) verdict: Verdict,
+    /// Its work, if a prefetch started it.
+    pub(super) early: Option<Work<'a>>,
 }
 
 impl<'a> BatchRun<'_, 'a> {
@@ -156,7 +159,7 @@ impl<'a> BatchRun<'_, 'a> {
     async fn ask_and_run(
         &mut self,
         group: &[usize],
-        asked: &mut Vec<Asked>,
+        asked: &mut Vec<Asked<'a>>,
     ) -> Result<(), LoopError> {
         check(self.env.token)?;
         for &index in group {
@@ -164,13 +167,19 @@ impl<'a> BatchRun<'_, 'a> {
                 continue;
             };
             // The hooks are asked about it in any case.
-            asked.push(Asked { index, call, verdict: Verdict::Run });
+            let early = self.prefetch.hand_over(index, &call);
+            let (verdict, early) =
+                early.map_or((None, None), |early| (Some(early.verdict), early.work));
+            asked.push(Asked { index, call, verdict: Verdict::Run, early });
             if let Some(item) = asked.last_mut() {
-                item.verdict = self.decide(index, &item.call).await?;
+                item.verdict = match verdict {
+                    Some(verdict) => verdict,
+                    None => self.decide(index, &item.call).await?,
+                };
             }
         }
-        let runs = |item: &Asked| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
-        let answered: Vec<Asked> = asked.extract_if(.., |item| !runs(item)).collect();
+        let runs = |item: &Asked<'_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
+        let answered: Vec<Asked<'_>> = asked.extract_if(.., |item| !runs(item)).collect();
         let mut first_error = None;
         for item in answered {
             if let Verdict::Refuse(_) = item.verdict {
@@ -187,7 +196,7 @@ impl<'a> BatchRun<'_, 'a> {
             };
             first_error = first_error.or(told.err());
         }
-        match (first_error, self.env.parts.durability, &asked[..]) {
+        match (first_error, self.env.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
             (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,
@@ -196,11 +205,8 @@ impl<'a> BatchRun<'_, 'a> {
         }
     }
 
-    /// Asks hooks and policy about a call, unless a prefetch did.
+    /// Asks hooks and policy about a call.
     async fn decide(&mut self, index: usize, call: &ToolCall) -> Result<Verdict, LoopError> {
-        if let Some(verdict) = self.prefetch.take_over(index, call) {
-            return Ok(verdict);
-        }
         let asked = self.ledger.call(index).and_then(|call| match call.state {
             CallState::Asked(asked) => Some((**asked).clone()),
             _ => None,

@@ -12,7 +12,7 @@ use neuron_types::{
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
-use super::context::{CallPlace, call_context};
+use super::context::call_context;
 use super::decide::Verdict;
 use super::execute::{Ran, execute, outcome, settle};
 use super::metered::CallMeter;
@@ -20,9 +20,9 @@ use crate::parts::{check, or_cancelled, wait};
 
 impl<'a> BatchRun<'_, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
-    pub(super) fn start(&mut self, item: &Asked) {
+    pub(super) fn start(&mut self, item: &Asked<'_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
-        if !is_counted && !self.prefetch.has_started(item.index) {
+        if !is_counted && item.early.is_none() {
             self.ledger.tally.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
                 reservation.spend_tool_call();
@@ -31,8 +31,8 @@ impl<'a> BatchRun<'_, 'a> {
         self.ledger.begin_call(item.index);
     }
 
-    fn context_of(&self, item: &Asked, token: &CancellationToken) -> ToolContext {
-        let place = CallPlace { turn: self.turn, attempt: self.attempt, index: item.index };
+    fn context_of(&self, item: &Asked<'_>, token: &CancellationToken) -> ToolContext {
+        let place = (self.turn, self.attempt, item.index);
         let mut ctx = call_context(&self.env, place, &item.call, token);
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
@@ -40,49 +40,48 @@ impl<'a> BatchRun<'_, 'a> {
         ctx
     }
 
-    /// The work of a call in this process.
+    /// Starts a call in this process.
     fn work<'w>(
         &mut self,
-        item: &'w Asked,
+        item: &'w mut Asked<'a>,
         token: &CancellationToken,
-    ) -> impl Future<Output = Ran> + use<'w, 'a>
-    where
-        'a: 'w,
-    {
-        let early = self.prefetch.work_of(item.index);
+    ) -> (&'w Asked<'a>, impl Future<Output = Ran> + use<'w, 'a>) {
+        self.start(item);
+        let early = item.early.take();
+        let item: &'w Asked<'a> = item;
         let ctx = early.is_none().then(|| self.context_of(item, token));
         let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
-        async move {
+        let work = async move {
             match (early, ctx) {
-                (Some(work), _) => work.await,
+                (Some(work), _) => work.end().await,
                 (None, ctx) => {
                     let scopes = hooks.open_call(&item.call);
                     execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes).await
                 }
             }
-        }
+        };
+        (item, work)
     }
 
-    pub(super) async fn run_one(&mut self, item: &Asked) -> Result<(), LoopError> {
+    pub(super) async fn run_one(&mut self, item: &mut Asked<'a>) -> Result<(), LoopError> {
         check(self.env.token)?;
-        self.start(item);
-        let ran = self.work(item, self.env.token).await;
+        let (item, work) = self.work(item, self.env.token);
+        let ran = work.await;
         self.record(item.index, &item.call, ran).await
     }
 
     /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
     /// until the grace period ends.
-    pub(super) async fn run_together(&mut self, run: &[Asked]) -> Result<(), LoopError> {
+    pub(super) async fn run_together(&mut self, run: &mut [Asked<'a>]) -> Result<(), LoopError> {
         check(self.env.token)?;
         let token = self.env.token.child_token();
-        let mut waiting = run.iter();
+        let mut waiting = run.iter_mut();
         let most = self.env.config().most_tools_at_once();
         let mut running = FuturesUnordered::new();
         let mut ended = Ok(());
         while ended.is_ok() {
             for item in waiting.by_ref().take(most - running.len()) {
-                self.start(item);
-                let (work, token) = (self.work(item, &token), token.clone());
+                let ((item, work), token) = (self.work(item, &token), token.clone());
                 running.push(async move {
                     // Nothing begins once a call beside it has failed.
                     let begins = !token.is_cancelled();
@@ -106,7 +105,7 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Records the end of a call, if it began.
-    async fn end(&mut self, item: &Asked, ran: Option<Ran>) -> Result<(), LoopError> {
+    async fn end(&mut self, item: &Asked<'_>, ran: Option<Ran>) -> Result<(), LoopError> {
         match ran {
             Some(ran) => self.record(item.index, &item.call, ran).await,
             None => {
@@ -121,7 +120,7 @@ impl<'a> BatchRun<'_, 'a> {
     pub(super) async fn run_durably(
         &mut self,
         engine: &Durability<'_>,
-        run: &[Asked],
+        run: &[Asked<'_>],
     ) -> Result<(), LoopError> {
         check(self.env.token)?;
         let token = self.env.token.child_token();

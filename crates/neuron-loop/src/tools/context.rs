@@ -7,24 +7,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::parts::Env;
 
-/// The place of a call in its conversation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CallPlace {
-    pub(crate) turn: usize,
-    /// How often prefetched calls of this turn were given up before.
-    pub(crate) attempt: usize,
-    /// The position of the call in its answer.
-    pub(crate) index: usize,
-}
-
-/// The context of a call. The token is a child of `cancellation`.
+/// The context of a call: the one at `index` in the answer of a turn in which prefetched calls were given up `attempt`
+/// times before. The token is a child of `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
-    place: CallPlace,
+    (turn, attempt, index): (usize, usize, usize),
     call: &ToolCall,
     cancellation: &CancellationToken,
 ) -> ToolContext {
-    let CallPlace { turn, attempt, index } = place;
     let (outer, run) = (env.ctx, env.run);
     let (run_id, run_number) = (&run.run_id, run.run_number);
     let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
 
-use super::context::{CallPlace, call_context};
+use super::context::call_context;
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, execute};
 use crate::ledger::{Tally, is_invalid_json};
@@ -18,7 +18,8 @@ use crate::parts::{Env, Offered};
 /// The calls of one answer that were decided on before it was whole. They are the first of the answer.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    calls: Vec<Prefetched<'a>>,
+    /// `None` for a call that the batch has taken over. The batch tells the hooks of its end.
+    calls: Vec<Option<Prefetched<'a>>>,
     /// How many calls the answer has begun.
     begun: usize,
     /// Whether a call has come that must wait for the whole answer, so that all calls after it wait too.
@@ -27,22 +28,28 @@ pub(crate) struct Prefetch<'a> {
     attempt: usize,
 }
 
-struct Prefetched<'a> {
+/// A call that was decided on.
+pub(super) struct Prefetched<'a> {
     call: ToolCall,
-    verdict: Option<Verdict>,
-    /// Whether it was started, and counted.
-    is_started: bool,
-    work: Work<'a>,
-    /// Whether the batch has it. Then the batch tells the hooks of its end.
-    is_taken: bool,
+    pub(super) verdict: Verdict,
+    /// `None` if it was not started, and not counted.
+    pub(super) work: Option<Work<'a>>,
 }
 
-enum Work<'a> {
+/// The work of a call that was started.
+pub(super) enum Work<'a> {
     /// Never locked. The mutex makes it `Sync`.
     Running(Mutex<WasmBoxedFuture<'a, Ran>>),
     Ended(Ran),
-    /// It did not begin, or the batch waits for it.
-    None,
+}
+
+impl Work<'_> {
+    pub(super) async fn end(self) -> Ran {
+        match self {
+            Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
+            Self::Ended(ran) => ran,
+        }
+    }
 }
 
 impl<'a> Prefetch<'a> {
@@ -57,18 +64,19 @@ impl<'a> Prefetch<'a> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) {
-        for call in &mut self.calls {
-            if let Work::Running(work) = &mut call.work {
-                let work = work.get_mut().unwrap_or_else(PoisonError::into_inner);
-                if let Poll::Ready(ran) = work.as_mut().poll(cx) {
-                    call.work = Work::Ended(ran);
-                }
+        for work in self.calls.iter_mut().flatten().filter_map(|call| call.work.as_mut()) {
+            if let Work::Running(running) = work
+                && let running = running.get_mut().unwrap_or_else(PoisonError::into_inner)
+                && let Poll::Ready(ran) = running.as_mut().poll(cx)
+            {
+                *work = Work::Ended(ran);
             }
         }
     }
 
     fn running(&self) -> usize {
-        self.calls.iter().filter(|call| matches!(call.work, Work::Running(_))).count()
+        let is_running = |call: &&Prefetched<'_>| matches!(call.work, Some(Work::Running(_)));
+        self.calls.iter().flatten().filter(is_running).count()
     }
 
     /// Starts the call that an event of the stream completes, if it may start before the answer is whole.
@@ -108,16 +116,14 @@ impl<'a> Prefetch<'a> {
             }
         };
         let work = match &verdict {
-            Verdict::Run => self.start(env, tools, &call, tally),
-            Verdict::Answer(_) => Work::None,
+            Verdict::Run => Some(self.start(env, tools, &call, tally)),
+            Verdict::Answer(_) => None,
             Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refuse(_) => {
                 self.is_closed = true;
-                Work::None
+                None
             }
         };
-        let is_started = matches!(verdict, Verdict::Run);
-        let verdict = Some(verdict);
-        self.calls.push(Prefetched { call, verdict, is_started, work, is_taken: false });
+        self.calls.push(Some(Prefetched { call, verdict, work }));
         Ok(())
     }
 
@@ -133,7 +139,7 @@ impl<'a> Prefetch<'a> {
             && tool.effect() == ToolEffect::Pure
             && !tool.runs_alone()
             && self.running() < most
-            && !self.calls.iter().any(|other| other.call.id == call.id)
+            && !self.calls.iter().flatten().any(|other| other.call.id == call.id)
             && !is_invalid_json(&call.input, tools.definition(&call.name))
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
@@ -158,7 +164,7 @@ impl<'a> Prefetch<'a> {
         {
             reserved.spend_tool_call();
         }
-        let place = CallPlace { turn: run.turn, attempt: self.attempt, index: self.calls.len() };
+        let place = (run.turn, self.attempt, self.calls.len());
         let ctx = call_context(&env, place, call, env.token);
         let scopes = env.hooks(run.turn).open_call(call);
         let call = call.clone();
@@ -174,31 +180,13 @@ impl<'a> Prefetch<'a> {
 
     /// Number of calls that were counted as started.
     pub(crate) fn started(&self) -> usize {
-        self.calls.iter().filter(|call| call.is_started).count()
+        self.calls.iter().flatten().filter(|call| call.work.is_some()).count()
     }
 
-    /// Takes a call over into the batch, with its verdict. A call that came otherwise in the whole answer than in the
-    /// stream was not prefetched.
-    pub(crate) fn take_over(&mut self, index: usize, call: &ToolCall) -> Option<Verdict> {
-        let prefetched = self.calls.get_mut(index).filter(|other| other.call == *call)?;
-        prefetched.is_taken = true;
-        prefetched.verdict.take()
-    }
-
-    /// Whether a call was started, and the batch has taken it over.
-    pub(crate) fn has_started(&self, index: usize) -> bool {
-        let taken = self.calls.get(index).filter(|call| call.is_taken);
-        taken.is_some_and(|call| call.is_started)
-    }
-
-    /// Takes the work of a call that the batch has taken over.
-    pub(crate) fn work_of(&mut self, index: usize) -> Option<WasmBoxedFuture<'a, Ran>> {
-        let call = self.calls.get_mut(index).filter(|call| call.is_taken)?;
-        match std::mem::replace(&mut call.work, Work::None) {
-            Work::Running(work) => Some(work.into_inner().unwrap_or_else(PoisonError::into_inner)),
-            Work::Ended(ran) => Some(Box::pin(std::future::ready(ran))),
-            Work::None => None,
-        }
+    /// Hands a call over to the batch. A call that came otherwise in the whole answer than in the stream was not
+    /// prefetched.
+    pub(super) fn hand_over(&mut self, index: usize, call: &ToolCall) -> Option<Prefetched<'a>> {
+        self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call == *call)
     }
 
     /// Stops the calls that no batch took over, and tells the hooks: the answer broke off, or its calls must not run.
@@ -206,11 +194,9 @@ impl<'a> Prefetch<'a> {
         let calls = std::mem::take(self).calls;
         let cancelled = LoopError::Tool(ToolError::Cancelled);
         let hooks = env.hooks(turn);
-        for Prefetched { call, is_taken, work, .. } in calls {
+        for Prefetched { call, work, .. } in calls.into_iter().flatten() {
             drop(work);
-            if !is_taken {
-                hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
-            }
+            hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
         }
     }
 }
