@@ -229,12 +229,8 @@ fn left(step: &StepRow) -> Duration {
 }
 
 async fn wait(duration: Duration) {
-    if duration.is_zero() {
-        return;
-    }
-    match Handle::try_current() {
-        Ok(_) => tokio::time::sleep(duration).await,
-        Err(_) => tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits"),
+    if !neuron_types::clock::sleep(duration).await && !duration.is_zero() {
+        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
     }
 }
 

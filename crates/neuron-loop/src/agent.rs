@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, ContextStrategyDyn, Durability, DurableAgent, LoopError, Provider, ProviderDyn,
-    Start, WasmBoxedFuture,
+    AgentResult, ContextStrategyDyn, Durability, DurableAgent, LoopConfig, LoopError, Provider,
+    ProviderDyn, Start, WasmBoxedFuture,
 };
 
 use crate::builder::AgentBuilder;
 use crate::conversation::Conversation;
 use crate::parts::{Definition, Parts};
 use crate::run::{OwnedRun, Run};
-use crate::settings::LoopConfig;
 
 /// The definition of an agent: a model, its tools, and how it runs. Cheap to clone, and shared by any number of
 /// [conversations](Conversation).

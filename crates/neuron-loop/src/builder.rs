@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategy, Injector, KeepAll, ModelLayer,
-    ObservabilityHook, PermissionPolicy, PrepareTurn, Provider, RequestSettings, RunView,
-    SystemPrompt, ToolContext, TurnSetup, UsageLimits, WasmCompatSend, WasmCompatSync,
+    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategy, Injector, KeepAll, LoopConfig,
+    ModelLayer, ObservabilityHook, PermissionPolicy, PrepareTurn, Provider, RequestSettings,
+    RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup, UsageLimits, WasmCompatSend,
+    WasmCompatSync,
 };
 
 use crate::agent::{Agent, Inner};
 use crate::parts::EnclosingRun;
-use crate::settings::{LoopConfig, ToolErrorPolicy};
 
 /// The turn limit of an agent that sets no other.
 const MAX_TURNS: usize = 50;

@@ -134,7 +134,6 @@ mod ledger;
 mod model;
 mod parts;
 mod run;
-mod settings;
 mod tools;
 
 pub use agent::Agent;
@@ -142,11 +141,9 @@ pub use builder::AgentBuilder;
 pub use conversation::Conversation;
 pub use facade::{AgentLoop, AgentLoopBuilder, AgentStream, StepIterator, TurnResult};
 pub use neuron_types::{
-    AgentResult, Budget, LoopError, RequestSettings, Reservation, RunView, Start, TurnSetup,
+    AgentResult, ApprovalSignal, Budget, CancelMode, EndStrategy, LoopConfig, LoopError, OnLimit,
+    OutputMode, RequestSettings, Reservation, RunView, Start, ToolErrorPolicy, TurnSetup,
 };
 pub use run::{
     OwnedRun, Run, RunEvent, RunEvents, RunHandle, RunResult, RunStream, SessionHandle, Step, Steps,
-};
-pub use settings::{
-    ApprovalSignal, CancelMode, EndStrategy, LoopConfig, OnLimit, OutputMode, ToolErrorPolicy,
 };

@@ -73,6 +73,7 @@ mod agent;
 mod approval;
 mod budget;
 mod call_scope;
+pub mod clock;
 mod context_strategy;
 mod delta_sink;
 mod durability;
@@ -83,7 +84,10 @@ mod hook;
 mod injector;
 mod keep_all;
 mod layer;
+mod loop_choices;
+mod loop_config;
 mod prepare_turn;
+mod retry;
 mod run_snapshot;
 mod scope;
 mod session;
@@ -121,6 +125,10 @@ pub use keep_all::KeepAll;
 pub use layer::{
     BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView,
 };
+pub use loop_choices::{
+    ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, ToolErrorPolicy,
+};
+pub use loop_config::LoopConfig;
 pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
@@ -139,6 +147,7 @@ pub use request_ref::RequestRef;
 pub use request_settings::RequestSettings;
 pub use resource::{EmbeddedResource, ResourceLink};
 pub use response::{CompletionResponse, StopReason};
+pub use retry::Retry;
 pub use run_snapshot::RunSnapshot;
 pub use sandbox::{BoxedSandbox, Sandbox, SandboxLimit};
 pub use scope::{InScopes, Operation, OperationKind, OperationScope, Outcome, Scopes};

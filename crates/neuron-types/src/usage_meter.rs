@@ -50,6 +50,14 @@ impl UsageMeter {
         self.0.get().map(|count| std::mem::take(&mut *locked(count))).unwrap_or_default()
     }
 
+    /// Adds what was counted so far to another meter, and counts anew from there.
+    pub fn hand_on(&self, to: &Self) {
+        let usage = self.take();
+        if usage != TokenUsage::default() {
+            to.add(&usage);
+        }
+    }
+
     fn count(&self) -> MutexGuard<'_, TokenUsage> {
         locked(self.0.get_or_init(Arc::default))
     }

@@ -10,8 +10,8 @@ use std::future::{Future, ready};
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    AgentResult, BoxedHook, ContextStrategy, Durability, DurableContext, LoopError, Message,
-    ObservabilityHook, Provider, Start, ToolContext, WasmCompatSend,
+    AgentResult, BoxedHook, ContextStrategy, Durability, DurableContext, LoopConfig, LoopError,
+    Message, ObservabilityHook, Provider, Start, ToolContext, WasmCompatSend,
 };
 
 pub use builder::AgentLoopBuilder;
@@ -21,7 +21,6 @@ pub use stream::AgentStream;
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
 use crate::run::{ActiveRun, Events, Live, Step, agent_result, drive};
-use crate::settings::LoopConfig;
 
 /// An agent with one conversation. Each run continues the conversation with one more message of the user.
 ///

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use neuron_types::{LoopError, ToolError};
+use neuron_types::{LoopConfig, LoopError, OnLimit, ToolError};
 use serde::{Deserialize, Serialize};
 
 use super::{CallState, Ledger, Phase};
-use crate::settings::{LoopConfig, OnLimit};
 
 /// A limit that a run has reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,12 +2,11 @@
 //! fit.
 
 use neuron_types::{
-    LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
+    EndStrategy, LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
 };
 use serde_json::Value;
 
 use super::{Ending, Ledger, Limit, Phase};
-use crate::settings::EndStrategy;
 
 /// The output that a typed run wants.
 #[derive(Debug, Clone)]

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use neuron_types::{LoopError, TokenUsage};
+use neuron_types::{LoopConfig, LoopError, TokenUsage};
 use serde::{Deserialize, Serialize};
-
-use crate::settings::LoopConfig;
 
 /// Counters of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -1,8 +1,7 @@
-//! Waiting for work that can be cancelled, and waiting by the clock.
+//! Waiting for work that can be cancelled.
 
 use std::future::Future;
 use std::pin::pin;
-use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use neuron_types::LoopError;
@@ -24,19 +23,4 @@ pub(crate) async fn or_cancelled<T>(
 /// Fails if the run was cancelled.
 pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
     if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
-}
-
-/// Waits. Returns `false` at once if there is no clock to wait by.
-#[cfg(not(target_family = "wasm"))]
-pub(crate) async fn wait(duration: Duration) -> bool {
-    let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
-    if has_clock {
-        tokio::time::sleep(duration).await;
-    }
-    has_clock
-}
-
-#[cfg(target_family = "wasm")]
-pub(crate) async fn wait(_duration: Duration) -> bool {
-    false
 }

@@ -5,12 +5,9 @@ use std::sync::{Arc, OnceLock};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategyDyn, Durability, Injector,
-    Message, ObservabilityHook, PermissionPolicy, ProviderDyn, RequestRef, RequestSettings,
-    RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
+    LoopConfig, Message, ObservabilityHook, PermissionPolicy, ProviderDyn, RequestRef,
+    RequestSettings, Retry, RunView, SystemPrompt, ToolDefinition, WasmCompatSend, WasmCompatSync,
 };
-
-use super::Retry;
-use crate::settings::LoopConfig;
 
 /// A condition on which a run ends after tools ran.
 pub(crate) trait StopCondition:
@@ -52,7 +49,7 @@ impl Definition {
         self.derived.get_or_init(|| {
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
             let retries = self.config.retries;
-            let retry = (retries > 0).then(|| BoxedLayer::new(Retry { retries }));
+            let retry = (retries > 0).then(|| BoxedLayer::new(Retry::new(retries)));
             Derived {
                 tools: self.tools.definitions(),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),

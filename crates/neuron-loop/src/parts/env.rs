@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, DurableContext, Extensions, HookScope, RequestRef, ResumedApproval, ToolCall,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
+    Budget, DurableContext, Extensions, HookScope, LoopConfig, RequestRef, ResumedApproval,
+    ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::{EnclosingRun, Frame, Hooks, Parts, Reader, Within};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
-use crate::settings::LoopConfig;
 
 /// Everything that the work of a run needs beside its ledger.
 #[derive(Clone, Copy)]

@@ -6,13 +6,10 @@ mod enclosing;
 mod env;
 mod hooks;
 mod reader;
-mod retry;
 
-pub(crate) use cancel::{check, or_cancelled, wait};
+pub(crate) use cancel::{check, or_cancelled};
 pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
 pub(crate) use enclosing::{EnclosingRun, Within};
 pub(crate) use env::{Env, Offered, RunScope};
 pub(crate) use hooks::Hooks;
 pub(crate) use reader::Reader;
-
-use retry::Retry;

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use neuron_types::{
-    AgentResult, DurableContext, DurableError, HookEvent, LoopError, OperationKind, Outcome,
-    Scopes, ToolCall,
+    AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
+    Outcome, Scopes, ToolCall,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,6 @@ use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
 use crate::parts::{Env, Parts, Reader, check};
-use crate::settings::CancelMode;
 use crate::tools::Metered;
 
 /// The outcome of a run or a step, before its output is read.

@@ -1,10 +1,9 @@
 //! Runs that end with a value of a type.
 
-use neuron_types::{OutputSchema, ToolChoice};
+use neuron_types::{OutputMode, OutputSchema, ToolChoice};
 
 use crate::ledger::OutputRules;
 use crate::parts::{FrameChanges, Parts};
-use crate::settings::OutputMode;
 
 /// The name of the output tool, unless a registered tool has it.
 const TOOL_NAME: &str = "final_output";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{LoopError, Reservation, ToolCall};
+use neuron_types::{LoopError, Reservation, ToolCall, ToolErrorPolicy};
 
 use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
@@ -11,7 +11,6 @@ use super::metered::count_tool_usage;
 use super::prefetch::Work;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
-use crate::settings::ToolErrorPolicy;
 
 /// Runs the calls of the ledger's batch that can begin.
 ///

@@ -5,6 +5,7 @@ use std::pin::pin;
 
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
+use neuron_types::clock::sleep;
 use neuron_types::{
     CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError, PendingApproval,
     PendingCall, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
@@ -16,7 +17,7 @@ use super::context::call_context;
 use super::decide::Verdict;
 use super::execute::{Ran, execute, outcome, settle};
 use super::metered::CallMeter;
-use crate::parts::{check, or_cancelled, wait};
+use crate::parts::{check, or_cancelled};
 
 impl<'a> BatchRun<'_, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
@@ -94,7 +95,7 @@ impl<'a> BatchRun<'_, 'a> {
             ended = self.end(item, ran).await;
         }
         token.cancel();
-        let mut grace = pin!(wait(self.env.config().tool_grace));
+        let mut grace = pin!(sleep(self.env.config().tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
                 Either::Left((Some((item, ran)), _)) => self.end(item, ran).await.ok(),

@@ -1,16 +1,13 @@
 //! Running a call in this process, and the meaning of its error.
 
-use std::future::Future;
-use std::pin::pin;
-use std::time::Duration;
-
-use futures_util::future::{Either, select};
-use neuron_types::{LoopError, Outcome, Scopes, ToolCall, ToolContext, ToolError, ToolOutput};
+use neuron_types::clock::within;
+use neuron_types::{
+    LoopError, Outcome, Scopes, ToolCall, ToolContext, ToolError, ToolErrorPolicy, ToolOutput,
+};
 
 use super::decide::denial;
 use super::metered::CallMeter;
-use crate::parts::{Env, Offered, or_cancelled, wait};
-use crate::settings::ToolErrorPolicy;
+use crate::parts::{Env, Offered, or_cancelled};
 
 /// The end of a call.
 pub(crate) type Ran = Result<ToolOutput, LoopError>;
@@ -27,35 +24,19 @@ pub(crate) async fn execute(
     let guard = ctx.cancellation_token.clone().drop_guard();
     let _metered = CallMeter { call: ctx.usage.clone(), run: &env.run.tool_meter };
     let work = tools.execute(call, &ctx);
-    let limited = async { Ok(within(env.config().tool_timeout, &call.name, work).await?) };
+    let limited = async {
+        let Some(limit) = env.config().tool_timeout else {
+            return Ok(work.await?);
+        };
+        let text = || format!("`{}` took longer than {limit:?}", call.name);
+        let done = within(limit, work).await;
+        Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
+    };
     let ran = scopes.run(or_cancelled(env.token, limited)).await;
     let ran = ran.or_else(|error| settle(&env, &tools, error));
     scopes.end(outcome(&ran));
     guard.disarm();
     ran
-}
-
-/// Fails if work takes longer than the limit, where there is a clock.
-async fn within(
-    limit: Option<Duration>,
-    tool: &str,
-    work: impl Future<Output = Result<ToolOutput, ToolError>>,
-) -> Result<ToolOutput, ToolError> {
-    let Some(limit) = limit else {
-        return work.await;
-    };
-    let timer = async {
-        if !wait(limit).await {
-            std::future::pending().await
-        }
-    };
-    match select(pin!(work), pin!(timer)).await {
-        Either::Left((result, _)) => result,
-        Either::Right(((), _)) => {
-            let text = format!("`{tool}` took longer than {limit:?}");
-            Err(ToolError::ExecutionFailed(text.into()))
-        }
-    }
 }
 
 /// Decides whether the error of a call is a result for the model, or ends the run.

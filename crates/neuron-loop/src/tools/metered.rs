@@ -57,9 +57,6 @@ pub(crate) struct CallMeter<'a> {
 
 impl Drop for CallMeter<'_> {
     fn drop(&mut self) {
-        let usage = self.call.take();
-        if usage != TokenUsage::default() {
-            self.run.add(&usage);
-        }
+        self.call.hand_on(self.run);
     }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
+use neuron_types::clock::{self, within};
 use neuron_types::{ActivityOptions, RetryPolicy};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -74,7 +75,7 @@ impl TimeLimit {
             return Some(work.await);
         }
         let start = Instant::now();
-        let done = tokio::time::timeout(self.left, work).await.ok();
+        let done = within(self.left, work).await;
         self.left = self.left.saturating_sub(start.elapsed());
         done
     }
@@ -82,12 +83,8 @@ impl TimeLimit {
 
 /// Waits by tokio's clock; not at all outside of its runtime.
 pub(super) async fn sleep(duration: Duration) {
-    if duration.is_zero() {
-        return;
-    }
-    match Handle::try_current() {
-        Ok(_) => tokio::time::sleep(duration).await,
-        Err(_) => tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits"),
+    if !clock::sleep(duration).await && !duration.is_zero() {
+        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
     }
 }
 

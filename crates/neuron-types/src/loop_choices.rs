@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// When a run ends whose [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) is cancelled.
+/// When a run ends whose [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) is cancelled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CancelMode {
     /// At once, inside a hanging provider, stream or tool. The default.
@@ -24,7 +24,7 @@ pub enum OnLimit {
     #[default]
     Fail,
     /// The model is called once more, without tools, and told to answer from what is known. Its answer
-    /// is the run's result, and [`AgentResult::limit_reached`](neuron_types::AgentResult) says which
+    /// is the run's result, and [`AgentResult::limit_reached`](crate::AgentResult) says which
     /// limit it was.
     ///
     /// - The call is the only one beyond the limits, and counts. A run whose limit is zero makes none,
@@ -34,7 +34,7 @@ pub enum OnLimit {
     ///   together with the answer; without one it is taken back. A turn that the provider paused is
     ///   continued without it.
     /// - The definitions of the tools stay, and the tool choice is
-    ///   [`ToolChoice::None`](neuron_types::ToolChoice::None): the provider's cache of the conversation
+    ///   [`ToolChoice::None`](crate::ToolChoice::None): the provider's cache of the conversation
     ///   begins with them, and some vendors reject a conversation with calls of tools that are not
     ///   defined. A typed run's output tool is the one that it must call.
     /// - If the model calls tools nevertheless, none runs, and the run ends with the limit's error. So
@@ -49,7 +49,6 @@ pub enum OnLimit {
 /// the model with the place and the reason, as often as
 /// [`LoopConfig::output_retries`](crate::LoopConfig) says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum OutputMode {
     /// By a tool, `final_output`, whose arguments are the output. The default: it works with every
     /// provider that has tools, beside other tools and with all types.
@@ -60,7 +59,7 @@ pub enum OutputMode {
     #[default]
     Tool,
     /// By the provider's own format for structured answers,
-    /// [`ResponseFormat::JsonSchema`](neuron_types::ResponseFormat). It is asked to enforce the
+    /// [`ResponseFormat::JsonSchema`](crate::ResponseFormat). It is asked to enforce the
     /// schema if that can be: all objects are closed then, and all fields required, so that an
     /// `Option` is `null` where it has no value. Types with maps, tuples, flattened enums or values of
     /// any kind have no such schema; some providers refuse them.
@@ -76,12 +75,11 @@ pub enum OutputMode {
 /// Every call has a result in any case. Of several outputs the first that fits counts; one that does
 /// not fit, in an answer without one that does, leaves the other calls to run as usual.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum EndStrategy {
     /// They do not run.
     Early,
     /// They run, and the run ends after them. If one ends with an error that the model sees (a
-    /// [`ModelRetry`](neuron_types::ToolError::ModelRetry), say), the output is not used and the
+    /// [`ModelRetry`](crate::ToolError::ModelRetry), say), the output is not used and the
     /// model goes on: what it said may rest on that call. The default.
     #[default]
     Graceful,
@@ -94,8 +92,8 @@ pub enum EndStrategy {
 /// approval. Set by [`LoopConfig::approval_signal`](crate::LoopConfig::approval_signal).
 ///
 /// With a durable context such a run does not end: it
-/// [waits](neuron_types::DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
-/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`](neuron_types::ApprovalDecisions).
+/// [waits](crate::DurableContext::wait_for_approval), for days if need be, and goes on with what was decided,
+/// as in a run that starts with decisions. The signal holds [`ApprovalDecisions`](crate::ApprovalDecisions).
 ///
 /// - Partial decisions are carried out, and the run waits for the rest.
 /// - What does not fit changes nothing: decisions on calls that do not wait, arguments that the tool
@@ -116,9 +114,8 @@ pub struct ApprovalSignal {
 /// What the failure of a tool means for the run. [`ToolError::ModelRetry`] is none: the model always
 /// sees it.
 ///
-/// [`ToolError::ModelRetry`]: neuron_types::ToolError::ModelRetry
+/// [`ToolError::ModelRetry`]: crate::ToolError::ModelRetry
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum ToolErrorPolicy {
     /// It ends the run with [`LoopError::Tool`](crate::LoopError::Tool).
     #[default]

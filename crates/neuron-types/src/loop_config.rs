@@ -1,17 +1,18 @@
-//! How an agent runs.
+//! Settings of an agent.
 
 use std::time::Duration;
 
-use neuron_types::{ActivityOptions, RequestSettings, SystemPrompt, UsageLimits};
-
-use super::{ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, ToolErrorPolicy};
+use crate::{
+    ActivityOptions, ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, RequestSettings,
+    SystemPrompt, ToolErrorPolicy, UsageLimits,
+};
 
 /// How an agent runs. Build it with `..Default::default()`: fields may be added.
 ///
 /// # Example
 ///
 /// ```
-/// use neuron_loop::LoopConfig;
+/// use neuron_types::LoopConfig;
 ///
 /// let config = LoopConfig {
 ///     system_prompt: "You are a code reviewer.".into(),
@@ -67,13 +68,12 @@ pub struct LoopConfig {
     /// the wait: calls wait as with `pause_for_approval`. Without a durable context it has no effect.
     /// Default: none.
     pub approval_signal: Option<ApprovalSignal>,
-    /// How often a call of the model is made again after an error that may pass; see the
-    /// [crate's page](crate#retries). Not with a durable context, which has its own retries. Default: never.
+    /// How often a call of the model is made again after an error that may pass. Not with a durable context, which has its own retries. Default: never.
     pub retries: usize,
-    /// Whether tools that declare [`ToolEffect::Pure`](neuron_types::ToolEffect::Pure) start as soon as
+    /// Whether tools that declare [`ToolEffect::Pure`](crate::ToolEffect::Pure) start as soon as
     /// their call is complete, while the rest of the answer still streams. Default: `false`.
     ///
-    /// Only for [`run_stream`](crate::AgentLoop::run_stream), and not with a durable context. A call
+    /// Only where a run streams, and not with a durable context. A call
     /// starts early if all calls before it in the answer did, so that none overtakes one that changes
     /// something; if the policy allows it, no limit forbids it, and it need not run alone. Of calls
     /// that may not run at the same time, one starts early. The hooks are asked about such a call
@@ -81,7 +81,7 @@ pub struct LoopConfig {
     /// off, or its calls must not run, what was read is discarded: it may have run although the
     /// conversation says otherwise, and counts for the limits on tool calls.
     pub early_tools: bool,
-    /// How a [typed](crate::Run::typed) run asks for its output. Default: by a tool.
+    /// How a typed run asks for its output. Default: by a tool.
     pub output_mode: OutputMode,
     /// How often in one typed run the model may try again after an output that does not fit; the
     /// tools' own retries do not count. Default: 2.
@@ -97,12 +97,14 @@ pub struct LoopConfig {
 
 impl LoopConfig {
     /// Whether calls wait for a person when the policy asks. A signal under a durable context implies it.
-    pub(crate) fn pauses(&self, is_durable: bool) -> bool {
+    #[must_use]
+    pub fn pauses(&self, is_durable: bool) -> bool {
         self.pause_for_approval || (is_durable && self.approval_signal.is_some())
     }
 
-    /// How many calls may run at the same time; zero is as one.
-    pub(crate) fn most_tools_at_once(&self) -> usize {
+    /// Returns how many tool calls may run at the same time, at least one.
+    #[must_use]
+    pub fn most_tools_at_once(&self) -> usize {
         self.max_parallel_tools.map_or(usize::MAX, |most| most.max(1))
     }
 }

@@ -2,20 +2,35 @@
 
 use std::time::Duration;
 
-use neuron_types::{
+use crate::clock::sleep;
+use crate::{
     CompletionResponse, LoopError, ModelCall, ModelLayer, ModelNext, ProviderError, StreamEvent,
 };
-
-use super::{check, or_cancelled, wait};
 
 /// The longest wait that a provider may ask for before another attempt.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// Makes a call again after an error that may pass. The reader of a stream is told that what it was shown counts no more.
+/// A [layer](ModelLayer) that makes a call again after an error that may pass. It waits as long as the provider asks, up to
+/// a minute, where there is a clock. The reader of a stream is told that what it was shown counts no more.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{BoxedLayer, Retry};
+///
+/// let layer = BoxedLayer::new(Retry::new(2));
+/// ```
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Retry {
-    /// How often a call is made again.
-    pub(crate) retries: usize,
+pub struct Retry {
+    retries: usize,
+}
+
+impl Retry {
+    /// Makes each call again so often.
+    #[must_use]
+    pub fn new(retries: usize) -> Self {
+        Self { retries }
+    }
 }
 
 impl ModelLayer for Retry {
@@ -34,18 +49,17 @@ impl ModelLayer for Retry {
             if attempt > self.retries || call.is_last || pause > MAX_WAIT {
                 return Err(error.into());
             }
-            check(call.cancellation)?;
+            if call.cancellation.is_cancelled() {
+                return Err(LoopError::Cancelled);
+            }
             attempt += 1;
-            tracing::debug!(parent: None, %error, attempt, "a call of the model failed; it is made again");
             if let Some(sink) = next.sink() {
                 let error = LoopError::Provider(error).into();
                 sink.send(StreamEvent::Reset { attempt, error }).await;
             }
-            or_cancelled(call.cancellation, async {
-                wait(pause).await;
-                Ok(())
-            })
-            .await?;
+            if call.cancellation.run_until_cancelled(sleep(pause)).await.is_none() {
+                return Err(LoopError::Cancelled);
+            }
         }
     }
 }

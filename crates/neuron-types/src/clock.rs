@@ -1,0 +1,94 @@
+//! Waiting by the clock, where there is one.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Waits. Returns `false` at once if there is no clock to wait by: outside of a tokio runtime, and on wasm32. The timer of
+/// a tokio runtime must be enabled.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Duration;
+/// use neuron_types::clock::sleep;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert!(sleep(Duration::from_millis(1)).await);
+/// # }
+/// ```
+#[cfg(not(target_family = "wasm"))]
+pub async fn sleep(duration: Duration) -> bool {
+    let has_clock = !duration.is_zero() && tokio::runtime::Handle::try_current().is_ok();
+    if has_clock {
+        tokio::time::sleep(duration).await;
+    }
+    has_clock
+}
+
+/// Waits. Returns `false` at once, because there is no clock to wait by.
+#[cfg(target_family = "wasm")]
+pub async fn sleep(_duration: Duration) -> bool {
+    false
+}
+
+/// Waits for work. `None` if the time is up before; then the work is dropped. Without a clock the time is never up.
+pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let (mut work, mut time) = (pin!(work), pin!(sleep(limit)));
+    let mut has_clock = true;
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(done) = work.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        if has_clock && let Poll::Ready(is_up) = time.as_mut().poll(cx) {
+            if is_up || limit.is_zero() {
+                return Poll::Ready(None);
+            }
+            has_clock = false;
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_millis(20);
+
+    #[tokio::test(start_paused = true)]
+    async fn work_has_so_long_and_no_longer() {
+        assert_eq!(within(LIMIT, async { 1 }).await, Some(1));
+        assert_eq!(within(LIMIT, sleep(LIMIT * 2)).await, None);
+        assert_eq!(within(LIMIT * 2, sleep(LIMIT)).await, Some(true));
+        assert_eq!(within(Duration::ZERO, std::future::pending::<()>()).await, None);
+        assert!(!sleep(Duration::ZERO).await);
+    }
+
+    #[test]
+    fn without_a_clock_nothing_waits_and_no_time_is_up() {
+        let waits = async {
+            let mut polls = 0;
+            let work = std::future::poll_fn(|cx| {
+                polls += 1;
+                cx.waker().wake_by_ref();
+                if polls < 5 { Poll::Pending } else { Poll::Ready(polls) }
+            });
+            (sleep(LIMIT).await, within(LIMIT, work).await)
+        };
+        assert_eq!(
+            futures_util::FutureExt::now_or_never(async { sleep(LIMIT).await }),
+            Some(false)
+        );
+        let mut waits = pin!(waits);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let ended = (0..9).find_map(|_| match waits.as_mut().poll(&mut cx) {
+            Poll::Ready(ended) => Some(ended),
+            Poll::Pending => None,
+        });
+        assert_eq!(ended, Some((false, Some(5))));
+    }
+}
