@@ -35,7 +35,7 @@ use crate::run::{OwnedRun, Run};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Agent(pub(crate) Arc<Inner>);
 
 #[derive(Clone)]
@@ -99,11 +99,13 @@ impl DurableAgent for Agent {
     }
 }
 
-impl fmt::Debug for Agent {
+impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Definition { tools, hooks, config, .. } = &self.definition;
         f.debug_struct("Agent")
-            .field("tools", self.tools())
-            .field("config", self.config())
+            .field("tools", tools)
+            .field("hooks", &hooks.len())
+            .field("config", config)
             .finish_non_exhaustive()
     }
 }

@@ -1,6 +1,5 @@
 //! Building an [`Agent`].
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +28,7 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 /// Its defaults are for production: mistakes of the model (arguments that do not fit, unknown tools, tools that fail) go
 /// back to the model, a run has at most 50 turns, a call of the model is made again twice after an error that may pass,
 /// and a tool may take ten minutes.
+#[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
     inner: Inner,
@@ -217,21 +217,14 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the policy of the run around a tool call, if it has one, and whether it waits for approvals. `ctx` is
-    /// the context of the call.
+    /// Takes over the policy of the run around a tool call, unless the agent has one of its own, and whether it waits for
+    /// approvals and signs them. `ctx` is the context of the call.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {
-        let run = EnclosingRun::around(ctx);
-        if let Some(policy) = run.and_then(|run| run.policy.as_ref()) {
-            self.inner.definition.policy = Some(policy.clone());
-        }
-        self.inherit_pauses(ctx)
-    }
-
-    /// Waits for approvals, and signs them, if the run around a tool call does. `ctx` is the context of the call.
-    pub fn inherit_pauses(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
-            self.inner.definition.config.pause_for_approval = run.pauses;
-            self.inner.definition.signer.clone_from(&run.signer);
+            let definition = &mut self.inner.definition;
+            definition.policy = definition.policy.take().or_else(|| run.policy.clone());
+            definition.config.pause_for_approval = run.pauses;
+            definition.signer.clone_from(&run.signer);
         }
         self
     }
@@ -240,16 +233,5 @@ impl AgentBuilder {
     #[must_use]
     pub fn build(self) -> Agent {
         Agent(Arc::new(self.inner))
-    }
-}
-
-impl fmt::Debug for AgentBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let definition = &self.inner.definition;
-        f.debug_struct("AgentBuilder")
-            .field("tools", &definition.tools)
-            .field("hooks", &definition.hooks.len())
-            .field("config", &definition.config)
-            .finish_non_exhaustive()
     }
 }

@@ -356,10 +356,10 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
         .context(config.context.clone())
         .config(|config| *config = settings)
         .tools(tools);
-    builder = match &config.policy {
-        Some(policy) => builder.permission_policy(policy.clone()).inherit_pauses(ctx),
-        None => builder.inherit_permissions(ctx),
-    };
+    if let Some(policy) = &config.policy {
+        builder = builder.permission_policy(policy.clone());
+    }
+    builder = builder.inherit_permissions(ctx);
     if config.inherits_hooks {
         builder = builder.inherit_hooks(ctx);
     }

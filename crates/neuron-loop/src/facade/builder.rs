@@ -4,62 +4,59 @@ use std::fmt;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, ContextStrategy, Durability, DurableContext, ObservabilityHook, Provider,
-    SystemPrompt, UsageLimits,
+    BoxedHook, ContextStrategy, Durability, DurableContext, LoopConfig, ObservabilityHook,
+    Provider, SystemPrompt, UsageLimits,
 };
 
 use super::AgentLoop;
-use crate::parts::Definition;
 
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
-    provider: P,
-    context: C,
-    durability: Option<D>,
-    definition: Definition,
+    agent: AgentLoop<P, C, D>,
 }
 
 impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
     pub(super) fn new(provider: P, context: C) -> Self {
-        Self { provider, context, durability: None, definition: Definition::default() }
+        let tools = ToolRegistry::default();
+        Self { agent: AgentLoop::new(provider, tools, context, LoopConfig::default()) }
     }
 }
 
 impl<P, C, D> AgentLoopBuilder<P, C, D> {
     /// Sets the tools. Default: none.
     pub fn tools(mut self, tools: ToolRegistry) -> Self {
-        self.definition.tools = tools;
+        self.agent.definition.tools = tools;
         self
     }
 
     /// Sets the instructions for the model. Default: none.
     pub fn system_prompt(mut self, prompt: impl Into<SystemPrompt>) -> Self {
-        self.definition.config.system_prompt = prompt.into();
+        self.agent.definition.config.system_prompt = prompt.into();
         self
     }
 
     /// Limits the calls of the model in one run. Default: no limit.
     pub fn max_turns(mut self, turns: usize) -> Self {
-        self.definition.config.max_turns = Some(turns);
+        self.agent.definition.config.max_turns = Some(turns);
         self
     }
 
     /// Sets whether the tool calls of one answer run at the same time. Default: `false`.
     pub fn parallel_tool_execution(mut self, parallel: bool) -> Self {
-        self.definition.config.parallel_tool_execution = parallel;
+        self.agent.definition.config.parallel_tool_execution = parallel;
         self
     }
 
     /// Limits the tokens, requests and tool calls of one run. Default: no limits.
     pub fn usage_limits(mut self, limits: UsageLimits) -> Self {
-        self.definition.config.usage_limits = Some(limits);
+        self.agent.definition.config.usage_limits = Some(limits);
         self
     }
 
     /// Adds a hook, after those added before.
     pub fn hook(mut self, hook: impl ObservabilityHook + 'static) -> Self {
-        self.definition.hooks.push(BoxedHook::new(hook));
+        self.agent.definition.hooks.push(BoxedHook::new(hook));
         self
     }
 
@@ -68,23 +65,21 @@ impl<P, C, D> AgentLoopBuilder<P, C, D> {
         self,
         context: impl DurableContext + 'd,
     ) -> AgentLoopBuilder<P, C, Durability<'d>> {
-        let Self { provider, context: strategy, definition, .. } = self;
+        let AgentLoop { provider, context: strategy, definition, ledger, .. } = self.agent;
         let durability = Some(Durability::new(context));
-        AgentLoopBuilder { provider, context: strategy, durability, definition }
+        let agent = AgentLoop { provider, context: strategy, durability, definition, ledger };
+        AgentLoopBuilder { agent }
     }
 
     /// Builds the agent.
     #[must_use]
     pub fn build(self) -> AgentLoop<P, C, D> {
-        AgentLoop::assemble(self.provider, self.context, self.durability, self.definition)
+        self.agent
     }
 }
 
 impl<P, C, D> fmt::Debug for AgentLoopBuilder<P, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentLoopBuilder")
-            .field("tools", &self.definition.tools)
-            .field("config", &self.definition.config)
-            .finish_non_exhaustive()
+        f.debug_struct("AgentLoopBuilder").field("agent", &self.agent).finish()
     }
 }

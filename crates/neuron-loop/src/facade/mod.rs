@@ -67,15 +67,11 @@ impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
     pub fn new(provider: P, tools: ToolRegistry, context: C, config: LoopConfig) -> Self {
         let mut definition = Definition::default();
         (definition.tools, definition.config) = (tools, config);
-        Self::assemble(provider, context, None, definition)
+        Self { provider, context, durability: None, definition, ledger: Ledger::default() }
     }
 }
 
 impl<P, C, D> AgentLoop<P, C, D> {
-    fn assemble(provider: P, context: C, durability: Option<D>, definition: Definition) -> Self {
-        Self { provider, context, durability, definition, ledger: Ledger::default() }
-    }
-
     /// Returns the conversation.
     #[must_use]
     pub fn messages(&self) -> &[Message] {

@@ -1,6 +1,5 @@
 //! A run as a stream of events.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,6 +17,7 @@ use crate::run::{Events, Item};
 ///
 /// It borrows the agent until it is dropped: put it in a block, or `drop` it, before the agent is
 /// used again.
+#[derive(Debug)]
 #[must_use = "the agent runs only while the stream is polled"]
 pub struct AgentStream<'a>(pub(super) Events<'a, Result<AgentResult, LoopError>>);
 
@@ -50,9 +50,3 @@ impl Stream for AgentStream<'_> {
 
 // The outcome is not pinned.
 impl Unpin for AgentStream<'_> {}
-
-impl fmt::Debug for AgentStream<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AgentStream").field("ended", &self.0.has_ended()).finish_non_exhaustive()
-    }
-}

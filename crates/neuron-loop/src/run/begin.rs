@@ -82,10 +82,10 @@ fn check_signatures(parts: Parts<'_>, ledger: &Ledger) -> Result<(), ApprovalErr
     let Some(signer) = &parts.definition.signer else {
         return Ok(());
     };
-    let engine = parts.durability.map(|engine| || engine.now());
-    let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
     ledger.pending_calls().try_for_each(|pending| {
         let tool = parts.definition.tools.definition(&pending.call.name);
+        let engine = parts.durability.map(|engine| || engine.now());
+        let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
         signer.verify(&ledger.tally.run.id, pending, tool, time)
     })
 }
@@ -95,11 +95,11 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     let Some(signer) = &parts.definition.signer else {
         return;
     };
-    let engine = parts.durability.map(|engine| || engine.now());
-    let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
     let run_id = ledger.tally.run.id.clone();
     for pending in ledger.waiting_calls() {
         let tool = parts.definition.tools.definition(&pending.call.name);
+        let engine = parts.durability.map(|engine| || engine.now());
+        let time = engine.as_ref().map(|time| time as &dyn Fn() -> _);
         pending.signature = Some(signer.sign(&run_id, pending, tool, time));
     }
 }

@@ -55,6 +55,7 @@ type Outcome<O> = Result<RunResult<O>, LoopError>;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "the run goes on only while the stream is polled"]
 pub struct RunStream<'a, O = ()>(Events<'a, Outcome<O>>);
 
@@ -125,15 +126,11 @@ impl<'a, T> Events<'a, T> {
             (None, Some(_)) => Poll::Pending,
         }
     }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.run.is_none()
-    }
 }
 
-impl<O> fmt::Debug for RunStream<'_, O> {
+impl<T> fmt::Debug for Events<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunStream").field("ended", &self.0.has_ended()).finish_non_exhaustive()
+        f.debug_struct("Events").field("ended", &self.run.is_none()).finish_non_exhaustive()
     }
 }
 
@@ -190,6 +187,7 @@ impl Drop for RunEvents {
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 #[must_use = "the run goes on only while `next` is awaited"]
 pub struct Steps<'a, O = (), C = &'a mut Conversation>(pub(super) Run<'a, O, C>);
 
@@ -229,11 +227,5 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
     /// Replaces the agent from the next step on; see [`Agent::to_builder`].
     pub fn set_agent(&mut self, agent: Agent) {
         self.0.agent = agent;
-    }
-}
-
-impl<O, C> fmt::Debug for Steps<'_, O, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Steps").field(&self.0).finish()
     }
 }

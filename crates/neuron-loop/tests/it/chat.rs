@@ -166,10 +166,6 @@ impl<'d> ChatBuilder<'d> {
         self.with(|builder| builder.inherit_permissions(ctx))
     }
 
-    pub(crate) fn inherit_pauses(self, ctx: &ToolContext) -> Self {
-        self.with(|builder| builder.inherit_pauses(ctx))
-    }
-
     pub(crate) fn messages(mut self, history: Vec<Message>) -> Self {
         self.conversation = history.into();
         self

@@ -18,6 +18,7 @@ enum Takes {
     Nothing,
     Hooks,
     Permissions,
+    OwnPolicy,
     Pauses,
 }
 
@@ -43,15 +44,16 @@ impl ToolDyn for Inner {
             let builder = Chat::builder(script, window())
                 .name("small")
                 .tools(registry(&self.1))
-                .hook(Told(self.1.clone(), "own", HookAction::Continue))
-                .permission_policy(Decides(self.2.clone()));
+                .hook(Told(self.1.clone(), "own", HookAction::Continue));
+            let own = Decides(self.2.clone());
             let builder = match self.0 {
-                Takes::Nothing => builder,
-                Takes::Hooks => builder.inherit_hooks(ctx),
+                Takes::Nothing => builder.permission_policy(own),
+                Takes::Hooks => builder.permission_policy(own).inherit_hooks(ctx),
                 Takes::Permissions => builder.inherit_permissions(ctx),
+                Takes::OwnPolicy => builder.permission_policy(own).inherit_permissions(ctx),
                 Takes::Pauses => builder
                     .permission_policy(Decides(PermissionDecision::Ask("own?".into())))
-                    .inherit_pauses(ctx),
+                    .inherit_permissions(ctx),
             };
             let result = builder.build().run_text("sub-task", ctx).await?;
             Ok(ToolOutput::text(result.response))
@@ -160,14 +162,17 @@ async fn the_policy_of_the_run_around_an_agent_decides_if_it_lets_it() {
     }
 }
 
-/// Else an agent with a strict policy would have none inside a run that has none.
 #[tokio::test]
-async fn an_agent_keeps_its_policy_if_nobody_decides_on_the_calls_around_it() {
-    for way in WAYS {
+async fn an_agent_keeps_its_policy_whatever_decides_on_the_calls_around_it() {
+    for (way, has_policy) in WAYS.iter().flat_map(|way| [(*way, true), (*way, false)]) {
         let (setup, log) = (setup(script()), Log::default());
-        let mut agent = setup.builder.pause_for_approval(true).build();
+        let mut builder = setup.builder.pause_for_approval(true);
+        if has_policy {
+            builder = builder.permission_policy(Decides(PermissionDecision::Allow));
+        }
+        let mut agent = builder.build();
         let never = PermissionDecision::Deny("never".into());
-        let inner = Inner(Takes::Permissions, log.clone(), never);
+        let inner = Inner(Takes::OwnPolicy, log.clone(), never);
         agent.tools_mut().register_dyn(Arc::new(inner));
         run(way, &mut agent, &ToolContext::default()).await.unwrap();
         assert_eq!(log.count("start"), 0, "{way:?}");
