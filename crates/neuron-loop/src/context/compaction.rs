@@ -1,9 +1,6 @@
 //! Compaction by the context strategy.
 
-use neuron_types::{
-    ContextError, DurableError, HookEvent, LoopError, Message, OperationKind, Outcome,
-    ProviderError, TokenUsage,
-};
+use neuron_types::{HookEvent, LoopError, Message, OperationKind, Outcome, TokenUsage};
 
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
@@ -109,7 +106,7 @@ async fn compact(
     let mut scopes =
         env.hooks(ledger.tally.run.turn).open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(&ledger.messages);
-    let work = async { strategy.compact_request_dyn(request, told_tokens).await.map_err(failure) };
+    let work = async { Ok(strategy.compact_request_dyn(request, told_tokens).await?) };
     let compacted = scopes.run(or_cancelled(env.token, work)).await;
     let usage = match &compacted {
         Ok((_, usage)) => Some(usage),
@@ -154,19 +151,6 @@ fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
     match old {
         0 => new,
         old => (tokens as f64 * (new as f64 / old as f64)).round() as usize,
-    }
-}
-
-/// A failure of the durable engine is that, also when it met the strategy's call of a model.
-fn failure(error: ContextError) -> LoopError {
-    match error {
-        ContextError::Provider(ProviderError::Other(error)) => {
-            match error.downcast::<DurableError>() {
-                Ok(error) => LoopError::Durable(*error),
-                Err(error) => ContextError::Provider(ProviderError::Other(error)).into(),
-            }
-        }
-        error => error.into(),
     }
 }
 

@@ -116,12 +116,6 @@ impl Tally {
         self.total_usage += usage;
     }
 
-    /// Adds tokens of a call of the model that the provider did not report.
-    pub(crate) fn add_estimated_usage(&mut self, usage: &TokenUsage) {
-        self.add_usage(usage);
-        self.run.usage.estimated += usage;
-    }
-
     /// Adds tokens that tools took.
     pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
         self.add_usage(usage);

@@ -7,9 +7,9 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, Message,
-    ModelAnswer, ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError,
-    RequestRef, Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition, transcript,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
+    ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError, RequestRef,
+    Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -34,7 +34,8 @@ pub(super) struct Link<'a, 'l> {
 /// What is known of the attempts of one turn.
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
-    made: usize,
+    /// Whether there was an attempt.
+    is_made: bool,
     /// The calls that the last answer started before it was whole.
     pub(super) prefetch: Prefetch<'a>,
     /// Names of tools that the last request did not offer.
@@ -43,14 +44,6 @@ pub(super) struct Attempts<'a> {
     pub(super) usage: Option<TokenUsage>,
     /// Whether a layer rejected the new input, and the results of tools in it too.
     pub(super) rejected_input: Option<bool>,
-}
-
-/// What is known of an attempt that broke.
-#[derive(Default)]
-struct Broken<'a> {
-    /// Tokens that the provider has told of.
-    usage: TokenUsage,
-    prefetch: Prefetch<'a>,
 }
 
 impl ModelEndpoint for Link<'_, '_> {
@@ -71,13 +64,13 @@ impl<'a, 'l> Link<'a, 'l> {
     ) -> Result<CompletionResponse, LoopError> {
         // A layer may have given up the answer before.
         self.give_up_prefetch(None).await;
-        let is_first = mem::replace(&mut self.state().made, 1) == 0;
+        let is_first = !mem::replace(&mut self.state().is_made, true);
         if !is_first {
             check(self.env.token)?;
             self.tally().run.check_before_call(self.env.config())?;
         }
         let mut reservation = self.reserve(&call)?;
-        let mut broken = Broken::default();
+        let (mut told, mut prefetch) = (TokenUsage::default(), Prefetch::default());
         let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
         let answered = match asked.and_then(|_| check(self.env.token)) {
             Ok(()) => {
@@ -85,8 +78,9 @@ impl<'a, 'l> Link<'a, 'l> {
                 if let Some(reservation) = &mut reservation {
                     reservation.start();
                 }
-                let answered = self.ask_in_scope(call.request, sink, &mut broken).await;
-                let used = self.count(&call, &answered, &broken.usage);
+                let answered =
+                    self.ask_in_scope(call.request, sink, &mut told, &mut prefetch).await;
+                let used = self.count(&call, &answered, told);
                 if let Some(reservation) = reservation {
                     settle(reservation, &answered, &used);
                 }
@@ -101,12 +95,12 @@ impl<'a, 'l> Link<'a, 'l> {
         let turn = self.hooks.scope.turn;
         match checked {
             Ok(response) => {
-                self.state().prefetch = broken.prefetch;
+                self.state().prefetch = prefetch;
                 self.hooks.ask(HookEvent::PostLlmCall { response: &response }).await?;
                 Ok(response)
             }
             Err(error) => {
-                broken.prefetch.give_up(&self.env, turn, Some(&error)).await;
+                prefetch.give_up(&self.env, turn, Some(&error)).await;
                 self.hooks.tell(HookEvent::LlmError { error: &error }).await;
                 Err(error)
             }
@@ -138,46 +132,31 @@ impl<'a, 'l> Link<'a, 'l> {
         budget.reserve(prompt, answer).map(Some)
     }
 
-    /// Counts a call that was made. Returns the tokens that it took, as far as they are known.
+    /// Counts a call that was made. Returns the tokens that it took, as far as they are known. Estimates count for an
+    /// answer whose usage the provider does not report.
     fn count(
         &self,
         call: &ModelCall<'_>,
         answered: &Result<CompletionResponse, LoopError>,
-        told: &TokenUsage,
+        told: TokenUsage,
     ) -> TokenUsage {
-        let used = match answered {
-            Err(_) => told.clone(),
-            Ok(response) => {
-                self.tally().count_answer();
-                self.state().usage = Some(response.usage.clone());
-                match response.usage.total_tokens() {
-                    0 => return self.count_estimate(call, &response.message),
-                    _ => response.usage.clone(),
+        let (mut used, mut tally) = (told, self.tally());
+        if let Ok(response) = answered {
+            tally.count_answer();
+            self.state().usage = Some(response.usage.clone());
+            used.clone_from(&response.usage);
+            if used.total_tokens() == 0 {
+                let answer = std::slice::from_ref(&response.message);
+                used.input_tokens = self.env.tokens_of(call.request, self.size);
+                used.output_tokens = self.env.parts.strategy.token_estimate_dyn(answer);
+                if tally.run.usage.estimated == TokenUsage::default() {
+                    let text = "the provider reports no usage; the estimates of the context strategy count";
+                    tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
                 }
+                tally.run.usage.estimated += &used;
             }
-        };
-        self.env.ctx.usage.add(&used);
-        self.tally().add_usage(&used);
-        used
-    }
-
-    /// Counts estimates for an answer whose usage the provider does not report.
-    fn count_estimate(&self, call: &ModelCall<'_>, answer: &Message) -> TokenUsage {
-        let used = TokenUsage {
-            input_tokens: self.env.tokens_of(call.request, self.size),
-            output_tokens: self.env.parts.strategy.token_estimate_dyn(std::slice::from_ref(answer)),
-            ..TokenUsage::default()
-        };
-        let mut tally = self.tally();
-        if tally.run.usage.estimated == TokenUsage::default() {
-            tracing::warn!(
-                input_tokens = used.input_tokens,
-                output_tokens = used.output_tokens,
-                "the provider reports no usage; the context strategy's estimates count in its place"
-            );
         }
-        tally.add_estimated_usage(&used);
-        drop(tally);
+        tally.add_usage(&used);
         self.env.ctx.usage.add(&used);
         used
     }
@@ -186,12 +165,13 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         request: RequestRef<'_>,
         sink: Option<&dyn DeltaSink>,
-        broken: &mut Broken<'a>,
+        told: &mut TokenUsage,
+        prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         self.state().hidden = hidden_tools(self.env.frame.tools, request);
         let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
-        let answered = scopes.run(self.ask(request, sink, broken)).await;
+        let answered = scopes.run(self.ask(request, sink, told, prefetch)).await;
         scopes.end(match &answered {
             Ok(response) => Outcome::Response(response),
             Err(error) => Outcome::Error(error),
@@ -204,10 +184,11 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         request: RequestRef<'_>,
         sink: Option<&dyn DeltaSink>,
-        broken: &mut Broken<'a>,
+        told: &mut TokenUsage,
+        prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         if let Some(sink) = sink {
-            return self.ask_for_stream(request, sink, broken).await;
+            return self.ask_for_stream(request, sink, told, prefetch).await;
         }
         let options = || self.env.config().llm_activity.clone();
         let work = async {
@@ -218,7 +199,7 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let response = or_cancelled(self.env.token, work).await?;
         // It is paid for, whatever the hooks say.
-        broken.usage.clone_from(&response.usage);
+        told.clone_from(&response.usage);
         self.hooks.ask(HookEvent::FirstChunk).await?;
         Ok(response)
     }
@@ -232,7 +213,8 @@ impl<'a, 'l> Link<'a, 'l> {
         &self,
         request: RequestRef<'_>,
         sink: &dyn DeltaSink,
-        broken: &mut Broken<'a>,
+        told: &mut TokenUsage,
+        prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         let (token, slot) = (self.env.token, DeltaSlot::default());
         let options = self.env.config().llm_activity.clone();
@@ -247,25 +229,25 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         };
         let hidden = self.state().hidden.clone();
-        let mut told = None;
+        let mut heard = None;
         loop {
-            let next = broken.prefetch.beside(source.next(&mut broken.usage));
+            let next = prefetch.beside(source.next(told));
             let progress = or_cancelled(token, next).await?;
             use StreamEvent::Reset;
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
-            if told.is_none() && (is_answer || source.is_provider()) {
+            if heard.is_none() && (is_answer || source.is_provider()) {
                 let ask = self.hooks.ask(HookEvent::FirstChunk).await;
-                told = Some(if source.is_provider() { Ok(ask?) } else { ask });
+                heard = Some(if source.is_provider() { Ok(ask?) } else { ask });
             }
             match progress {
                 Progress::Done(response) => {
-                    told.transpose()?;
+                    heard.transpose()?;
                     return Ok(*response);
                 }
-                Progress::Event(Some(delta)) if !matches!(told, Some(Err(_))) => {
+                Progress::Event(Some(delta)) if !matches!(heard, Some(Err(_))) => {
                     check(token)?;
                     if self.env.config().early_tools && source.is_provider() {
-                        broken.prefetch.take_event(self.env, &hidden, &delta, self.tally).await?;
+                        prefetch.take_event(self.env, &hidden, &delta, self.tally).await?;
                     }
                     sink.send(delta).await;
                 }

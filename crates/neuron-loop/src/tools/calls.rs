@@ -13,9 +13,8 @@ use neuron_types::{
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
-use super::context::call_context;
 use super::decide::Verdict;
-use super::execute::{Ran, execute, outcome, settle};
+use super::execute::{Ran, call_context, execute, outcome, settle};
 use super::metered::CallMeter;
 use crate::parts::{check, or_cancelled};
 

@@ -2,7 +2,6 @@
 
 mod batch;
 mod calls;
-mod context;
 mod decide;
 mod execute;
 mod metered;

@@ -9,9 +9,8 @@ use std::task::{Context, Poll};
 
 use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
 
-use super::context::call_context;
 use super::decide::{Verdict, decide};
-use super::execute::{Ran, execute};
+use super::execute::{Ran, call_context, execute};
 use crate::ledger::{Tally, is_invalid_json};
 use crate::parts::{Env, Offered};
 

@@ -19,7 +19,7 @@ pub enum LoopError {
     Tool(#[from] ToolError),
     /// The history could not be compacted.
     #[error("context error: {0}")]
-    Context(#[from] ContextError),
+    Context(#[source] ContextError),
     /// The run reached its limit on turns.
     #[error("max turns reached ({0})")]
     MaxTurns(usize),
@@ -58,6 +58,23 @@ pub enum LoopError {
     /// The conversation could not be stored.
     #[error("session storage: {0}")]
     Storage(#[from] StorageError),
+}
+
+/// A failure of the durable engine is that, also when a strategy met it in its call of a model.
+impl From<ContextError> for LoopError {
+    fn from(error: ContextError) -> Self {
+        match error {
+            ContextError::Provider(ProviderError::Other(error)) => {
+                match error.downcast::<DurableError>() {
+                    Ok(error) => Self::Durable(*error),
+                    Err(error) => {
+                        Self::Context(ContextError::Provider(ProviderError::Other(error)))
+                    }
+                }
+            }
+            error => Self::Context(error),
+        }
+    }
 }
 
 impl LoopError {
