@@ -61,6 +61,8 @@ pub struct ModelCall<'a> {
     pub output_tool: Option<&'a str>,
     /// Whether a limit ends the run after this call, so that no other call may follow it.
     pub is_last: bool,
+    /// Whether a durable engine makes the call. It makes the call again itself after an error that may pass.
+    pub is_durable: bool,
     /// Triggered when the run is cancelled. A layer that waits for something else than `next` waits for it too.
     pub cancellation: &'a CancellationToken,
 }
@@ -80,6 +82,7 @@ impl<'a> ModelCall<'a> {
             said_before: "",
             output_tool: None,
             is_last: false,
+            is_durable: false,
             cancellation,
         }
     }

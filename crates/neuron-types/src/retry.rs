@@ -11,7 +11,7 @@ use crate::{
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A [layer](ModelLayer) that makes a call again after an error that may pass. It waits as long as the provider asks, up to
-/// a minute, where there is a clock. The reader of a stream is told that what it was shown counts no more.
+/// a minute, where there is a clock. A durable engine makes calls again itself. The reader of a stream is told that what it was shown counts no more.
 ///
 /// # Example
 ///
@@ -46,7 +46,7 @@ impl ModelLayer for Retry {
                 answered => return answered,
             };
             let pause = error.retry_after().unwrap_or_default();
-            if attempt > self.retries || call.is_last || pause > MAX_WAIT {
+            if attempt > self.retries || call.is_last || call.is_durable || pause > MAX_WAIT {
                 return Err(error.into());
             }
             if call.cancellation.is_cancelled() {

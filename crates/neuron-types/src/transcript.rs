@@ -75,6 +75,30 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
+/// The position of the results of the last answer's calls in a history that ends with them, or with messages that were
+/// added after them.
+#[must_use]
+pub fn place_of_results(messages: &[Message]) -> Option<usize> {
+    let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
+    let place = answer.checked_add(1)?;
+    messages.get(place).filter(|message| message.role == Role::User).map(|_| place)
+}
+
+/// The text of the assistant's messages at the end of a history.
+#[must_use]
+pub fn trailing_answer(messages: &[Message]) -> String {
+    let is_other = |message: &Message| message.role != Role::Assistant;
+    let start = messages.iter().rposition(is_other).map_or(0, |index| index + 1);
+    messages.iter().skip(start).map(Message::text).collect()
+}
+
+/// Whether the model has something to answer: a message of somebody else, or its own turn that was paused.
+#[must_use]
+pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
+    let last = messages.iter().rfind(|message| message.role != Role::System);
+    last.is_some_and(|message| message.role == Role::User || is_paused)
+}
+
 /// Checks that a history can take an answer of a model: its calls can be told apart, and it answers none itself.
 ///
 /// # Errors

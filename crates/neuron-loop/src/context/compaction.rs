@@ -5,18 +5,14 @@ use neuron_types::{HookEvent, LoopError, Message, OperationKind, Outcome, TokenU
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
 
-/// Sizes of a conversation before and after its compaction.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Compacted {
-    pub(crate) old_tokens: usize,
-    pub(crate) new_tokens: usize,
-}
+/// Tokens of a conversation before and after its compaction.
+type Sizes = (usize, usize);
 
 /// Compacts the history if the strategy wants that. `None` if it did not become shorter.
 pub(crate) async fn compact_if_needed(
     env: &Env<'_>,
     ledger: &mut Ledger,
-) -> Result<Option<Compacted>, LoopError> {
+) -> Result<Option<Sizes>, LoopError> {
     let sent_frame = ledger.size.and_then(|size| size.frame);
     if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
         ledger.compaction.put_off_no_more();
@@ -32,7 +28,7 @@ pub(crate) async fn compact_if_needed(
     }
     match compact(env, ledger, old_tokens, old_tokens).await? {
         Some((messages, new_tokens)) => {
-            adopt(env, ledger, messages, Compacted { old_tokens, new_tokens }).await.map(Some)
+            adopt(env, ledger, messages, (old_tokens, new_tokens)).await.map(Some)
         }
         None => {
             ledger.compaction.unchanged(old_tokens);
@@ -46,7 +42,7 @@ pub(crate) async fn compact_if_needed(
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
-) -> Result<Option<Compacted>, LoopError> {
+) -> Result<Option<Sizes>, LoopError> {
     if std::mem::replace(&mut ledger.tally.run.overflowed, true) {
         return Ok(None);
     }
@@ -54,7 +50,7 @@ pub(crate) async fn make_room(
     let told_tokens = size_to_compact_at(env, ledger, old_tokens);
     match compact(env, ledger, old_tokens, told_tokens).await {
         Ok(Some((messages, new_tokens))) => {
-            adopt(env, ledger, messages, Compacted { old_tokens, new_tokens }).await.map(Some)
+            adopt(env, ledger, messages, (old_tokens, new_tokens)).await.map(Some)
         }
         Ok(None) => Ok(None),
         Err(LoopError::Context(error)) => {
@@ -81,9 +77,8 @@ async fn adopt(
     env: &Env<'_>,
     ledger: &mut Ledger,
     messages: Vec<Message>,
-    compacted: Compacted,
-) -> Result<Compacted, LoopError> {
-    let Compacted { old_tokens, new_tokens } = compacted;
+    (old_tokens, new_tokens): Sizes,
+) -> Result<Sizes, LoopError> {
     let request = env.frame.request(&messages);
     let is_enough = !env.parts.strategy.should_compact_request_dyn(request, new_tokens);
     let frame = env.frame_size();
@@ -91,7 +86,7 @@ async fn adopt(
     ledger.compacted(messages, size, is_enough);
     let hooks = env.hooks(ledger.tally.run.turn);
     hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
-    Ok(compacted)
+    Ok((old_tokens, new_tokens))
 }
 
 /// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it was. Returns its history

@@ -3,5 +3,5 @@
 mod compaction;
 mod reminders;
 
-pub(crate) use compaction::{Compacted, compact_if_needed, make_room};
+pub(crate) use compaction::{compact_if_needed, make_room};
 pub(crate) use reminders::remind;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Conversation;
 use crate::ledger::{
     Asked, Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage,
-    Said, Tally, is_open, place_of_results,
+    Said, Tally,
 };
 
 /// The version of the stored form that this release writes, and the newest that it reads.
@@ -119,7 +119,7 @@ pub(crate) fn snapshot(ledger: &Ledger) -> Result<Value, LoopError> {
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, ledger.messages.clone());
     snapshot.turns = ledger.tally.run.turns;
     // The model goes on with an answer that the user began, as with a turn of its own that was paused.
-    snapshot.is_paused = !is_open(&snapshot.messages, false);
+    snapshot.is_paused = !transcript::is_open(&snapshot.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();
     snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;
     serde_json::to_value(snapshot).map_err(failed)
@@ -146,7 +146,7 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
     snapshot.check_version()?;
     transcript::validate(&snapshot.messages)
         .map_err(|violation| damaged(&violation.to_string()))?;
-    if !is_open(&snapshot.messages, snapshot.is_paused) {
+    if !transcript::is_open(&snapshot.messages, snapshot.is_paused) {
         return Err(damaged("there is nothing for the model to answer"));
     }
     if snapshot.loop_state.get("phase").is_none() {
@@ -241,7 +241,8 @@ fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError> {
     }
     transcript::validate(&pending.messages)
         .map_err(|violation| malformed(violation.to_string()))?;
-    let answer = place_of_results(&pending.messages).and_then(|place| place.checked_sub(1));
+    let answer =
+        transcript::place_of_results(&pending.messages).and_then(|place| place.checked_sub(1));
     let answer = answer.and_then(|index| pending.messages.get(index));
     for PendingCall { call, nested, .. } in &pending.calls {
         let mut made = answer.into_iter().flat_map(Message::tool_uses);

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use neuron_types::{
     ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolOutput, ToolUseRef,
+    transcript,
 };
 
 use super::{Asked, Batch, Call, CallState, Ledger, Phase};
@@ -39,7 +40,7 @@ impl Ledger {
 
     /// Number of messages, from the start, that change no more.
     pub(crate) fn settled(&self) -> usize {
-        let place = place_of_results(&self.messages).filter(|_| self.batch().is_some());
+        let place = transcript::place_of_results(&self.messages).filter(|_| self.batch().is_some());
         place.map_or(self.messages.len(), |place| place.saturating_sub(1))
     }
 
@@ -217,7 +218,7 @@ impl Ledger {
 
     /// Replaces the result of a call in the history.
     fn write(&mut self, index: usize, new: Vec<ContentItem>, new_is_error: bool) {
-        let Some(place) = place_of_results(&self.messages) else {
+        let Some(place) = transcript::place_of_results(&self.messages) else {
             return;
         };
         // Results of an older history may stand in another order.
@@ -237,7 +238,8 @@ impl Ledger {
     /// The result of a call as the model sees it.
     pub(crate) fn result(&self, index: usize) -> Option<ToolOutput> {
         let id = self.last_calls().nth(index)?.id;
-        let results = place_of_results(&self.messages).and_then(|at| self.messages.get(at))?;
+        let results =
+            transcript::place_of_results(&self.messages).and_then(|at| self.messages.get(at))?;
         results.content.iter().find_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
                 let (content, is_error) = (content.clone(), *is_error);
@@ -252,14 +254,6 @@ impl Ledger {
         let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
         answer.into_iter().flat_map(Message::tool_uses)
     }
-}
-
-/// The position of the results of the last answer's calls in a history that ends with them, or with messages that were
-/// added after them.
-pub(crate) fn place_of_results(history: &[Message]) -> Option<usize> {
-    let answer = history.iter().rposition(|message| message.role == Role::Assistant)?;
-    let place = answer.checked_add(1)?;
-    history.get(place).filter(|message| message.role == Role::User).map(|_| place)
 }
 
 fn not_executed(why: &str) -> String {

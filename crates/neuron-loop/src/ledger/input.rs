@@ -76,7 +76,7 @@ impl Ledger {
             }
         }
         let is_paused = self.tally.run.pauses > 0 && self.is_paused();
-        if !is_open(&self.messages, is_paused) {
+        if !transcript::is_open(&self.messages, is_paused) {
             return Err(nothing_to_answer());
         }
         self.begin(run_id);
@@ -182,12 +182,6 @@ fn remove_result(block: &mut ContentBlock) {
         *content = vec![ContentItem::Text(REJECTED_RESULT.into())];
         *is_error = true;
     }
-}
-
-/// Whether the model has something to answer: a message of somebody else, or its own turn that was paused.
-pub(crate) fn is_open(messages: &[Message], is_paused: bool) -> bool {
-    let last = messages.iter().rfind(|message| message.role != Role::System);
-    last.is_some_and(|message| message.role == Role::User || is_paused)
 }
 
 #[cfg(test)]

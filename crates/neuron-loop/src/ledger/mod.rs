@@ -9,14 +9,15 @@ mod limits;
 mod output;
 mod tally;
 
-use neuron_types::{CompletionResponse, LoopError, Message, ProviderError, Role, StopReason};
+use neuron_types::{
+    CompletionResponse, LoopError, Message, ProviderError, Role, StopReason, transcript,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) use batch::place_of_results;
 pub(crate) use calls::{Asked, Batch, Call, CallState};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
-pub(crate) use input::{Said, is_open};
+pub(crate) use input::Said;
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
@@ -245,12 +246,14 @@ impl Ledger {
     /// The text of the last answer, with the parts of it before pauses.
     pub(crate) fn answer_text(&self) -> String {
         let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
-        trailing_answer(end.and_then(|index| self.messages.get(..=index)).unwrap_or_default())
+        transcript::trailing_answer(
+            end.and_then(|index| self.messages.get(..=index)).unwrap_or_default(),
+        )
     }
 
     /// The text of a turn that the provider paused. Empty if the history does not end with one.
     pub(crate) fn said_before(&self) -> String {
-        trailing_answer(&self.messages)
+        transcript::trailing_answer(&self.messages)
     }
 
     /// Whether the history ends with an answer that the model goes on with.
@@ -265,13 +268,6 @@ impl Ledger {
             _ => None,
         }
     }
-}
-
-/// The text of the assistant's messages at the end of a history.
-fn trailing_answer(messages: &[Message]) -> String {
-    let is_other = |message: &Message| message.role != Role::Assistant;
-    let start = messages.iter().rposition(is_other).map_or(0, |index| index + 1);
-    messages.iter().skip(start).map(Message::text).collect()
 }
 
 /// Whether the model goes on with its answer when it is called again.

@@ -48,6 +48,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     call.said_before = &said_before;
     call.output_tool = env.output.and_then(|output| output.tool_name());
     call.is_last = limit.is_some();
+    call.is_durable = env.parts.durability.is_some();
     let tally = Mutex::new(tally);
     let link = Link {
         env,
@@ -57,7 +58,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         tally: &tally,
         state: Mutex::default(),
     };
-    let layers = env.parts.definition.all_layers(env.parts.durability.is_some());
+    let layers = env.parts.definition.all_layers();
     let answer = ModelNext::new(layers, &link, env.reader.deltas()).run(call).await;
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;

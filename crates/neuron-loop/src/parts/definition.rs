@@ -65,12 +65,8 @@ impl Definition {
     }
 
     /// All layers around calls of the model, the outermost first.
-    pub(crate) fn all_layers(&self, is_durable: bool) -> &[BoxedLayer] {
-        match (self.derived().layers.as_slice(), self.config.retries) {
-            // A durable context makes calls again itself.
-            ([layers @ .., _], 1..) if is_durable => layers,
-            (layers, _) => layers,
-        }
+    pub(crate) fn all_layers(&self) -> &[BoxedLayer] {
+        &self.derived().layers
     }
 }
 

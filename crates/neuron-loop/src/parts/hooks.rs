@@ -16,8 +16,11 @@ pub(crate) struct Hooks<'a> {
 
 impl<'a> Hooks<'a> {
     /// The same hooks, within a tool call.
-    pub(crate) fn in_call(self, call_id: &'a str) -> Self {
-        Self { scope: self.scope.in_call(call_id), ..self }
+    pub(crate) fn in_call<'b>(self, call_id: &'b str) -> Hooks<'b>
+    where
+        'a: 'b,
+    {
+        Hooks { scope: self.scope.in_call(call_id), ..self }
     }
 
     /// Lets every hook see an event. Returns the first reason to skip a tool call.
@@ -51,14 +54,12 @@ impl<'a> Hooks<'a> {
 
     /// Tells that a tool call ended without a result of its own.
     pub(crate) async fn tell_failed(self, call: &ToolCall, error: &LoopError) {
-        let hooks = Hooks { scope: self.scope.in_call(&call.id), ..self };
-        hooks.tell(HookEvent::ToolError { tool_name: &call.name, error }).await;
+        self.in_call(&call.id).tell(HookEvent::ToolError { tool_name: &call.name, error }).await;
     }
 
     /// Opens the hooks' scopes around a tool call.
     pub(crate) fn open_call(&self, call: &ToolCall) -> Scopes {
-        let hooks = Hooks { scope: self.scope.in_call(&call.id), ..*self };
-        hooks.open(OperationKind::ToolCall { call, offered: self.offered })
+        self.in_call(&call.id).open(OperationKind::ToolCall { call, offered: self.offered })
     }
 
     /// Opens the hooks' scopes around an operation.

@@ -2,10 +2,11 @@
 //! dropped at any await and called again, it goes on.
 
 use std::borrow::Cow;
+use std::ops::ControlFlow;
 
 use neuron_types::{
     AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
-    Outcome, Scopes, ToolCall,
+    Outcome, Scopes,
 };
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -14,12 +15,12 @@ use super::begin::begin;
 use super::live::{ActiveRun, Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::SessionHandle;
-use super::turn::{Advanced, advance};
+use super::turn::{call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
 use crate::parts::{Env, Parts, Reader, check};
-use crate::tools::Metered;
+use crate::tools::{Metered, Prefetch};
 
 /// The outcome of a run or a step, before its output is read.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
@@ -66,17 +67,12 @@ pub(crate) async fn drive(
         *progress = driver.open(ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        let stops = matches!(reader, Reader::Step(_));
         // In a box: the run of an agent inside this one stands on the same stack, and each future that holds this one
         // would have room for a copy of it there.
-        let whole = Box::pin(driver.go_on(ledger, is_announced, stops));
+        let whole = Box::pin(driver.go_on(ledger, is_announced));
         let outcome = match scopes.run(whole).await {
-            Ok(Advanced::Tools(calls)) => return Some(Ok(tools_step(ledger, reader, calls))),
-            Ok(Advanced::Compacted(compacted)) => {
-                let (old_tokens, new_tokens) = (compacted.old_tokens, compacted.new_tokens);
-                return Some(Ok(Step::Compacted { old_tokens, new_tokens }));
-            }
-            Ok(Advanced::Ended) => {
+            Ok(Some(step)) => return Some(Ok(step)),
+            Ok(None) => {
                 let ending = ledger.end_run();
                 ending.map(|ending| RunResult::new(ledger, ending)).ok_or(LoopError::Cancelled)
             }
@@ -131,43 +127,60 @@ impl Driver<'_> {
         Progress::Open { scopes, is_announced: false }
     }
 
-    /// Drives the run to something that is to be reported.
+    /// Drives the run to its end, or to the end of a step.
     async fn go_on(
         &self,
         ledger: &mut Ledger,
         is_announced: &mut bool,
-        stops: bool,
-    ) -> Result<Advanced, LoopError> {
+    ) -> Result<Option<Step<Option<Value>>>, LoopError> {
         if !*is_announced {
             self.announce(ledger.tally.run.turn, is_announced).await?;
         }
+        let stops = matches!(self.env.reader, Reader::Step(_));
         loop {
-            let advanced = self.advance(ledger).await;
-            match advanced {
-                Ok(Some(Advanced::Ended)) => return Ok(Advanced::Ended),
-                Ok(Some(progress)) if stops => return Ok(progress),
-                Ok(_) => {}
+            match self.advance(ledger).await {
+                Ok(ControlFlow::Break(())) => return Ok(None),
+                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
+                Ok(ControlFlow::Continue(_)) => {}
                 Err(error) if ledger.land_on(&error, self.env.config()) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Does the next thing in the run. Stores the conversation and takes messages of the handle where that is possible.
-    async fn advance(&self, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
+    /// Does the next thing in the run, unless it is over. Before, it stores the conversation and takes messages of the
+    /// handle where that is possible.
+    async fn advance(
+        &self,
+        ledger: &mut Ledger,
+    ) -> Result<ControlFlow<(), Option<Step<Option<Value>>>>, LoopError> {
         match ledger.next() {
             Next::OpenTurn if !ledger.is_paused() => {
                 self.steer(ledger).await?;
             }
             // A message that arrived after the last call makes the run go on.
-            Next::Finish if self.steer(ledger).await? => return Ok(None),
+            Next::Finish if self.steer(ledger).await? => return Ok(ControlFlow::Continue(None)),
             _ => {}
         }
         self.store(ledger).await?;
-        match ledger.next() {
-            Next::Wait => wait_for_decisions(&self.env, self.live, ledger).await.map(|()| None),
-            _ => advance(self.env, ledger).await,
-        }
+        let env = self.env;
+        let done = match ledger.next() {
+            Next::OpenTurn => match Box::pin(open_turn(&env, ledger)).await? {
+                None => Box::pin(call_and_run(env, ledger)).await?,
+                compacted => compacted,
+            },
+            Next::CallModel | Next::Land => {
+                check(env.stop)?;
+                Box::pin(call_and_run(env, ledger)).await?
+            }
+            Next::RunTools => Box::pin(run_tools(env, ledger, &mut Prefetch::default())).await?,
+            Next::Wait => {
+                wait_for_decisions(&env, self.live, ledger).await?;
+                None
+            }
+            Next::Finish | Next::Nothing => return Ok(ControlFlow::Break(())),
+        };
+        Ok(ControlFlow::Continue(done))
     }
 
     /// Takes the messages that were sent to the run. Returns whether there are any.
@@ -227,13 +240,4 @@ impl Driver<'_> {
         }
         hooks.tell(HookEvent::SessionEnd { session_id: &self.env.ctx.session_id }).await;
     }
-}
-
-/// The step in which tools ran. A result from before the run waited for an approval is as the model sees it.
-fn tools_step(ledger: &Ledger, reader: Reader<'_>, calls: Vec<ToolCall>) -> Step<Option<Value>> {
-    let result = |(index, call): (usize, &ToolCall)| {
-        reader.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
-    };
-    let results = calls.iter().enumerate().map(result).collect();
-    Step::Tools { calls, results }
 }

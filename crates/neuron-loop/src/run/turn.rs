@@ -4,58 +4,21 @@ use neuron_types::{
     CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
     StopReason, StreamEvent, ToolCall,
 };
+use serde_json::Value;
 
-use crate::context::{Compacted, compact_if_needed, make_room, remind};
+use super::Step;
+use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Next, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
 use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, count_tool_usage, run_batch};
 
-/// Progress of a run.
-#[derive(Debug)]
-pub(super) enum Advanced {
-    /// The tools of an answer ran. The calls are there for a reader of steps.
-    Tools(Vec<ToolCall>),
-    Compacted(Compacted),
-    Ended,
-}
-
-/// Does the next thing in a run. `None` if there is nothing to report.
-///
-/// # Errors
-///
-/// Everything that ends a run, and a limit on which the run may land.
-pub(super) async fn advance(
-    env: Env<'_>,
-    ledger: &mut Ledger,
-) -> Result<Option<Advanced>, LoopError> {
-    match ledger.next() {
-        Next::OpenTurn => match Box::pin(open_turn(&env, ledger)).await? {
-            Some(compacted) => Ok(Some(Advanced::Compacted(compacted))),
-            None => Box::pin(call_and_run(env, ledger)).await,
-        },
-        Next::CallModel => {
-            check(env.stop)?;
-            Box::pin(call_and_run(env, ledger)).await
-        }
-        Next::RunTools => {
-            let mut prefetch = Prefetch::default();
-            Box::pin(run_tools(env, ledger, &mut prefetch)).await
-        }
-        Next::Land => {
-            check(env.stop)?;
-            if !matches!(ledger.phase, Phase::Landing { is_open: true, .. }) {
-                announce(&env, ledger).await?;
-            }
-            Box::pin(call_and_run(env, ledger)).await
-        }
-        Next::Wait | Next::Finish | Next::Nothing => Ok(Some(Advanced::Ended)),
-    }
-}
+/// The step of a run that was done, for a reader of steps.
+type Done = Option<Step<Option<Value>>>;
 
 /// Checks whether another turn may start, announces it, and compacts the history if that is due.
-async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacted>, LoopError> {
+pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     check(env.stop)?;
     if ledger.messages.iter().all(|message| message.role == Role::System) {
         let text = "the conversation has only system messages: there is nothing to answer";
@@ -69,7 +32,11 @@ async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Option<Compacte
     announce(env, ledger).await?;
     let compacted = compact_if_needed(env, ledger).await?;
     ledger.phase = Phase::Calling;
-    Ok(compacted)
+    Ok(compacted.map(compaction))
+}
+
+fn compaction((old_tokens, new_tokens): (usize, usize)) -> Step<Option<Value>> {
+    Step::Compacted { old_tokens, new_tokens }
 }
 
 /// Tells the hooks that a turn begins.
@@ -81,9 +48,15 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 }
 
 /// Calls the model, and runs the tools that its answer calls. The last call of a run that has reached a limit runs none.
-async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanced>, LoopError> {
+///
+/// # Errors
+///
+/// Everything that ends a run, and a limit on which the run may land.
+pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     let is_last = ledger.next() == Next::Land;
-    if !is_last {
+    if let Phase::Landing { is_open: false, .. } = ledger.phase {
+        announce(&env, ledger).await?;
+    } else if !is_last {
         // Again: the compaction may have cost tokens.
         ledger.tally.run.check_before_call(env.config())?;
     }
@@ -96,7 +69,7 @@ async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Option<Advanc
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let error = answer.err().unwrap_or_else(cut_off_by_the_window).into();
             env.reader.tell(|| StreamEvent::Reset { attempt: 2, error }).await;
-            return Ok(Some(Advanced::Compacted(compacted)));
+            return Ok(Some(compaction(compacted)));
         }
     } else {
         ledger.tally.run.overflowed = false;
@@ -130,12 +103,12 @@ fn take_answer(
 }
 
 /// Runs the tools of the last answer. `None` if calls wait for a person, or the run has its output.
-async fn run_tools<'a>(
+pub(super) async fn run_tools<'a>(
     env: Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
-) -> Result<Option<Advanced>, LoopError> {
-    let calls = match env.reader {
+) -> Result<Done, LoopError> {
+    let calls: Vec<ToolCall> = match env.reader {
         Reader::Step(_) => ledger.calls().map(Call::to_call).collect(),
         _ => Vec::new(),
     };
@@ -152,7 +125,12 @@ async fn run_tools<'a>(
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }
-    Ok(Some(Advanced::Tools(calls)))
+    // A result from before the run waited for an approval is as the model sees it.
+    let result = |(index, call): (usize, &ToolCall)| {
+        env.reader.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
+    };
+    let results = calls.iter().enumerate().map(result).collect();
+    Ok(Some(Step::Tools { calls, results }))
 }
 
 /// Whether a call did not fit into the context window.

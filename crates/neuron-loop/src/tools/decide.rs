@@ -40,8 +40,7 @@ pub(crate) async fn decide(
     asked: Option<Asked>,
 ) -> Result<Verdict, LoopError> {
     let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
-    let hooks = Hooks { scope: hooks.scope.in_call(&call.id), ..hooks };
-    if let Some(reason) = hooks.ask(event).await? {
+    if let Some(reason) = hooks.in_call(&call.id).ask(event).await? {
         return Ok(Verdict::Answer(ToolOutput::text(reason)));
     }
     Ok(match asked {
