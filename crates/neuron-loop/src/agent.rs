@@ -75,7 +75,9 @@ impl Agent {
 
     /// Starts building another agent from this one, which does not change.
     pub fn to_builder(&self) -> AgentBuilder {
-        AgentBuilder::from_agent(self)
+        let mut inner = Inner::clone(&self.0);
+        inner.definition.changed();
+        AgentBuilder { inner }
     }
 
     pub(crate) fn parts(&self) -> Parts<'_> {

@@ -31,7 +31,7 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
-    inner: Inner,
+    pub(crate) inner: Inner,
 }
 
 impl AgentBuilder {
@@ -46,12 +46,6 @@ impl AgentBuilder {
         config.retries = RETRIES;
         config.tool_errors = ToolErrorPolicy::ReturnToModel;
         config.tool_timeout = Some(TOOL_TIMEOUT);
-        Self { inner }
-    }
-
-    pub(crate) fn from_agent(agent: &Agent) -> Self {
-        let mut inner = Inner::clone(&agent.0);
-        inner.definition.changed();
         Self { inner }
     }
 

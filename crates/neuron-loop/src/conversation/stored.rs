@@ -73,29 +73,20 @@ impl Conversation {
     #[must_use]
     pub fn from_session(mut session: Session) -> Self {
         let stored = session.state.custom.remove(SESSION_KEY);
-        let stored: Option<StoredConversation> =
-            stored.and_then(|value| serde_json::from_value(value).ok());
-        let Some(StoredConversation { version: ..=VERSION, ledger }) = stored else {
-            return Self::from_messages(session);
-        };
-        let mut ledger = ledger;
-        let messages = session.messages.len();
-        session.messages.append(&mut ledger.messages);
-        if transcript::validate(&session.messages).is_err() {
-            session.messages.truncate(messages);
-            let runs = ledger.tally.runs;
-            let mut conversation = Self::from_messages(session);
-            conversation.ledger.tally.runs = runs;
-            return conversation;
+        let stored = stored.and_then(|value| serde_json::from_value(value).ok());
+        let (settled, mut runs) = (session.messages.len(), 0);
+        if let Some(StoredConversation { version: ..=VERSION, mut ledger }) = stored {
+            session.messages.append(&mut ledger.messages);
+            if transcript::validate(&session.messages).is_ok() {
+                ledger.messages = session.messages;
+                return Self { ledger };
+            }
+            session.messages.truncate(settled);
+            runs = ledger.tally.runs;
         }
-        ledger.messages = session.messages;
+        let mut ledger = Ledger::from_messages(session.messages);
+        (ledger.tally.runs, ledger.tally.total_usage) = (runs, session.state.token_usage);
         Self { ledger }
-    }
-
-    fn from_messages(session: Session) -> Self {
-        let mut conversation = Self::from(session.messages);
-        conversation.ledger.tally.total_usage = session.state.token_usage;
-        conversation
     }
 
     /// Writes the conversation into a session, which was changed now. The rest of the session stays as it is.

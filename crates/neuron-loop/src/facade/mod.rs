@@ -20,7 +20,7 @@ pub use stream::AgentStream;
 
 use crate::ledger::Ledger;
 use crate::parts::{Definition, Parts, Reader};
-use crate::run::{ActiveRun, Events, Live, Step, agent_result, drive};
+use crate::run::{Events, Live, Step, agent_result, drive};
 
 /// An agent with one conversation. Each run continues the conversation with one more message of the user.
 ///
@@ -185,8 +185,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     }
 }
 
-fn begin(message: Message, ctx: &ToolContext) -> ActiveRun<'_> {
-    Live::new(Start::Message(message), Cow::Borrowed(ctx)).into()
+fn begin(message: Message, ctx: &ToolContext) -> Live<'_> {
+    Live { start: Some(Start::Message(message)), ctx: Cow::Borrowed(ctx), ..Live::default() }
 }
 
 impl<P, C, D> fmt::Debug for AgentLoop<P, C, D> {

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::AgentLoop;
 use crate::parts::Reader;
-use crate::run::{ActiveRun, Step, agent_result, drive};
+use crate::run::{Live, Step, agent_result, drive};
 
 /// A run turn by turn; made by [`AgentLoop::run_step`].
 ///
@@ -47,7 +47,7 @@ use crate::run::{ActiveRun, Step, agent_result, drive};
 #[must_use = "the agent runs only while `next` is awaited"]
 pub struct StepIterator<'a, P, C, D = Durability<'static>> {
     pub(super) agent: &'a mut AgentLoop<P, C, D>,
-    pub(super) run: ActiveRun<'a>,
+    pub(super) run: Live<'a>,
 }
 
 /// What happened in a turn.

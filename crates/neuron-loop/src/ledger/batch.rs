@@ -75,8 +75,7 @@ impl Ledger {
             return;
         };
         let input = state.edited().cloned();
-        *state = CallState::Begun { input };
-        self.write(index, vec![ContentItem::Text(interrupted(INTERRUPTED))], true);
+        self.put(index, CallState::Begun { input }, ToolOutput::error(interrupted(INTERRUPTED)));
     }
 
     /// Notes that all calls begin that can.
@@ -88,30 +87,21 @@ impl Ledger {
 
     /// Takes back that a call began: its turn had not come.
     pub(crate) fn never_began(&mut self, index: usize) {
-        self.set(index, CallState::Open);
-        self.write(index, vec![ContentItem::Text(not_executed(INTERRUPTED))], true);
+        self.put(index, CallState::Open, ToolOutput::error(not_executed(INTERRUPTED)));
     }
 
     /// Takes the result of a call. One that began ran to it.
-    pub(crate) fn finish_call(&mut self, index: usize, output: ToolOutput) {
-        let is_error = output.is_error;
-        let mut content = output.content;
-        let Some(state) = self.state_mut(index) else {
-            return;
+    pub(crate) fn finish_call(&mut self, index: usize, mut output: ToolOutput) {
+        let Some(CallState::Begun { input }) = self.state_mut(index).map(std::mem::take) else {
+            return self.answer_call(index, output);
         };
-        let ended = match std::mem::replace(state, CallState::Open) {
-            CallState::Begun { input } => {
-                let made = self.call(index).map(|call| call.made.input);
-                if let Some(input) = input.filter(|input| made.is_some_and(|made| made != input)) {
-                    let note = format!("[approved with other arguments: {input}]");
-                    content.insert(0, ContentItem::Text(note));
-                }
-                CallState::Ended { is_error, ran: true }
-            }
-            _ => CallState::Ended { is_error, ran: false },
-        };
-        self.set(index, ended);
-        self.write(index, content, is_error);
+        let made = self.call(index).map(|call| call.made.input);
+        if let Some(input) = input.filter(|input| made.is_some_and(|made| made != input)) {
+            let note = format!("[approved with other arguments: {input}]");
+            output.content.insert(0, ContentItem::Text(note));
+        }
+        let ended = CallState::Ended { is_error: output.is_error, ran: true };
+        self.put(index, ended, output);
     }
 
     /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
@@ -121,8 +111,7 @@ impl Ledger {
             LoopError::Tool(error) => error.to_string(),
             other => other.to_string(),
         };
-        self.set(index, CallState::Ended { is_error: true, ran: false });
-        self.write(index, vec![ContentItem::Text(text)], true);
+        self.answer_call(index, ToolOutput::error(text));
     }
 
     /// Lets a call wait for a person.
@@ -134,8 +123,8 @@ impl Ledger {
             }
             false => "[not executed: the call awaits an approval]",
         };
-        self.set(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
-        self.write(index, vec![ContentItem::Text(why.into())], true);
+        let asked = Box::new(Asked { pending, decision: None });
+        self.put(index, CallState::Asked(asked), ToolOutput::error(why));
     }
 
     /// Says of all calls without a result why they have none. No call of the batch runs any more.
@@ -154,7 +143,7 @@ impl Ledger {
                 state => state.pending().is_some_and(|pending| pending.nested.is_some()),
             };
             let text = if has_begun { interrupted(why) } else { not_executed(why) };
-            self.write(index, vec![ContentItem::Text(text)], true);
+            self.write(index, ToolOutput::error(text));
         }
     }
 
@@ -185,11 +174,12 @@ impl Ledger {
             .map(|(index, call)| (index, may_repeat(call.made.name)))
             .collect();
         for (index, may_repeat) in calls {
-            let state = match self.state_mut(index) {
-                Some(CallState::Begun { input: None }) if may_repeat => CallState::Open,
-                _ => CallState::Ended { is_error: true, ran: false },
-            };
-            self.set(index, state);
+            if let Some(state) = self.state_mut(index) {
+                *state = match state {
+                    CallState::Begun { input: None } if may_repeat => CallState::Open,
+                    _ => CallState::Ended { is_error: true, ran: false },
+                };
+            }
         }
     }
 
@@ -202,48 +192,43 @@ impl Ledger {
 
     /// Ends a call without running it.
     pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
-        self.set(index, CallState::Ended { is_error: output.is_error, ran: false });
-        self.write(index, output.content, output.is_error);
+        let ended = CallState::Ended { is_error: output.is_error, ran: false };
+        self.put(index, ended, output);
     }
 
     fn state_mut(&mut self, index: usize) -> Option<&mut CallState> {
         self.batch_mut()?.calls.get_mut(index)
     }
 
-    pub(super) fn set(&mut self, index: usize, state: CallState) {
+    /// Changes the state of a call, and replaces its result in the history.
+    fn put(&mut self, index: usize, state: CallState, output: ToolOutput) {
         if let Some(place) = self.state_mut(index) {
             *place = state;
         }
+        self.write(index, output);
     }
 
-    /// Replaces the result of a call in the history.
-    fn write(&mut self, index: usize, new: Vec<ContentItem>, new_is_error: bool) {
-        let Some(place) = transcript::place_of_results(&self.messages) else {
-            return;
-        };
-        // Results of an older history may stand in another order.
-        let (before, after) = self.messages.split_at_mut(place);
-        let id = before.last().and_then(|answer| answer.tool_uses().nth(index)).map(|call| call.id);
-        let blocks = after.first_mut().map_or(&mut [][..], |message| &mut message.content[..]);
-        for block in blocks {
-            if let ContentBlock::ToolResult { tool_use_id, content, is_error } = block
-                && id == Some(tool_use_id)
-            {
-                (*content, *is_error) = (new, new_is_error);
-                return;
-            }
+    fn write(&mut self, index: usize, output: ToolOutput) {
+        if let Some((content, is_error)) = self.result_mut(index) {
+            (*content, *is_error) = (output.content, output.is_error);
         }
     }
 
     /// The result of a call as the model sees it.
-    pub(crate) fn result(&self, index: usize) -> Option<ToolOutput> {
-        let id = self.last_calls().nth(index)?.id;
-        let results =
-            transcript::place_of_results(&self.messages).and_then(|at| self.messages.get(at))?;
-        results.content.iter().find_map(|block| match block {
+    pub(crate) fn result(&mut self, index: usize) -> Option<ToolOutput> {
+        let (content, is_error) = self.result_mut(index)?;
+        let (content, is_error) = (content.clone(), *is_error);
+        Some(ToolOutput { content, structured_content: None, is_error })
+    }
+
+    fn result_mut(&mut self, index: usize) -> Option<(&mut Vec<ContentItem>, &mut bool)> {
+        let place = transcript::place_of_results(&self.messages)?;
+        // Results of an older history may stand in another order.
+        let (before, after) = self.messages.split_at_mut(place);
+        let id = before.last()?.tool_uses().nth(index)?.id;
+        after.first_mut()?.content.iter_mut().find_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
-                let (content, is_error) = (content.clone(), *is_error);
-                Some(ToolOutput { content, structured_content: None, is_error })
+                Some((content, is_error))
             }
             _ => None,
         })

@@ -23,10 +23,11 @@ pub(crate) struct Batch {
 }
 
 /// The state of one call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallState {
     /// It has not begun.
+    #[default]
     Open,
     /// A person is asked. With a decision it has not begun.
     Asked(Box<Asked>),

@@ -49,12 +49,6 @@ impl Ledger {
         ledger
     }
 
-    /// Begins another run with a message.
-    pub(crate) fn begin_with(&mut self, message: Message, run_id: String) {
-        self.begin(run_id);
-        self.add_message(message);
-    }
-
     /// Goes on with a run that was interrupted, or begins another run from the conversation as it is.
     ///
     /// # Errors
@@ -84,7 +78,8 @@ impl Ledger {
         Ok(())
     }
 
-    fn begin(&mut self, id: String) {
+    /// Begins another run.
+    pub(crate) fn begin(&mut self, id: String) {
         self.tally.run = RunRecord { id, number: self.tally.runs, ..RunRecord::default() };
         self.tally.runs = self.tally.runs.saturating_add(1);
         self.compaction.begin_run();

@@ -10,7 +10,7 @@ use neuron_types::{
 use super::link::{Attempts, Link};
 use crate::ledger::{Ledger, Limit};
 use crate::parts::Env;
-use crate::tools::{Prefetch, count_tool_usage};
+use crate::tools::Prefetch;
 
 /// The outcome of a call of the model.
 pub(crate) struct Answered<'a> {
@@ -72,7 +72,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         // It is paid for, also if a layer or a hook rejected the answer.
         env.reader.tell(|| StreamEvent::Usage(usage)).await;
     }
-    count_tool_usage(&env, ledger);
+    env.count_tool_usage(ledger);
     match (&answer, notice, rejected_input) {
         (Ok(_), Some(notice), _) => {
             ledger.said.note(notice.text());

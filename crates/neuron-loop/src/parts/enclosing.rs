@@ -49,21 +49,8 @@ fn depth_in(ctx: &ToolContext) -> usize {
     }
 }
 
-/// The call inside which a run is.
-#[derive(Debug)]
-pub(crate) struct Within {
-    run_id: String,
-    call_id: String,
-    depth: usize,
-}
-
-impl Within {
-    pub(crate) fn new(ctx: &ToolContext) -> Option<Self> {
-        let (run_id, call_id) = (ctx.run_id.clone(), ctx.call_id.clone());
-        (!call_id.is_empty()).then(|| Self { run_id, call_id, depth: depth_in(ctx) })
-    }
-
-    pub(crate) fn outer_call(&self) -> OuterCall<'_> {
-        OuterCall::new(&self.run_id, &self.call_id, self.depth)
-    }
+/// The call inside which a run with this context is.
+pub(crate) fn outer_call(ctx: &ToolContext) -> Option<OuterCall<'_>> {
+    let call = || OuterCall::new(&ctx.run_id, &ctx.call_id, depth_in(ctx));
+    (!ctx.call_id.is_empty()).then(call)
 }

@@ -1,15 +1,19 @@
 //! Everything that the work of a run needs beside its ledger.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::future::{Either, select};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, DurableContext, Extensions, HookScope, LoopConfig, RequestRef, ResumedApproval,
-    ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, UsageMeter,
+    Budget, DurableContext, Extensions, HookScope, LoopConfig, LoopError, RequestRef,
+    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EnclosingRun, Frame, Hooks, Parts, Reader, Within};
+use super::{EnclosingRun, Frame, Hooks, Parts, Reader, outer_call};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
 /// Everything that the work of a run needs beside its ledger.
@@ -35,8 +39,6 @@ pub(crate) struct Env<'a> {
 pub(crate) struct RunScope {
     pub(crate) run_id: String,
     pub(crate) run_number: usize,
-    /// The call of another agent inside which the run is.
-    within: Option<Within>,
     /// Extensions of the context of its tools.
     pub(crate) extensions: Extensions,
     /// The budget that it shares with other runs.
@@ -71,7 +73,6 @@ impl RunScope {
         Self {
             run_id: ledger.tally.run.id.clone(),
             run_number: ledger.tally.run.number,
-            within: Within::new(ctx),
             extensions,
             budget,
             tool_meter: UsageMeter::default(),
@@ -90,12 +91,11 @@ impl<'a> Env<'a> {
         let model = self.frame.settings.model.as_str();
         let model = if model.is_empty() { provider.default_model } else { model };
         let replaying = self.parts.durability.is_some_and(DurableContext::is_replaying);
-        let within = self.run.within.as_ref().map(Within::outer_call);
         let scope = HookScope::new(&self.run.run_id, turn, provider.name, model)
             .at_server(provider.server_address, provider.server_port)
             .with_replaying(replaying)
             .of_agent(&self.config().name)
-            .with_outer_call(within);
+            .with_outer_call(outer_call(self.ctx));
         Hooks { hooks: &self.parts.definition.hooks, scope, offered: self.frame.tools }
     }
 
@@ -121,6 +121,21 @@ impl<'a> Env<'a> {
     /// The tokens of the conversation as it is.
     pub(crate) fn current_tokens(&self, ledger: &Ledger) -> usize {
         self.tokens_of(self.frame.request(&ledger.messages), ledger.size)
+    }
+
+    /// Counts the tokens that tools took since this was last done.
+    pub(crate) fn count_tool_usage(&self, ledger: &mut Ledger) {
+        let usage = self.run.tool_meter.take();
+        if usage != TokenUsage::default() {
+            self.ctx.usage.add(&usage);
+            ledger.tally.add_tool_usage(&usage);
+        }
+    }
+
+    /// A meter that hands its tokens on to the run when it is dropped, however the call ends.
+    pub(crate) fn metered(&self, call: &UsageMeter) -> impl Drop + use<'a> {
+        let run = &self.run.tool_meter;
+        scopeguard::guard(call.clone(), |call| call.hand_on(run))
     }
 
     /// The tools that an answer can call.
@@ -161,4 +176,22 @@ impl<'a> Offered<'a> {
     ) -> Result<ToolOutput, ToolError> {
         self.tools.execute_call(call, ctx).await
     }
+}
+
+/// Waits for `work`, or for the cancellation of the run. Work of a run that is cancelled already does not begin. Work
+/// that is done counts, also when both are.
+pub(crate) async fn or_cancelled<T>(
+    token: &CancellationToken,
+    work: impl Future<Output = Result<T, LoopError>>,
+) -> Result<T, LoopError> {
+    check(token)?;
+    match select(pin!(work), pin!(token.cancelled())).await {
+        Either::Left((result, _)) => result,
+        Either::Right(((), _)) => Err(LoopError::Cancelled),
+    }
+}
+
+/// Fails if the run was cancelled.
+pub(crate) fn check(token: &CancellationToken) -> Result<(), LoopError> {
+    if token.is_cancelled() { Err(LoopError::Cancelled) } else { Ok(()) }
 }

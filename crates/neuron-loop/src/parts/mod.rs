@@ -1,15 +1,13 @@
 //! The parts that a run works with: the definition of its agent, and the values that belong to one run.
 
-mod cancel;
 mod definition;
 mod enclosing;
 mod env;
 mod hooks;
 mod reader;
 
-pub(crate) use cancel::{check, or_cancelled};
 pub(crate) use definition::{Definition, Frame, FrameChanges, Parts};
-pub(crate) use enclosing::{EnclosingRun, Within};
-pub(crate) use env::{Env, Offered, RunScope};
+pub(crate) use enclosing::{EnclosingRun, outer_call};
+pub(crate) use env::{Env, Offered, RunScope, check, or_cancelled};
 pub(crate) use hooks::Hooks;
 pub(crate) use reader::Reader;

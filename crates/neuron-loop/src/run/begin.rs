@@ -29,7 +29,10 @@ pub(super) fn begin(
     let ctx = &*live.ctx;
     let run_id = || run_id(ctx, parts.durability);
     match start {
-        Start::Message(message) => ledger.begin_with(message, run_id()),
+        Start::Message(message) => {
+            ledger.begin(run_id());
+            ledger.add_message(message);
+        }
         Start::Continue => ledger.begin_continued(run_id())?,
         Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
         Start::Snapshot(snapshot) => {

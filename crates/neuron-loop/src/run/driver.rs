@@ -11,8 +11,9 @@ use neuron_types::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::RunHandle;
 use super::begin::begin;
-use super::live::{ActiveRun, Live, Progress};
+use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::SessionHandle;
 use super::turn::{call_and_run, open_turn, run_tools};
@@ -20,7 +21,7 @@ use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Next};
 use crate::parts::{Env, Parts, Reader, check};
-use crate::tools::{Metered, Prefetch};
+use crate::tools::Prefetch;
 
 /// The outcome of a run or a step, before its output is read.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
@@ -30,19 +31,19 @@ pub(crate) async fn drive(
     parts: Parts<'_>,
     store: Option<&SessionHandle<'_>>,
     ledger: &mut Ledger,
-    run: &mut ActiveRun<'_>,
+    live: &mut Live<'_>,
     reader: Reader<'_>,
 ) -> Option<Driven> {
-    let ActiveRun { live, progress } = run;
-    if let Progress::New = progress
+    if let Progress::New = live.progress
         && let Err(error) = begin(parts, ledger, live)
     {
-        *progress = Progress::Over;
+        live.progress = Progress::Over;
         return Some(Err(error));
     }
-    let typed = live.typed.map(|output| typed_output(output, parts));
-    let ctx = &*live.ctx;
-    let stop = match &live.handle {
+    let Live { ctx, handle, waits, typed, scope, progress, .. } = live;
+    let (ctx, handle) = (&**ctx, handle.as_ref());
+    let typed = typed.map(|output| typed_output(output, parts));
+    let stop = match handle {
         Some(handle) => Cow::Owned(handle.attach(&ctx.cancellation_token)),
         None => Cow::Borrowed(&ctx.cancellation_token),
     };
@@ -57,12 +58,13 @@ pub(crate) async fn drive(
         ctx,
         stop: &stop,
         token: &token,
-        run: live.scope.as_ref()?,
-        pauses: live.waits || parts.config().pauses(parts.durability.is_some()),
+        run: scope.as_ref()?,
+        pauses: *waits || parts.config().pauses(parts.durability.is_some()),
         reader,
     };
-    let driver = Driver { env, live, store };
-    let ledger = &mut Metered::new(ledger, env);
+    let driver = Driver { env, store, handle, waits: *waits };
+    // However the run ends: with an answer, an error, or its future dropped.
+    let ledger = &mut **scopeguard::guard(ledger, |ledger| env.count_tool_usage(ledger));
     if let Progress::New = progress {
         *progress = driver.open(ledger);
     }
@@ -104,8 +106,10 @@ pub(crate) async fn drive(
 
 struct Driver<'a> {
     env: Env<'a>,
-    live: &'a Live<'a>,
     store: Option<&'a SessionHandle<'a>>,
+    handle: Option<&'a RunHandle>,
+    /// Whether the run waits for decisions of the handle.
+    waits: bool,
 }
 
 impl Driver<'_> {
@@ -175,7 +179,7 @@ impl Driver<'_> {
             }
             Next::RunTools => Box::pin(run_tools(env, ledger, &mut Prefetch::default())).await?,
             Next::Wait => {
-                wait_for_decisions(&env, self.live, ledger).await?;
+                wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
                 None
             }
             Next::Finish | Next::Nothing => return Ok(ControlFlow::Break(())),
@@ -185,7 +189,7 @@ impl Driver<'_> {
 
     /// Takes the messages that were sent to the run. Returns whether there are any.
     async fn steer(&self, ledger: &mut Ledger) -> Result<bool, LoopError> {
-        let Some(handle) = &self.live.handle else {
+        let Some(handle) = self.handle else {
             return Ok(false);
         };
         let sent = handle.sent();

@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::parts::RunScope;
 
 /// The part of a run that is no data, and that outlives one step.
+#[derive(Default)]
 pub(crate) struct Live<'a> {
     /// Until the run has begun.
     pub(crate) start: Option<Start>,
@@ -24,17 +25,14 @@ pub(crate) struct Live<'a> {
     pub(crate) typed: Option<OutputType>,
     /// Once the run has begun.
     pub(crate) scope: Option<RunScope>,
-}
-
-/// A run and its progress for hooks.
-pub(crate) struct ActiveRun<'a> {
-    pub(crate) live: Live<'a>,
     pub(crate) progress: Progress,
 }
 
 /// The progress of a run for hooks.
+#[derive(Default)]
 #[expect(clippy::large_enum_variant, reason = "a run has one")]
 pub(crate) enum Progress {
+    #[default]
     New,
     Open {
         /// The hooks' scopes around the run.
@@ -52,33 +50,12 @@ pub(crate) enum Progress {
     Over,
 }
 
-impl<'a> Live<'a> {
-    pub(crate) fn new(start: Start, ctx: Cow<'a, ToolContext>) -> Self {
-        Self {
-            start: Some(start),
-            ctx,
-            injected: Vec::new(),
-            budget: None,
-            handle: None,
-            waits: false,
-            typed: None,
-            scope: None,
-        }
-    }
-}
-
-impl ActiveRun<'_> {
+impl Live<'_> {
     /// Adds a message to the conversation, after the message that begins the run.
     pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
         match self.progress {
-            Progress::New => self.live.injected.push(message),
+            Progress::New => self.injected.push(message),
             _ => ledger.add_message(message),
         }
-    }
-}
-
-impl<'a> From<Live<'a>> for ActiveRun<'a> {
-    fn from(live: Live<'a>) -> Self {
-        Self { live, progress: Progress::New }
     }
 }

@@ -19,7 +19,7 @@ pub use store::SessionHandle;
 pub use watch::{RunEvent, RunEvents, RunStream, Steps};
 
 pub(crate) use driver::drive;
-pub(crate) use live::{ActiveRun, Live};
+pub(crate) use live::Live;
 pub(crate) use result::agent_result;
 pub(crate) use typed::OutputType;
 pub(crate) use watch::{Events, Item};

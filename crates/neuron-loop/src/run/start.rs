@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::live::{ActiveRun, Live};
+use super::live::Live;
 use super::watch::{RunEvents, RunStream, Steps};
 use super::{OutputType, RunHandle, RunResult, SessionHandle, Step, drive};
 use crate::Agent;
@@ -64,7 +64,7 @@ pub struct Run<'a, O = (), C = &'a mut Conversation> {
     strategy: Option<Strategy<'a>>,
     durability: Option<Durability<'a>>,
     store: Option<SessionHandle<'a>>,
-    pub(super) run: ActiveRun<'a>,
+    pub(super) live: Live<'a>,
     read: Read<O>,
     pub(super) conversation: C,
 }
@@ -95,7 +95,7 @@ impl<'a, C> Run<'a, (), C> {
             strategy: None,
             durability: None,
             store: None,
-            run: Live::new(start, Cow::Owned(ToolContext::default())).into(),
+            live: Live { start: Some(start), ..Live::default() },
             read: |_| Ok(()),
             conversation,
         }
@@ -107,11 +107,11 @@ impl<'a, C> Run<'a, (), C> {
     ///
     /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
-        let Self { agent, model, strategy, durability, store, mut run, conversation, .. } = self;
-        run.live.typed =
+        let Self { agent, model, strategy, durability, store, mut live, conversation, .. } = self;
+        live.typed =
             Some(OutputType { object: OutputSchema::of::<T>, plain: OutputSchema::plain::<T> });
         let read = read_output::<T>;
-        Run { agent, model, strategy, durability, store, run, read, conversation }
+        Run { agent, model, strategy, durability, store, live, read, conversation }
     }
 }
 
@@ -124,7 +124,7 @@ impl OwnedRun {
     pub(crate) fn owned(agent: Agent, conversation: Conversation, start: Start) -> Self {
         let handle = RunHandle::default();
         let mut run = Run::new(agent, Lent { conversation, handle: handle.clone() }, start);
-        run.run.live.handle = Some(handle);
+        run.live.handle = Some(handle);
         run
     }
 }
@@ -133,7 +133,7 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Sets the context of the caller, borrowed or owned: cancellation, session, extensions for tools. Default:
     /// [`ToolContext::default`].
     pub fn context(mut self, ctx: impl Into<Cow<'a, ToolContext>>) -> Self {
-        self.run.live.ctx = ctx.into();
+        self.live.ctx = ctx.into();
         self
     }
 
@@ -159,7 +159,7 @@ impl<'a, O, C> Run<'a, O, C> {
 
     /// Lets the run, and agents within its tools, keep to a budget. Default: the budget of the agent.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.run.live.budget = Some(budget);
+        self.live.budget = Some(budget);
         self
     }
 
@@ -172,13 +172,13 @@ impl<'a, O, C> Run<'a, O, C> {
     /// Lets the run wait where calls need an approval, until [`RunHandle::decide`] is called. Default: it ends with
     /// [`LoopError::ApprovalRequired`].
     pub fn wait_for_approval(mut self) -> Self {
-        self.run.live.waits = true;
+        self.live.waits = true;
         self
     }
 
     /// Returns a handle that controls the run.
     pub fn handle(&mut self) -> RunHandle {
-        self.run.live.handle.get_or_insert_default().clone()
+        self.live.handle.get_or_insert_default().clone()
     }
 }
 
@@ -204,7 +204,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
             parts.frame_size = Some(&strategy.frame_size);
         }
         let ledger = &mut self.conversation.ledger;
-        let mut result = match drive(parts, self.store.as_ref(), ledger, &mut self.run, reader)
+        let mut result = match drive(parts, self.store.as_ref(), ledger, &mut self.live, reader)
             .await?
         {
             Ok(Step::Ended(result)) => result,

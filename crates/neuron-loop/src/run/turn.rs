@@ -1,8 +1,10 @@
 //! One turn of a run: opening it, calling the model, and running the tools of its answer.
 
+use std::sync::Arc;
+
 use neuron_types::{
     CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
-    StopReason, StreamEvent, ToolCall,
+    StopReason, StreamEvent, ToolCall, ToolUseRef,
 };
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Next, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
 use crate::parts::{Env, Reader, check};
-use crate::tools::{Prefetch, count_tool_usage, run_batch};
+use crate::tools::{Prefetch, run_batch};
 
 /// The step of a run that was done, for a reader of steps.
 type Done = Option<Step<Option<Value>>>;
@@ -74,7 +76,7 @@ pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Do
     } else {
         ledger.tally.run.overflowed = false;
     }
-    let taken = answer.and_then(|response| take_answer(&env, ledger, response, &hidden));
+    let taken = answer.and_then(|response| take_answer(&env, ledger, response, hidden));
     let progress = match taken {
         Ok(()) if ledger.next() == Next::RunTools => {
             Box::pin(run_tools(env, ledger, &mut prefetch)).await
@@ -82,7 +84,7 @@ pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Do
         taken => taken.map(|()| None),
     };
     prefetch.give_up(&env, ledger.tally.run.turn, progress.as_ref().err()).await;
-    count_tool_usage(&env, ledger);
+    env.count_tool_usage(ledger);
     progress
 }
 
@@ -90,15 +92,15 @@ fn take_answer(
     env: &Env<'_>,
     ledger: &mut Ledger,
     response: CompletionResponse,
-    hidden: &[String],
+    hidden: Arc<[String]>,
 ) -> Result<(), LoopError> {
-    let tools = env.offered(hidden.into());
-    let is_cut_off = may_be_cut_off(&response.stop_reason)
-        && response
-            .message
-            .tool_uses()
-            .any(|call| is_invalid_json(call.input, tools.definition(call.name)));
-    let view = AnswerView { is_cut_off, hidden, output: env.output, frame: env.frame_size() };
+    let tools = env.offered(hidden);
+    let is_invalid =
+        |call: ToolUseRef<'_>| is_invalid_json(call.input, tools.definition(call.name));
+    let is_cut_off =
+        may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
+    let (output, frame) = (env.output, env.frame_size());
+    let view = AnswerView { is_cut_off, hidden: &tools.hidden, output, frame };
     ledger.take_answer(response, view)
 }
 

@@ -2,7 +2,7 @@
 
 use neuron_types::{ApprovalDecisions, DurableContext, DurableError, LoopError, PendingApproval};
 
-use super::Live;
+use super::RunHandle;
 use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
@@ -19,7 +19,7 @@ const MOST_UNFIT: usize = 1000;
 /// [`LoopError::Durable`] after [`MOST_UNFIT`] signals; errors of the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
-    live: &Live<'_>,
+    handle: Option<&RunHandle>,
     ledger: &mut Ledger,
 ) -> Result<(), LoopError> {
     let parts = env.parts;
@@ -29,19 +29,8 @@ pub(super) async fn wait_for_decisions(
         let Some(pending) = ledger.pending() else {
             return Ok(());
         };
-        let decisions = match next_signal(env, live, &pending).await? {
-            Signal::Decisions(decisions) => decisions,
-            Signal::Unreadable(error) => {
-                let (line, column) = (error.line(), error.column());
-                tracing::warn!(
-                    run_id = pending.run_id,
-                    line,
-                    column,
-                    "the signal holds no decisions on the calls that wait; the run waits again"
-                );
-                continue;
-            }
-            Signal::Missing => return Err(LoopError::ApprovalRequired(Box::new(pending))),
+        let Some(decisions) = next_signal(env, handle, &pending).await? else {
+            continue;
         };
         match accept(parts, ledger, &decisions) {
             Ok(()) => return Ok(()),
@@ -60,37 +49,32 @@ pub(super) async fn wait_for_decisions(
     Err(DurableError::Other(text.into()).into())
 }
 
-/// The end of the wait for a signal.
-enum Signal {
-    Decisions(ApprovalDecisions),
-    /// It holds something else.
-    Unreadable(serde_json::Error),
-    /// None can come, or none came in time.
-    Missing,
-}
-
+/// Waits for a signal. `None` if it holds no decisions.
 async fn next_signal(
     env: &Env<'_>,
-    live: &Live<'_>,
+    handle: Option<&RunHandle>,
     pending: &PendingApproval,
-) -> Result<Signal, LoopError> {
-    if let Some(handle) = live.handle.as_ref().filter(|_| live.waits) {
+) -> Result<Option<ApprovalDecisions>, LoopError> {
+    if let Some(handle) = handle {
         let decided = async { Ok(handle.decided(pending).await) };
-        return or_cancelled(env.stop, decided).await.map(Signal::Decisions);
+        return or_cancelled(env.stop, decided).await.map(Some);
     }
-    let (Some(durability), Some(signal)) = (env.parts.durability, &env.config().approval_signal)
-    else {
-        return Ok(Signal::Missing);
+    let missing = || LoopError::ApprovalRequired(Box::new(pending.clone()));
+    let engine = env.parts.durability.zip(env.config().approval_signal.as_ref());
+    let (engine, signal) = engine.ok_or_else(missing)?;
+    let wait = async { Ok(engine.wait_for_approval(pending, &signal.name, signal.timeout).await) };
+    let unreadable = match or_cancelled(env.stop, wait).await? {
+        Ok(Some(decisions)) => return Ok(Some(decisions)),
+        Ok(None) | Err(DurableError::SignalTimeout) => return Err(missing()),
+        Err(DurableError::Other(error)) => error.downcast::<serde_json::Error>(),
+        Err(error) => return Err(error.into()),
     };
-    let wait =
-        async { Ok(durability.wait_for_approval(pending, &signal.name, signal.timeout).await) };
-    match or_cancelled(env.stop, wait).await? {
-        Ok(Some(decisions)) => Ok(Signal::Decisions(decisions)),
-        Ok(None) | Err(DurableError::SignalTimeout) => Ok(Signal::Missing),
-        Err(DurableError::Other(error)) => match error.downcast() {
-            Ok(error) => Ok(Signal::Unreadable(*error)),
-            Err(error) => Err(DurableError::Other(error).into()),
-        },
-        Err(error) => Err(error.into()),
-    }
+    let error = unreadable.map_err(DurableError::Other)?;
+    tracing::warn!(
+        run_id = pending.run_id,
+        line = error.line(),
+        column = error.column(),
+        "the signal holds no decisions on the calls that wait; the run waits again"
+    );
+    Ok(None)
 }

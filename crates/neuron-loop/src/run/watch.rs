@@ -215,7 +215,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
 
     /// Adds a message to the conversation before the next step.
     pub fn inject(&mut self, message: impl Into<Message>) {
-        self.0.run.inject(message.into(), &mut self.0.conversation.ledger);
+        self.0.live.inject(message.into(), &mut self.0.conversation.ledger);
     }
 
     /// Returns the agent.

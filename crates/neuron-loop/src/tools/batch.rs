@@ -7,7 +7,6 @@ use neuron_types::{LoopError, Reservation, ToolCall, ToolErrorPolicy};
 use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
-use super::metered::count_tool_usage;
 use super::prefetch::Work;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
@@ -47,7 +46,7 @@ pub(crate) async fn run_batch<'a>(
         return Err(error);
     }
     let mut ran = run.run_all(&open).await;
-    count_tool_usage(&env, run.ledger);
+    env.count_tool_usage(run.ledger);
     if ran.is_ok() && run.ledger.batch().is_some_and(|batch| !batch.waits()) {
         let is_known = |name: &str| run.tools.definition(name).is_some();
         ran = run.ledger.count_failing(env.config().tool_retry_limit, is_known);

@@ -15,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
 use super::execute::{Ran, call_context, execute, outcome, settle};
-use super::metered::CallMeter;
 use crate::parts::{check, or_cancelled};
 
 impl<'a> BatchRun<'_, 'a> {
@@ -132,7 +131,7 @@ impl<'a> BatchRun<'_, 'a> {
             self.start(item);
             let scope = CallScope::new(self.hooks.open_call(&item.call));
             let ctx = self.context_of(item, &token);
-            let meter = CallMeter { call: ctx.usage.clone(), run: &self.env.run.tool_meter };
+            let meter = self.env.metered(&ctx.usage);
             let tool = self.tools.get(&item.call.name);
             let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
             let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);

@@ -10,7 +10,6 @@ use neuron_types::{
 use tokio_util::sync::CancellationToken;
 
 use super::decide::denial;
-use super::metered::CallMeter;
 use crate::parts::{Env, Offered, or_cancelled};
 
 /// The end of a call.
@@ -26,7 +25,7 @@ pub(crate) async fn execute(
 ) -> Ran {
     // Dropped while the call runs, it tells work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
-    let _metered = CallMeter { call: ctx.usage.clone(), run: &env.run.tool_meter };
+    let _metered = env.metered(&ctx.usage);
     let work = tools.execute(call, &ctx);
     let limited = async {
         let Some(limit) = env.config().tool_timeout else {
