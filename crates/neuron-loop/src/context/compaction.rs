@@ -1,6 +1,6 @@
 //! Compaction by the context strategy.
 
-use neuron_types::{HookEvent, LoopError, Message, OperationKind, Outcome, TokenUsage};
+use neuron_types::{HookEvent, LoopError, Message, OperationKind, Outcome};
 
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
@@ -18,12 +18,10 @@ pub(crate) async fn compact_if_needed(
         ledger.compaction.put_off_no_more();
     }
     let old_tokens = env.current_tokens(ledger);
-    let is_due = |ledger: &Ledger| {
-        env.parts
-            .strategy
-            .should_compact_request_dyn(env.frame.request(&ledger.messages), old_tokens)
-    };
-    if ledger.compaction.puts_off(old_tokens) || !is_due(ledger) {
+    let request = env.frame.request(&ledger.messages);
+    if ledger.compaction.puts_off(old_tokens)
+        || !env.parts.strategy.should_compact_request_dyn(request, old_tokens)
+    {
         return Ok(None);
     }
     match compact(env, ledger, old_tokens, old_tokens).await? {
@@ -109,7 +107,9 @@ async fn compact(
         Err(_) => None,
     };
     if let Some(usage) = usage {
-        count(env, ledger, usage);
+        env.ctx.usage.add(usage);
+        ledger.tally.add_usage(usage);
+        env.run.budget.iter().for_each(|budget| budget.charge(usage));
     }
     let checked = compacted.and_then(|(messages, _)| Ok(ledger.checked(messages)?));
     let messages = match checked {
@@ -130,15 +130,6 @@ async fn compact(
     let is_shorter = messages.len() < ledger.messages.len();
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
     Ok(progress.then_some((messages, new_tokens)))
-}
-
-/// Counts the tokens of a compaction.
-fn count(env: &Env<'_>, ledger: &mut Ledger, usage: &TokenUsage) {
-    env.ctx.usage.add(usage);
-    ledger.tally.add_usage(usage);
-    if let Some(budget) = &env.run.budget {
-        budget.charge(usage);
-    }
 }
 
 /// Tokens after their estimate has gone from `old` to `new`.

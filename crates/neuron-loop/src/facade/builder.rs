@@ -4,8 +4,7 @@ use std::fmt;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    BoxedHook, ContextStrategy, Durability, DurableContext, LoopConfig, ObservabilityHook,
-    Provider, SystemPrompt, UsageLimits,
+    BoxedHook, Durability, DurableContext, ObservabilityHook, SystemPrompt, UsageLimits,
 };
 
 use super::AgentLoop;
@@ -13,14 +12,7 @@ use super::AgentLoop;
 /// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
-    agent: AgentLoop<P, C, D>,
-}
-
-impl<P: Provider, C: ContextStrategy> AgentLoopBuilder<P, C> {
-    pub(super) fn new(provider: P, context: C) -> Self {
-        let tools = ToolRegistry::default();
-        Self { agent: AgentLoop::new(provider, tools, context, LoopConfig::default()) }
-    }
+    pub(super) agent: AgentLoop<P, C, D>,
 }
 
 impl<P, C, D> AgentLoopBuilder<P, C, D> {

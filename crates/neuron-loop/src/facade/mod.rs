@@ -60,7 +60,8 @@ pub struct AgentLoop<P, C, D = Durability<'static>> {
 impl<P: Provider, C: ContextStrategy> AgentLoop<P, C> {
     /// Starts building an agent.
     pub fn builder(provider: P, context: C) -> AgentLoopBuilder<P, C> {
-        AgentLoopBuilder::new(provider, context)
+        let (tools, config) = Default::default();
+        AgentLoopBuilder { agent: Self::new(provider, tools, context, config) }
     }
 
     /// Creates an agent from its parts.

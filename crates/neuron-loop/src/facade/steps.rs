@@ -1,13 +1,12 @@
 //! A run turn by turn, with control in between.
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Mutex;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     AgentResult, ContextStrategy, Durability, DurableContext, LoopError, Message, Provider,
-    ToolOutput, WasmCompatSend,
+    ToolOutput,
 };
 use serde_json::Value;
 
@@ -99,24 +98,22 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
         clippy::should_implement_trait,
         reason = "the specification's name; it is not an iterator but the asynchronous form of one"
     )]
-    pub fn next(&mut self) -> impl Future<Output = Option<TurnResult>> + WasmCompatSend {
-        async move {
-            let (parts, durability, ledger) = self.agent.lend();
-            let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());
-            let reader = Reader::Step(&results);
-            Some(match drive(parts, None, ledger, &mut self.run, reader).await? {
-                Ok(Step::Tools { calls, results }) => {
-                    let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
-                    TurnResult::ToolsExecuted { calls: calls.collect(), results }
-                }
-                Ok(Step::Compacted { old_tokens, new_tokens }) => {
-                    TurnResult::CompactionOccurred { old_tokens, new_tokens }
-                }
-                Ok(Step::Ended(result)) => TurnResult::FinalResponse(agent_result(ledger, &result)),
-                Err(LoopError::MaxTurns(_)) => TurnResult::MaxTurnsReached,
-                Err(error) => TurnResult::Error(error),
-            })
-        }
+    pub async fn next(&mut self) -> Option<TurnResult> {
+        let (parts, durability, ledger) = self.agent.lend();
+        let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());
+        let reader = Reader::Step(&results);
+        Some(match drive(parts, None, ledger, &mut self.run, reader).await? {
+            Ok(Step::Tools { calls, results }) => {
+                let calls = calls.into_iter().map(|call| (call.id, call.name, call.input));
+                TurnResult::ToolsExecuted { calls: calls.collect(), results }
+            }
+            Ok(Step::Compacted { old_tokens, new_tokens }) => {
+                TurnResult::CompactionOccurred { old_tokens, new_tokens }
+            }
+            Ok(Step::Ended(result)) => TurnResult::FinalResponse(agent_result(ledger, &result)),
+            Err(LoopError::MaxTurns(_)) => TurnResult::MaxTurnsReached,
+            Err(error) => TurnResult::Error(error),
+        })
     }
 
     /// Adds a message to the conversation before the next turn.

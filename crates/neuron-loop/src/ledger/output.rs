@@ -99,9 +99,7 @@ impl Ledger {
         if let (Some((raw, reason)), Some(rules), false) = (invalid, rules, given)
             && (limit.is_some() || self.tally.run.output_attempts > rules.retries)
         {
-            let stop_reason =
-                self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());
-            let error = self.invalid_output(raw, reason, &stop_reason);
+            let error = self.invalid_output(raw, reason, &self.stop_reason());
             self.close_batch_because_of(&error);
             return Err(error);
         }
@@ -182,11 +180,15 @@ impl Ledger {
         }
         let output = self.call(index).and_then(|call| rules.read_call(call.made.input).ok());
         self.answer_call(index, ToolOutput::text("The output is accepted."));
-        let stop_reason =
-            self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone());
+        let stop_reason = self.stop_reason();
         let (response, limit) = (self.answer_text(), limit.map(|limit| limit.error().to_string()));
         self.phase = Phase::Ended(Ending { response, stop_reason, output, limit });
         true
+    }
+
+    /// The stop reason of the answer of the batch.
+    fn stop_reason(&self) -> StopReason {
+        self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone())
     }
 
     /// The error of a typed run without an output that fits.

@@ -8,7 +8,7 @@ use neuron_types::{
 };
 
 use super::link::{Attempts, Link};
-use crate::ledger::{Ledger, Limit};
+use crate::ledger::{Ledger, Limit, SharedTally};
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
@@ -49,7 +49,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     call.output_tool = env.output.and_then(|output| output.tool_name());
     call.is_last = limit.is_some();
     call.is_durable = env.parts.durability.is_some();
-    let tally = Mutex::new(tally);
+    let tally = SharedTally(Mutex::new(tally));
     let link = Link {
         env,
         hooks: env.hooks(turn),
@@ -58,7 +58,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         tally: &tally,
         state: Mutex::default(),
     };
-    let layers = env.parts.definition.all_layers();
+    let layers = &env.parts.definition.derived().layers;
     let answer = ModelNext::new(layers, &link, env.reader.deltas()).run(call).await;
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;

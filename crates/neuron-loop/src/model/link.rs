@@ -13,7 +13,7 @@ use neuron_types::{
 };
 
 use super::source::Source;
-use crate::ledger::{KnownSize, Tally};
+use crate::ledger::{KnownSize, SharedTally};
 use crate::parts::{Env, Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
 
@@ -27,7 +27,7 @@ pub(super) struct Link<'a, 'l> {
     /// Number of messages of the conversation.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
-    pub(super) tally: &'l Mutex<&'l mut Tally>,
+    pub(super) tally: &'l SharedTally<'l>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
@@ -67,14 +67,14 @@ impl<'a, 'l> Link<'a, 'l> {
         let is_first = !mem::replace(&mut self.state().is_made, true);
         if !is_first {
             check(self.env.token)?;
-            self.tally().run.check_before_call(self.env.config())?;
+            self.tally.lock().run.check_before_call(self.env.config())?;
         }
         let mut reservation = self.reserve(&call)?;
         let (mut told, mut prefetch) = (TokenUsage::default(), Prefetch::default());
         let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
         let answered = match asked.and_then(|_| check(self.env.token)) {
             Ok(()) => {
-                self.tally().count_request(self.messages);
+                self.tally.lock().count_request(self.messages);
                 if let Some(reservation) = &mut reservation {
                     reservation.start();
                 }
@@ -123,7 +123,7 @@ impl<'a, 'l> Link<'a, 'l> {
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
         let (own, turns) = {
-            let run = &self.tally().run;
+            let run = &self.tally.lock().run;
             let tools = run.usage.tools.output_tokens;
             (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
         };
@@ -140,7 +140,7 @@ impl<'a, 'l> Link<'a, 'l> {
         answered: &Result<CompletionResponse, LoopError>,
         told: TokenUsage,
     ) -> TokenUsage {
-        let (mut used, mut tally) = (told, self.tally());
+        let (mut used, mut tally) = (told, self.tally.lock());
         if let Ok(response) = answered {
             tally.count_answer();
             self.state().usage = Some(response.usage.clone());
@@ -254,10 +254,6 @@ impl<'a, 'l> Link<'a, 'l> {
                 _ => {}
             }
         }
-    }
-
-    fn tally(&self) -> MutexGuard<'_, &'l mut Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {

@@ -36,16 +36,16 @@ pub(crate) struct Definition {
 
 /// Values that are made from a definition.
 #[derive(Clone)]
-struct Derived {
+pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
-    /// All layers.
-    layers: Vec<BoxedLayer>,
+    /// All layers around calls of the model, the outermost first.
+    pub(crate) layers: Vec<BoxedLayer>,
     /// The estimate of the frame by the strategy.
     size: OnceLock<usize>,
 }
 
 impl Definition {
-    fn derived(&self) -> &Derived {
+    pub(crate) fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| {
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
             let retries = self.config.retries;
@@ -62,11 +62,6 @@ impl Definition {
     pub(crate) fn changed(&mut self) -> &mut Self {
         self.derived = OnceLock::new();
         self
-    }
-
-    /// All layers around calls of the model, the outermost first.
-    pub(crate) fn all_layers(&self) -> &[BoxedLayer] {
-        &self.derived().layers
     }
 }
 
@@ -138,8 +133,8 @@ impl<'a> Parts<'a> {
     /// The parts of the agent's requests beside the conversation.
     pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
         let (config, derived) = (self.config(), self.definition.derived());
-        let changed = |changes: &'a FrameChanges| changes.system.as_ref();
-        let system = changes.and_then(changed).unwrap_or(&config.system_prompt);
+        let system = changes.and_then(|changes| changes.system.as_ref());
+        let system = system.unwrap_or(&config.system_prompt);
         let tools = changes.and_then(|changes| changes.tools.as_deref());
         let settings = changes.and_then(|changes| changes.settings.as_ref());
         let size = || self.frame_size.unwrap_or(&derived.size);

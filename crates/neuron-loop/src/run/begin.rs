@@ -22,7 +22,11 @@ pub(super) fn begin(
     ledger: &mut Ledger,
     live: &mut Live<'_>,
 ) -> Result<(), LoopError> {
-    recover(parts, ledger);
+    ledger.recover(|name| {
+        let tool = parts.definition.tools.get(name);
+        let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
+        matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent)
+    });
     let Some(start) = live.start.take() else {
         return Ok(());
     };
@@ -46,15 +50,6 @@ pub(super) fn begin(
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
     live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget));
     Ok(())
-}
-
-/// Decides about calls that began in a step or a run that was interrupted.
-fn recover(parts: Parts<'_>, ledger: &mut Ledger) {
-    ledger.recover(|name| {
-        let tool = parts.definition.tools.get(name);
-        let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-        matches!(effect, ToolEffect::Pure | ToolEffect::Idempotent)
-    });
 }
 
 /// Takes decisions that fit the calls that wait.

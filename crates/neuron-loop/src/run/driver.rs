@@ -88,7 +88,7 @@ pub(crate) async fn drive(
     }
     if let Progress::Ending { scopes, is_announced, is_told, outcome } = progress
         && !std::mem::replace(is_told, true)
-        && driver.is_heard()
+        && (parts.durability.is_some() || !parts.definition.hooks.is_empty())
     {
         let result = outcome.as_ref().map(|result| agent_result(ledger, result));
         let result = result.as_ref().map_err(|error| *error);
@@ -113,11 +113,6 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Whether anybody hears of start and end of the run.
-    fn is_heard(&self) -> bool {
-        self.env.parts.durability.is_some() || !self.env.parts.definition.hooks.is_empty()
-    }
-
     /// Opens the hooks' scopes around the run. A run that is cancelled already is none.
     fn open(&self, ledger: &Ledger) -> Progress {
         let kind = OperationKind::Run {

@@ -133,10 +133,6 @@ impl RunHandle {
 
 impl fmt::Debug for RunHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let control = self.lock();
-        f.debug_struct("RunHandle")
-            .field("sent", &control.sent.len())
-            .field("is_cancelled", &control.is_cancelled)
-            .finish_non_exhaustive()
+        f.debug_struct("RunHandle").field("sent", &self.lock().sent.len()).finish_non_exhaustive()
     }
 }

@@ -69,7 +69,8 @@ pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Do
         if let Some(compacted) = make_room(&env, ledger).await? {
             // An answer that was cut off was a turn. A call that was refused was none.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
-            let error = answer.err().unwrap_or_else(cut_off_by_the_window).into();
+            let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
+            let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
             env.reader.tell(|| StreamEvent::Reset { attempt: 2, error }).await;
             return Ok(Some(compaction(compacted)));
         }
@@ -135,19 +136,14 @@ pub(super) async fn run_tools<'a>(
     Ok(Some(Step::Tools { calls, results }))
 }
 
-/// Whether a call did not fit into the context window.
+/// Whether a call did not fit into the context window. Calls of tools that came whole run first: the next call of the
+/// model will not fit.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
-    match answer {
-        Err(LoopError::Provider(ProviderError::ContextWindowExceeded(_))) => true,
-        // Calls that came whole run first. The next call of the model will not fit.
-        Ok(response) => {
+    answer.as_ref().map_or_else(
+        |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),
+        |response| {
             response.stop_reason == StopReason::ContextWindowExceeded
                 && response.message.tool_uses().next().is_none()
-        }
-        Err(_) => false,
-    }
-}
-
-fn cut_off_by_the_window() -> LoopError {
-    ProviderError::ContextWindowExceeded("the answer was cut off".into()).into()
+        },
+    )
 }

@@ -201,10 +201,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
         clippy::should_implement_trait,
         reason = "it is not an iterator but the asynchronous form of one"
     )]
-    pub fn next(
-        &mut self,
-    ) -> impl Future<Output = Option<Result<Step<O>, LoopError>>> + WasmCompatSend {
-        async move { self.0.drive(Reader::Step(&Mutex::default())).await }
+    pub async fn next(&mut self) -> Option<Result<Step<O>, LoopError>> {
+        self.0.drive(Reader::Step(&Mutex::default())).await
     }
 
     /// Returns the conversation so far.

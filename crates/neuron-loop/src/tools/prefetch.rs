@@ -4,14 +4,14 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
 
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, call_context, execute};
-use crate::ledger::{Tally, is_invalid_json};
+use crate::ledger::{SharedTally, is_invalid_json};
 use crate::parts::{Env, Offered};
 
 /// The calls of one answer that were decided on before it was whole. They are the first of the answer.
@@ -88,7 +88,7 @@ impl<'a> Prefetch<'a> {
         env: Env<'a>,
         hidden: &Arc<[String]>,
         event: &StreamEvent,
-        tally: &Mutex<&mut Tally>,
+        tally: &SharedTally<'_>,
     ) -> Result<(), LoopError> {
         let call = match event {
             StreamEvent::ToolUseStart { .. } => {
@@ -101,11 +101,14 @@ impl<'a> Prefetch<'a> {
             _ => return Ok(()),
         };
         let tools = env.offered(hidden.clone());
-        if !self.may_start(&env, &tools, &call) || !has_room(&env, tally) {
+        let budget = env.run.budget.as_ref();
+        let has_room = tally.lock().run.check_before_tools(env.config(), 1).is_ok()
+            && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok());
+        if !has_room || !self.may_start(&env, &tools, &call) {
             self.is_closed = true;
             return Ok(());
         }
-        let turn = lock(tally).run.turn;
+        let turn = tally.lock().run.turn;
         let hooks = env.hooks(turn);
         let verdict = match decide(&env, hooks, &tools, &call, None).await {
             Ok(verdict) => verdict,
@@ -149,9 +152,9 @@ impl<'a> Prefetch<'a> {
         env: Env<'a>,
         tools: Offered<'a>,
         call: &ToolCall,
-        tally: &Mutex<&mut Tally>,
+        tally: &SharedTally<'_>,
     ) -> Work<'a> {
-        let mut tally = lock(tally);
+        let mut tally = tally.lock();
         let run = &mut tally.run;
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -198,15 +201,4 @@ impl<'a> Prefetch<'a> {
             hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
         }
     }
-}
-
-/// Whether the limits and the budget allow one more tool call.
-fn has_room(env: &Env<'_>, tally: &Mutex<&mut Tally>) -> bool {
-    let budget = env.run.budget.as_ref();
-    lock(tally).run.check_before_tools(env.config(), 1).is_ok()
-        && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok())
-}
-
-fn lock<'g, 'l>(tally: &'g Mutex<&'l mut Tally>) -> MutexGuard<'g, &'l mut Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
