@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use neuron_types::{BoxError, ProviderError};
+use neuron_types::{BoxError, ProviderError, Unsent};
 use reqwest::header::HeaderValue;
 
 /// A text that `Debug` does not show.
@@ -95,7 +95,11 @@ impl Secret {
     fn redact_source(&self, source: BoxError) -> BoxError {
         let text = source.to_string();
         let shown = self.show(text.clone());
-        if shown == text { source } else { shown.into() }
+        match shown == text {
+            true => source,
+            false if source.is::<Unsent>() => Box::new(Unsent(shown.into())),
+            false => shown.into(),
+        }
     }
 
     fn show(&self, text: String) -> String {

@@ -3,11 +3,25 @@
 use std::error::Error;
 use std::fmt;
 
-use neuron_types::ProviderError;
+use neuron_types::{BoxError, ProviderError, Unsent};
 use reqwest::Url;
 
 pub(crate) fn network_error(url: &Url, error: reqwest::Error) -> ProviderError {
-    ProviderError::Network(Box::new(Transport::new(&origin(url), &error.without_url())))
+    let is_unsent = is_unsent(&error);
+    let error: BoxError = Box::new(Transport::new(&origin(url), &error.without_url()));
+    ProviderError::Network(if is_unsent { Box::new(Unsent(error)) } else { error })
+}
+
+/// Whether there was no connection, so that the request did not leave.
+#[cfg(not(target_family = "wasm"))]
+fn is_unsent(error: &reqwest::Error) -> bool {
+    error.is_connect()
+}
+
+/// A browser does not say.
+#[cfg(target_family = "wasm")]
+fn is_unsent(_: &reqwest::Error) -> bool {
+    false
 }
 
 /// Whatever has been shown of a stream cannot be taken back, so a broken one is not retryable as a

@@ -5,8 +5,8 @@ use std::time::Duration;
 use neuron_http::reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
 use neuron_types::{
-    CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo,
-    RequestRef, StreamHandle,
+    CacheControl, CompletionRequest, CompletionResponse, ForcedCalls, Provider, ProviderError,
+    ProviderInfo, RequestRef, StreamHandle,
 };
 
 use crate::betas;
@@ -246,7 +246,9 @@ impl Provider for Anthropic {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        self.endpoint.info(PROVIDER, &self.model)
+        // https://platform.claude.com/docs/en/build-with-claude/extended-thinking: with thinking only `auto` and `none`.
+        let info = self.endpoint.info(PROVIDER, &self.model);
+        info.with_forced_calls(ForcedCalls::NotWhileThinking)
     }
 }
 
@@ -274,7 +276,8 @@ mod tests {
     #[test]
     fn telemetry_learns_the_server() {
         let provider = Anthropic::new("k").model("m");
-        let info = ProviderInfo::new("anthropic", "m");
+        let info =
+            ProviderInfo::new("anthropic", "m").with_forced_calls(ForcedCalls::NotWhileThinking);
         assert_eq!(provider.info(), info.at_server("api.anthropic.com", Some(443)));
         let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
         assert_eq!(provider.info(), info.at_server("::1", Some(8080)));

@@ -6,7 +6,8 @@ use neuron_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, Heade
 use neuron_http::{AnswerStream, Endpoint, Reply, Secret};
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
-    EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
+    EmbeddingResponse, ForcedCalls, Provider, ProviderError, ProviderInfo, RequestRef,
+    StreamHandle,
 };
 use serde_json::{Number, Value};
 
@@ -263,7 +264,8 @@ impl Provider for Ollama {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        self.endpoint.info(PROVIDER, &self.model)
+        let info = self.endpoint.info(PROVIDER, &self.model);
+        info.with_forced_calls(ForcedCalls::Refused)
     }
 }
 
@@ -341,14 +343,15 @@ mod tests {
     #[test]
     fn the_default_is_the_small_model() {
         let client = Ollama::default();
-        let info = ProviderInfo::new("ollama", "llama3.2");
+        let info = ProviderInfo::new("ollama", "llama3.2").with_forced_calls(ForcedCalls::Refused);
         assert_eq!(client.info(), info.at_server("localhost", Some(11434)));
     }
 
     #[test]
     fn telemetry_learns_the_server_and_the_model_of_each_task() {
         let client = Ollama::new().model("m").base_url("http://[::1]:8080/ollama");
-        assert_eq!(client.info(), ProviderInfo::new("ollama", "m").at_server("::1", Some(8080)));
+        let other = ProviderInfo::new("ollama", "m").with_forced_calls(ForcedCalls::Refused);
+        assert_eq!(client.info(), other.at_server("::1", Some(8080)));
         let embeddings = ProviderInfo::new("ollama", "nomic-embed-text");
         assert_eq!(client.embedding_info(), embeddings.at_server("::1", Some(8080)));
 
@@ -356,6 +359,6 @@ mod tests {
         let server = (client.info().server_address, client.info().server_port);
         assert_eq!(server, ("gpu-box", Some(11434)));
         let unknown = client.base_url("gpu-box:11434");
-        assert_eq!(unknown.info(), ProviderInfo::new("ollama", "llama3.2"));
+        assert_eq!(unknown.info(), info);
     }
 }

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::sync::Arc;
 
 use neuron_types::{
-    CompletionRequest, CompletionResponse, EmbeddingProvider, Provider, ProviderError,
+    CompletionRequest, CompletionResponse, EmbeddingProvider, ForcedCalls, Provider, ProviderError,
     ProviderInfo, RequestRef, StreamHandle, WasmCompatSend,
 };
 use tokio::time::Instant;
@@ -74,6 +74,7 @@ struct OwnInfo {
     default_model: String,
     server_address: String,
     server_port: Option<u16>,
+    forced_calls: ForcedCalls,
 }
 
 impl OwnInfo {
@@ -83,6 +84,7 @@ impl OwnInfo {
             default_model: info.default_model.to_owned(),
             server_address: info.server_address.to_owned(),
             server_port: info.server_port,
+            forced_calls: info.forced_calls,
         }
     }
 }
@@ -122,8 +124,9 @@ impl<S> ServiceProvider<S> {
     }
 
     pub(crate) fn own_info(&self) -> ProviderInfo<'_> {
-        let OwnInfo { name, default_model, server_address, server_port } = &self.info;
-        ProviderInfo::new(name, default_model).at_server(server_address, *server_port)
+        let OwnInfo { name, default_model, server_address, server_port, forced_calls } = &self.info;
+        let info = ProviderInfo::new(name, default_model).at_server(server_address, *server_port);
+        info.with_forced_calls(*forced_calls)
     }
 }
 

@@ -137,7 +137,7 @@ pub use output_schema::OutputSchema;
 pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use prepare_turn::{PrepareTurn, TurnSetup};
-pub use provider::{BoxedProvider, Provider, ProviderDyn, ProviderInfo};
+pub use provider::{BoxedProvider, ForcedCalls, Provider, ProviderDyn, ProviderInfo};
 pub use read_json::{JsonMismatch, read_json};
 pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,

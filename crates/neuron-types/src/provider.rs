@@ -108,13 +108,6 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
     fn info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }
-
-    /// Whether the provider and its model accept a request that forces a call of a certain tool, with
-    /// [`ToolChoice::Specific`](crate::ToolChoice::Specific). Where they do not, the agent loop asks for the call in
-    /// words. Provided: `true`.
-    fn can_force_tool(&self, _request: RequestRef<'_>) -> bool {
-        true
-    }
 }
 
 /// What a provider says of itself.
@@ -130,6 +123,25 @@ pub struct ProviderInfo<'a> {
     pub server_address: &'a str,
     /// Its port, where `server_address` is known.
     pub server_port: Option<u16>,
+    /// Whether a model can be forced to call a certain tool.
+    pub forced_calls: ForcedCalls,
+}
+
+/// Whether a provider accepts [`ToolChoice::Specific`](crate::ToolChoice::Specific). Where it does not, the agent loop asks
+/// for the call in words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ForcedCalls {
+    /// It does. The default.
+    #[default]
+    Accepted,
+    /// It does unless the model thinks.
+    NotWhileThinking {
+        /// Beginnings of the names of models that think unless they are told not to.
+        thinking_models: &'static [&'static str],
+    },
+    /// It does not.
+    Refused,
 }
 
 impl<'a> ProviderInfo<'a> {
@@ -143,6 +155,27 @@ impl<'a> ProviderInfo<'a> {
     #[must_use]
     pub fn at_server(self, server_address: &'a str, server_port: Option<u16>) -> Self {
         Self { server_address, server_port, ..self }
+    }
+
+    /// Whether the model of a request can be forced to call a certain tool.
+    #[must_use]
+    pub fn can_force_call(&self, request: RequestRef<'_>) -> bool {
+        use crate::ThinkingConfig::{Adaptive, Enabled};
+        let model = if request.model.is_empty() { self.default_model } else { request.model };
+        match self.forced_calls {
+            ForcedCalls::Accepted => true,
+            ForcedCalls::NotWhileThinking { thinking_models } => {
+                let thinks = thinking_models.iter().any(|beginning| model.starts_with(beginning));
+                !thinks && !matches!(request.thinking, Some(Enabled { .. } | Adaptive))
+            }
+            ForcedCalls::Refused => false,
+        }
+    }
+
+    /// Says whether a model can be forced to call a certain tool.
+    #[must_use]
+    pub fn with_forced_calls(self, forced_calls: ForcedCalls) -> Self {
+        Self { forced_calls, ..self }
     }
 }
 
@@ -215,10 +248,6 @@ impl Provider for BoxedProvider {
     fn info(&self) -> ProviderInfo<'_> {
         self.0.info_dyn()
     }
-
-    fn can_force_tool(&self, request: RequestRef<'_>) -> bool {
-        self.0.can_force_tool_dyn(request)
-    }
 }
 
 /// The object-safe twin of [`Provider`], for a pointer with a lifetime of its own; else see [`BoxedProvider`]. Its methods
@@ -250,9 +279,6 @@ pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
 
     /// [`Provider::info`].
     fn info_dyn(&self) -> ProviderInfo<'_>;
-
-    /// [`Provider::can_force_tool`].
-    fn can_force_tool_dyn(&self, request: RequestRef<'_>) -> bool;
 }
 
 impl<P: Provider> ProviderDyn for P {
@@ -286,10 +312,6 @@ impl<P: Provider> ProviderDyn for P {
 
     fn info_dyn(&self) -> ProviderInfo<'_> {
         self.info()
-    }
-
-    fn can_force_tool_dyn(&self, request: RequestRef<'_>) -> bool {
-        self.can_force_tool(request)
     }
 }
 
@@ -328,10 +350,6 @@ macro_rules! forward_through_pointer {
 
             fn info(&self) -> ProviderInfo<'_> {
                 (**self).info()
-            }
-
-            fn can_force_tool(&self, request: RequestRef<'_>) -> bool {
-                (**self).can_force_tool(request)
             }
         }
     )*};

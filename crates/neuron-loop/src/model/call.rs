@@ -93,9 +93,8 @@ fn notice(env: &Env<'_>, limit: &Limit) -> Message {
 fn last_choice(env: &Env<'_>, request: RequestRef<'_>) -> Option<ToolChoice> {
     match env.output.and_then(|output| output.tool_name()) {
         Some(name) => {
-            let choice = ToolChoice::Specific { name: name.to_owned() };
-            let forced = RequestRef { tool_choice: Some(&choice), ..request };
-            env.parts.model.can_force_tool_dyn(forced).then_some(choice)
+            let can_force = env.parts.model.info_dyn().can_force_call(request);
+            can_force.then(|| ToolChoice::Specific { name: name.to_owned() })
         }
         // Some vendors reject the choice where there are no tools.
         None => (!request.tools.is_empty()).then_some(ToolChoice::None),

@@ -51,7 +51,7 @@ async fn a_generic_stack_in_an_agent_is_sent_to_other_tasks() {
     let run = is_send(agent.run(&mut conversation, "hello").into_future());
     assert_eq!(run.await.unwrap().response, "one");
     let last = tokio::spawn(agent.run_owned(conversation, "again").into_future());
-    assert_eq!(last.await.unwrap().result.unwrap().response, "two");
+    assert_eq!(last.await.unwrap().1.unwrap().response, "two");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -80,7 +80,12 @@ impl ProviderError {
     /// [`Unsent`]: then the request took no tokens.
     #[must_use]
     pub fn was_sent(&self) -> bool {
-        !matches!(self, Self::Network(error) if error.is::<Unsent>())
+        let Self::Network(error) = self else {
+            return true;
+        };
+        let error: &(dyn std::error::Error + 'static) = &**error;
+        !std::iter::successors(Some(error), |error| error.source())
+            .any(|error| error.is::<Unsent>())
     }
 
     /// Whether the call took no tokens: the provider refused it, or it was not [sent](Self::was_sent).
