@@ -15,6 +15,11 @@ use crate::request::{self, PROVIDER, Settings};
 use crate::stream::MessageAnswer;
 use crate::{error, response};
 
+/// With thinking the API takes only the tool choices `auto` and `none`
+/// (<https://platform.claude.com/docs/en/build-with-claude/extended-thinking>). These models think by default.
+const FORCED_CALLS: ForcedCalls =
+    ForcedCalls::NotWhileThinking { thinking_models: &["claude-sonnet-5", "claude-opus-5"] };
+
 /// The model for requests that name none.
 ///
 /// Models end: this one takes every feature that neuron offers (sampling, forced tools, compaction),
@@ -246,9 +251,7 @@ impl Provider for Anthropic {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        // https://platform.claude.com/docs/en/build-with-claude/extended-thinking: with thinking only `auto` and `none`.
-        let info = self.endpoint.info(PROVIDER, &self.model);
-        info.with_forced_calls(ForcedCalls::NotWhileThinking)
+        self.endpoint.info(PROVIDER, &self.model).with_forced_calls(FORCED_CALLS)
     }
 }
 
@@ -276,8 +279,7 @@ mod tests {
     #[test]
     fn telemetry_learns_the_server() {
         let provider = Anthropic::new("k").model("m");
-        let info =
-            ProviderInfo::new("anthropic", "m").with_forced_calls(ForcedCalls::NotWhileThinking);
+        let info = ProviderInfo::new("anthropic", "m").with_forced_calls(FORCED_CALLS);
         assert_eq!(provider.info(), info.at_server("api.anthropic.com", Some(443)));
         let provider = provider.base_url("http://user:hunter2@[::1]:8080/proxy");
         assert_eq!(provider.info(), info.at_server("::1", Some(8080)));

@@ -359,6 +359,7 @@ mod tests {
         let server = (client.info().server_address, client.info().server_port);
         assert_eq!(server, ("gpu-box", Some(11434)));
         let unknown = client.base_url("gpu-box:11434");
-        assert_eq!(unknown.info(), info);
+        let unnamed = ProviderInfo::new("ollama", "llama3.2");
+        assert_eq!(unknown.info(), unnamed.with_forced_calls(ForcedCalls::Refused));
     }
 }
