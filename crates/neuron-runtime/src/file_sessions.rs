@@ -8,7 +8,6 @@ mod locks;
 mod outline;
 mod path_error;
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use neuron_types::{
@@ -17,7 +16,7 @@ use neuron_types::{
 };
 use uuid::Uuid;
 
-use blocking::blocking;
+use blocking::{Caller, blocking};
 use directory::Directory;
 use files::LockedFile;
 use locks::Lock;
@@ -144,7 +143,7 @@ impl FileSessionStorage {
         &self,
         id: &str,
         open: fn(&Directory, &str) -> Result<Lock, StorageError>,
-        work: impl FnOnce(&LockedFile) -> Result<T, StorageError> + Send + 'static,
+        work: impl FnOnce(&LockedFile, &Caller) -> Result<T, StorageError> + Send + 'static,
     ) -> Result<T, StorageError> {
         let mut turn = self.directory.turn(id).await;
         let file = loop {
@@ -157,12 +156,9 @@ impl FileSessionStorage {
             }
             turn = taken;
         };
-        blocking(move |caller| match caller.is_gone() {
-            true => {
-                let text = "nobody waits for this write any more";
-                Err(StorageError::Io(io::Error::new(io::ErrorKind::Interrupted, text)))
-            }
-            false => work(&file),
+        blocking(move |caller| {
+            caller.check()?;
+            work(&file, caller)
         })
         .await
     }
@@ -177,10 +173,10 @@ impl SessionStorage for FileSessionStorage {
     async fn save(&self, session: &Session) -> Result<(), StorageError> {
         check_session_id(&session.id)?;
         let json = document::write(session, &new_revision())?;
-        self.write(&session.id, Directory::lock_or_make, move |file| {
+        self.write(&session.id, Directory::lock_or_make, move |file, caller| {
             // Nobody's work is overwritten that could not be read.
             file.load()?;
-            file.replace(&json)
+            file.replace(&json, caller)
         })
         .await
     }
@@ -195,7 +191,7 @@ impl SessionStorage for FileSessionStorage {
 
     async fn delete(&self, id: &str) -> Result<(), StorageError> {
         check_session_id(id)?;
-        self.write(id, Directory::lock, LockedFile::remove).await
+        self.write(id, Directory::lock, |file, _| file.remove()).await
     }
 }
 
@@ -205,9 +201,11 @@ impl VersionedSessionStorage for FileSessionStorage {
         let revision = new_revision();
         let json = document::write(session, &revision)?;
         let id = session.id.clone();
-        self.write(&session.id, Directory::lock_or_make, move |file| match file.load()? {
-            Some(_) => Err(StorageError::Conflict { id }),
-            None => file.replace(&json),
+        self.write(&session.id, Directory::lock_or_make, move |file, caller| {
+            match file.load()? {
+                Some(_) => Err(StorageError::Conflict { id }),
+                None => file.replace(&json, caller),
+            }
         })
         .await?;
         Ok(revision)
@@ -238,9 +236,9 @@ impl VersionedSessionStorage for FileSessionStorage {
         let revision = new_revision();
         let json = document::write(session, &revision)?;
         let expected = expected.clone();
-        self.write(&session.id, Directory::lock, move |file| {
+        self.write(&session.id, Directory::lock, move |file, caller| {
             file.load_expected(&expected)?;
-            file.replace(&json)
+            file.replace(&json, caller)
         })
         .await?;
         Ok(revision)
@@ -257,14 +255,14 @@ impl VersionedSessionStorage for FileSessionStorage {
         let revision = new_revision();
         let (expected, given) = (expected.clone(), revision.clone());
         let (messages, state) = (messages.to_vec(), state.cloned());
-        self.write(id, Directory::lock, move |file| {
+        self.write(id, Directory::lock, move |file, caller| {
             let mut session = file.load_expected(&expected)?;
             session.messages.extend(messages);
             if let Some(state) = state {
                 session.state = state;
             }
             session.touch();
-            file.replace(&document::write(&session, &given)?)
+            file.replace(&document::write(&session, &given)?, caller)
         })
         .await?;
         Ok(revision)

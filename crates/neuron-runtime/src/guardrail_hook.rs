@@ -166,6 +166,7 @@ impl ModelLayer for GuardrailHook {
         let held = next.sink().filter(|_| self.holds_back_text).map(HeldBack::new);
         let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
         if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {
+            next.take_back_paused_answer();
             return Err(call.rejected(reason, false));
         }
         if let Some(held) = &held {

@@ -199,8 +199,20 @@ pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
     /// Makes a call. Deltas of the answer go to `sink`. Without one the answer is not streamed.
     fn make<'a>(&'a self, call: ModelCall<'a>, sink: Option<&'a dyn DeltaSink>) -> ModelAnswer<'a>;
 
-    /// Notes that [new input](ModelCall::new_messages) must leave the conversation when the call has failed.
-    fn take_back_input(&self, with_tool_results: bool);
+    /// Notes what must leave the conversation when the call has failed.
+    fn take_back(&self, what: TakeBack);
+}
+
+/// The part of a conversation that a layer rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TakeBack {
+    /// The [new input](ModelCall::new_messages).
+    Input {
+        /// Whether results of tools leave too.
+        with_tool_results: bool,
+    },
+    /// The turn that the provider [paused](ModelCall::said_before).
+    PausedAnswer,
 }
 
 /// The inner layers and the call itself. It is `Copy`, so that a layer can run it more than once.
@@ -256,7 +268,13 @@ impl<'a> ModelNext<'a> {
     /// with the reminders after them. Results of tools stay, unless `with_tool_results` is set: then each gets a text
     /// that says that it was removed.
     pub fn take_back_input(&self, with_tool_results: bool) {
-        self.endpoint.take_back_input(with_tool_results);
+        self.endpoint.take_back(TakeBack::Input { with_tool_results });
+    }
+
+    /// Removes the turn that the provider paused, and that this call continued, from the conversation once this layer has
+    /// returned its error.
+    pub fn take_back_paused_answer(&self) {
+        self.endpoint.take_back(TakeBack::PausedAnswer);
     }
 }
 

@@ -123,7 +123,7 @@ pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, O
 pub use injector::{InjectionPoint, Injector};
 pub use keep_all::KeepAll;
 pub use layer::{
-    BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView,
+    BoxedLayer, ModelAnswer, ModelCall, ModelEndpoint, ModelLayer, ModelNext, RunView, TakeBack,
 };
 pub use loop_choices::{
     ApprovalSignal, CancelMode, EndStrategy, OnLimit, OutputMode, ToolErrorPolicy,

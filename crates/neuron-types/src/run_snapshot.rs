@@ -23,10 +23,10 @@ pub struct RunSnapshot {
     pub run_id: String,
     /// The conversation.
     pub messages: Vec<Message>,
-    /// Tokens of the run so far.
+    /// Tokens of the run so far, to look at: the loop goes on with those of `loop_state`.
     #[serde(default)]
     pub usage: TokenUsage,
-    /// Answered calls of the model.
+    /// Answered calls of the model, to look at too.
     #[serde(default)]
     pub turns: usize,
     /// Whether the conversation ends with an answer that the model goes on with: a turn that the provider paused, or the

@@ -1,6 +1,5 @@
 //! A minimal durable engine whose journals are files with lines.
 
-use neuron_types::RequestRef;
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -20,7 +19,7 @@ use neuron_runtime::{
 use neuron_types::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Maximum size of a record in bytes.
 const LIMIT: usize = 1 << 20;
@@ -71,9 +70,12 @@ impl DurableEngine for Reference {
                 {
                     let state = state.lock().unwrap().take().expect("the state");
                     let mut snapshot: RunSnapshot = serde_json::from_value(state).unwrap();
+                    let run = &mut snapshot.loop_state["tally"]["run"];
                     match self.mutation {
-                        "ContinuesWithoutUsage" => snapshot.usage = TokenUsage::default(),
-                        "ContinuesWithoutTurns" => (snapshot.turns, snapshot.requests) = (0, 0),
+                        "ContinuesWithoutUsage" => run["usage"] = json!({}),
+                        "ContinuesWithoutTurns" => {
+                            (run["turns"], run["requests"]) = (json!(0), json!(0))
+                        }
                         _ => {}
                     }
                     start = snapshot.into();

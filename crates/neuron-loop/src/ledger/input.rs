@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, transcript};
+use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, TakeBack, transcript};
 use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Next, Phase, RunRecord, nothing_to_answer};
@@ -146,11 +146,25 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
+    /// Takes what a layer rejected off the conversation.
+    pub(crate) fn take_back(&mut self, rejected: TakeBack) {
+        self.rewrites = self.rewrites.saturating_add(1);
+        match rejected {
+            TakeBack::Input { with_tool_results } => self.take_back_input(with_tool_results),
+            TakeBack::PausedAnswer => {
+                while self.is_paused() {
+                    self.messages.pop();
+                }
+                (self.size, self.tally.run.pauses) = (None, 0);
+                self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
+            }
+        }
+    }
+
     /// Takes the user's new messages off the conversation, with the reminders after them. Results of tools stay, or a
     /// text takes their place, so that each call has one.
-    pub(crate) fn take_back_input(&mut self, with_tool_results: bool) {
+    fn take_back_input(&mut self, with_tool_results: bool) {
         let start = self.first_new_message();
-        self.rewrites = self.rewrites.saturating_add(1);
         let mut is_taken_back = false;
         for mut message in self.messages.split_off(start) {
             if message.role == Role::User {

@@ -63,8 +63,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }
-    let Attempts { prefetch, hidden, usage, rejected_input, .. } =
-        std::mem::take(&mut *link.state());
+    let Attempts { prefetch, hidden, usage, rejected, .. } = std::mem::take(&mut *link.state());
     if let Ok(response) = &answer {
         env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
@@ -73,12 +72,12 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         env.reader.tell(|| StreamEvent::Usage(usage)).await;
     }
     env.count_tool_usage(ledger);
-    match (&answer, notice, rejected_input) {
+    match (&answer, notice, rejected) {
         (Ok(_), Some(notice), _) => {
             ledger.said.note(notice.text());
             ledger.messages.push(notice);
         }
-        (Err(_), _, Some(with_tool_results)) => ledger.take_back_input(with_tool_results),
+        (Err(_), _, Some(rejected)) => ledger.take_back(rejected),
         _ => {}
     }
     Answered { answer, prefetch, hidden }

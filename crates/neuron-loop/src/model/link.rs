@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use neuron_types::{
     CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
     ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError, RequestRef,
-    Reservation, ResponseEnd, StreamEvent, TokenUsage, ToolDefinition, transcript,
+    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -42,8 +42,8 @@ pub(super) struct Attempts<'a> {
     pub(super) hidden: Arc<[String]>,
     /// Tokens of the last answer.
     pub(super) usage: Option<TokenUsage>,
-    /// Whether a layer rejected the new input, and the results of tools in it too.
-    pub(super) rejected_input: Option<bool>,
+    /// The part of the conversation that a layer rejected.
+    pub(super) rejected: Option<TakeBack>,
 }
 
 impl ModelEndpoint for Link<'_, '_> {
@@ -51,8 +51,8 @@ impl ModelEndpoint for Link<'_, '_> {
         Box::pin(self.attempt(call, sink))
     }
 
-    fn take_back_input(&self, with_tool_results: bool) {
-        self.state().rejected_input = Some(with_tool_results);
+    fn take_back(&self, what: TakeBack) {
+        self.state().rejected = Some(what);
     }
 }
 

@@ -25,6 +25,7 @@ mod limits;
 mod overflow;
 mod pauses;
 mod prepare_turn;
+mod regressions;
 mod rejection;
 mod reminders;
 mod replay;

@@ -460,6 +460,9 @@ impl ModelLayer for Ruled {
         let response = inner.run(call).await?;
         let line = format!("GuardOut {:?} after {:?}", response.stop_reason, call.said_before);
         if let Some(reason) = self.judge(line).await {
+            if rejects_text {
+                next.take_back_paused_answer();
+            }
             return Err(error(reason, false));
         }
         if let Some(held) = &held {

@@ -754,6 +754,9 @@ impl Run<'_> {
         for (index, guard) in guards.iter().enumerate().rev() {
             let line = format!("GuardOut {:?} after {said_before:?}", response.stop_reason);
             if let Some(reason) = self.judged(index, line) {
+                if guard.rejects_text {
+                    self.reject_paused_answer(messages);
+                }
                 return Err(self.rejection("output", reason, *guard, tool_calls));
             }
             if outermost == Some(index) {
@@ -872,6 +875,19 @@ impl Run<'_> {
             } else {
                 self.memory.history.push(Message { role, content });
             }
+        }
+    }
+
+    /// The beginning of a rejected answer, which the provider paused, leaves with its end.
+    fn reject_paused_answer(&mut self, messages: usize) {
+        if self.said_before().is_some() {
+            self.note("rejected: a paused answer".into());
+            self.memory.history.truncate(messages);
+            self.seen.histories.push(self.memory.history.clone());
+            while self.memory.history.last().is_some_and(|last| last.role == Role::Assistant) {
+                self.memory.history.pop();
+            }
+            self.memory.passed = self.memory.passed.min(self.memory.history.len());
         }
     }
 

@@ -1,5 +1,6 @@
 //! Work that blocks, away from the executor.
 
+use std::io;
 use std::sync::{Arc, Weak};
 
 use neuron_types::StorageError;
@@ -9,10 +10,19 @@ use tokio::runtime::Handle;
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {
-    /// Whether nobody waits any more: then the work must not begin. It may come late, after others
-    /// that the same caller began since.
-    pub(super) fn is_gone(&self) -> bool {
-        self.0.strong_count() == 0
+    /// Fails if nobody waits any more: then nothing may change. The work may come late, after others that the same caller
+    /// began since.
+    pub(super) fn check(&self) -> Result<(), StorageError> {
+        let text = "nobody waits for this write any more";
+        match self.0.strong_count() {
+            0 => Err(StorageError::Io(io::Error::new(io::ErrorKind::Interrupted, text))),
+            _ => Ok(()),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn gone() -> Self {
+        Self(Weak::new())
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use neuron_types::{Session, SessionRevision, StorageError};
 
+use super::blocking::Caller;
 use super::directory::Directory;
 use super::locks::{Lock, Turn};
 use super::path_error::naming;
@@ -45,11 +46,12 @@ impl LockedFile {
         }
     }
 
-    /// Puts a file in place of what is there, whole or not at all.
-    pub(super) fn replace(&self, json: &[u8]) -> Result<(), StorageError> {
+    /// Puts a file in place of what is there, whole or not at all. Not at all if the caller is gone before.
+    pub(super) fn replace(&self, json: &[u8], caller: &Caller) -> Result<(), StorageError> {
         let unfinished = self.lock.unfinished();
         let written = self.write(&unfinished, json).map_err(naming("write", &self.path));
         let renamed = written.and_then(|()| {
+            caller.check()?;
             fs::rename(&unfinished, &self.path).map_err(naming("replace", &self.path))
         });
         if renamed.is_err() {
@@ -106,4 +108,28 @@ pub(super) fn sync_directory(path: &Path) -> Result<(), StorageError> {
     #[cfg(not(unix))]
     let _ = path;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_write_whose_caller_is_gone_changes_nothing_and_leaves_nothing() {
+        let name = format!("neuron-gone-caller-{}", std::process::id());
+        let root = std::env::temp_dir().join(name);
+        let directory = Directory::new(root.clone());
+        let turn = directory.turn("s").await;
+        let lock = directory.lock_or_make("s").unwrap();
+        let (lock, turn) = lock.wait(turn).await.unwrap();
+        let file = LockedFile::new("s".into(), directory, lock, turn);
+        fs::write(&file.path, b"first").unwrap();
+
+        let error = file.replace(b"second", &Caller::gone()).unwrap_err();
+        assert!(error.to_string().contains("nobody waits"), "{error}");
+        assert_eq!(fs::read(&file.path).unwrap(), b"first");
+        assert!(!file.lock.unfinished().exists());
+        drop(file);
+        fs::remove_dir_all(root).unwrap();
+    }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use neuron_types::{
     BoxedLayer, CompletionResponse, DeltaSink, HeldBack, LoopError, Message, ModelAnswer,
     ModelCall, ModelEndpoint, ModelLayer, ModelNext, ProviderError, RequestRef, RunView,
-    StopReason, StreamEvent, TokenUsage,
+    StopReason, StreamEvent, TakeBack, TokenUsage,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -60,8 +60,8 @@ impl ModelEndpoint for Endpoint {
         })
     }
 
-    fn take_back_input(&self, with_tool_results: bool) {
-        self.0.push(format!("take back {with_tool_results}"));
+    fn take_back(&self, what: TakeBack) {
+        self.0.push(format!("take back {what:?}"));
     }
 }
 
@@ -164,7 +164,7 @@ async fn a_rejection_says_what_ran_before() {
         ),
     ] {
         let (told, answer) = run(&[BoxedLayer::new(Rejects)], 0, tool_calls).await;
-        assert_eq!(told, ["take back true"]);
+        assert_eq!(told, ["take back Input { with_tool_results: true }"]);
         assert_eq!(answer, format!("terminated by hook: no{ran}"));
     }
 }

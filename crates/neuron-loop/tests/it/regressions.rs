@@ -1,0 +1,585 @@
+//! What the first shape of the loop got wrong. Each of these tests failed on it.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use futures_util::{FutureExt, StreamExt};
+use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, OutputMode, Start};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
+use neuron_types::*;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::chat::Chat;
+use crate::support::*;
+
+#[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+struct Sum {
+    value: u8,
+}
+
+fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens, ..Default::default() }
+}
+
+/// An answer with a text and a call of `act`.
+fn text_and_call(text: &str) -> Reply {
+    let (id, name, input) = ("c0".into(), "act".into(), json!({ "text": "a" }));
+    Reply::message(vec![ContentBlock::Text(text.into()), ContentBlock::ToolUse { id, name, input }])
+}
+
+fn empty() -> Reply {
+    Reply::message(Vec::new())
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_the_result_and_not_the_text_before_the_tools() {
+    let setup = setup([text_and_call("I will look."), empty()]);
+    let mut agent = setup.builder.build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "");
+}
+
+#[tokio::test]
+async fn an_empty_answer_is_no_output_although_the_text_before_the_tools_fits() {
+    let setup = setup([text_and_call(r#"{"value": 4}"#), empty(), Reply::text(r#"{"value": 5}"#)]);
+    let mut agent = setup.builder.output_mode(OutputMode::Prompt).build();
+    let ctx = ToolContext::default();
+    let run = agent.run_typed::<Sum>(Message::user("go"), &ctx);
+    assert_eq!(run.await.unwrap().value, Sum { value: 5 });
+}
+
+/// A provider whose models cannot be forced, or not always.
+struct Unforced(ScriptedProvider, ForcedCalls);
+
+impl Provider for Unforced {
+    async fn complete(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.0.complete(request).await
+    }
+
+    async fn complete_stream(
+        &self,
+        request: CompletionRequest,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.0.complete_stream(request).await
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("unforced", "deep-1").with_forced_calls(self.1)
+    }
+}
+
+#[tokio::test]
+async fn a_last_call_forces_the_output_tool_only_where_the_model_can_be_forced() {
+    let deep = ForcedCalls::NotWhileThinking { thinking_models: &["deep-"] };
+    let by_request = ForcedCalls::NotWhileThinking { thinking_models: &["other-"] };
+    let thinking = Some(ThinkingConfig::Adaptive);
+    for (forced_calls, thinking, is_forced) in [
+        (ForcedCalls::Accepted, thinking, true),
+        (ForcedCalls::Refused, None, false),
+        (deep, None, false),
+        (by_request, thinking, false),
+        (by_request, None, true),
+        (by_request, Some(ThinkingConfig::Disabled), true),
+    ] {
+        let output = Reply::tool_call("o", "final_output", json!({ "value": 4 }));
+        let provider = ScriptedProvider::new([calls([json!({})]), output]);
+        let agent = Agent::builder(Unforced(provider.clone(), forced_calls))
+            .tools(registry(&Log::default()))
+            .max_turns(1)
+            .config(|config| config.on_limit = OnLimit::Finalize)
+            .request(|request| request.thinking = thinking)
+            // Nobody can hide the output tool.
+            .prepare_turn(|turn| turn.retain_tools(|_| false))
+            .build();
+        let mut chat = Conversation::new();
+        let result = agent.run(&mut chat, "go").typed::<Sum>().await.unwrap();
+        assert_eq!(result.output, Sum { value: 4 });
+        let last = provider.requests().pop().unwrap();
+        let forced = ToolChoice::Specific { name: "final_output".into() };
+        assert_eq!(last.tool_choice == Some(forced), is_forced, "{forced_calls:?} {thinking:?}");
+        let offered: Vec<_> = last.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(offered, ["final_output"]);
+        let notice = last.messages.last().unwrap().text();
+        assert!(notice.contains("by calling `final_output`"), "{notice}");
+    }
+}
+
+#[tokio::test]
+async fn a_landing_with_an_answer_that_does_not_fit_tells_it_and_leaves_no_message_of_a_user() {
+    for (mode, answer, raw) in [
+        (OutputMode::Prompt, Reply::text("seven"), "seven"),
+        (OutputMode::Tool, Reply::text("seven"), "seven"),
+        (
+            OutputMode::Tool,
+            Reply::tool_call("o", "final_output", json!({"value": "x"})),
+            r#"{"value":"x"}"#,
+        ),
+    ] {
+        let setup = setup([calls([json!({})]), answer]);
+        let mut agent =
+            setup.builder.max_turns(1).on_limit(OnLimit::Finalize).output_mode(mode).build();
+        let ctx = ToolContext::default();
+        let error = agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap_err();
+        let LoopError::InvalidOutput { raw: told, .. } = error else { panic!("{error}") };
+        assert_eq!(told, raw, "{mode:?}");
+        check_valid(agent.messages());
+        let users = |message: &&Message| {
+            message.role == Role::User
+                && message.tool_uses().count() == 0
+                && !message.content.iter().any(|block| block.as_tool_result_id().is_some())
+        };
+        assert_eq!(agent.messages().iter().filter(users).count(), 1, "{:?}", agent.messages());
+    }
+}
+
+/// Streams two calls with one id.
+struct Twice;
+
+impl Provider for Twice {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("only streams".into()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let call = |text: &str| StreamEvent::ToolUse {
+            id: "c0".into(),
+            name: "look".into(),
+            input: json!({ "text": text }),
+        };
+        let start = || StreamEvent::ToolUseStart { id: "c0".into(), name: "look".into() };
+        let content = ["a", "b"].map(|text| ContentBlock::ToolUse {
+            id: "c0".into(),
+            name: "look".into(),
+            input: json!({ "text": text }),
+        });
+        let message = Message { role: Role::Assistant, content: content.into() };
+        let events =
+            [start(), call("a"), start(), call("b"), StreamEvent::MessageComplete(message)];
+        Ok(StreamReceiver::new(futures_util::stream::iter(events)).into())
+    }
+}
+
+/// `look`, which only reads.
+struct Look(Act);
+
+impl ToolDyn for Look {
+    fn name(&self) -> &str {
+        "look"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("look")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        input: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.call_dyn(input, ctx)
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Pure
+    }
+}
+
+#[tokio::test]
+async fn calls_with_one_id_begin_once_at_most_and_what_began_counts_and_is_told() {
+    let (log, hook, budget) =
+        (Log::default(), Recorder::default(), Budget::new(UsageLimits::default()));
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Look(Act { name: "look", log: log.clone() })));
+    let agent = Agent::builder(Twice)
+        .tools(tools)
+        .hook(hook.clone())
+        .budget(budget.clone())
+        .config(|config| (config.early_tools, config.retries) = (true, 0))
+        .build();
+    let mut chat = Conversation::new();
+    let mut events = agent.run(&mut chat, "go").stream();
+    let mut error = None;
+    while let Some(event) = events.next().await {
+        error = event.err();
+    }
+    drop(events);
+    let error = error.unwrap().to_string();
+    assert!(error.contains("two tool calls have the id `c0`"), "{error}");
+    assert!(log.count("start") <= 1, "{:?}", log.lines());
+    let told = hook.log.lines();
+    assert_eq!(told.iter().filter(|line| line.starts_with("PreTool")).count(), 1, "{told:?}");
+    check_pairs(&told);
+    assert_eq!(budget.tool_calls(), 1);
+    assert_eq!(chat.messages(), [Message::user("go")]);
+}
+
+/// Counts how often it is asked.
+struct Counts(Log);
+
+impl PermissionPolicy for Counts {
+    fn check(&self, _: &str, input: &Value) -> PermissionDecision {
+        self.0.push("asked");
+        match input.get("ask") {
+            Some(_) => PermissionDecision::Ask("sure?".into()),
+            None => PermissionDecision::Allow,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_person_is_not_asked_about_a_call_that_a_hook_skips() {
+    let (setup, asked) =
+        (setup([calls([json!({ "ask": "?" })]), Reply::text("done")]), Log::default());
+    let skip = HookAction::Skip { reason: "not now".into() };
+    let mut agent = setup
+        .builder
+        .permission_policy(Counts(asked.clone()))
+        .pause_for_approval(true)
+        .hook(Recorder::answering("PreTool", skip))
+        .build();
+    let result = agent.run_text("go", &ToolContext::default()).await.unwrap();
+    assert_eq!((result.response.as_str(), asked.count("asked")), ("done", 0));
+    assert_eq!(last_results(agent.messages()), ["c0: not now"]);
+}
+
+/// Hangs before the first tool call that it hears of.
+#[derive(Clone, Default)]
+struct HangsOnce(Log);
+
+impl ObservabilityHook for HangsOnce {
+    async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
+        if matches!(event, HookEvent::PreToolExecution { .. }) {
+            self.0.push("asked");
+            // Asked about the call first, then about its decision.
+            if self.0.count("asked") == 2 {
+                std::future::pending::<()>().await;
+            }
+        }
+        Ok(HookAction::Continue)
+    }
+}
+
+#[tokio::test]
+async fn a_decision_is_not_lost_with_a_run_that_is_dropped_inside_a_hook() {
+    let log = Log::default();
+    let provider =
+        ScriptedProvider::new([calls([json!({ "ask": "?", "text": "a" })]), Reply::text("done")]);
+    let agent = Agent::builder(provider)
+        .tools(registry(&log))
+        .permission_policy(Counts(Log::default()))
+        .config(|config| config.pause_for_approval = true)
+        .hook(HangsOnce::default())
+        .build();
+    let mut chat = Conversation::new();
+    let error = agent.run(&mut chat, "go").await.unwrap_err();
+    let LoopError::ApprovalRequired(pending) = error else { panic!("{error}") };
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    {
+        let mut run = pin!(agent.run(&mut chat, decisions.clone()).into_future());
+        assert!(run.as_mut().now_or_never().is_none());
+    }
+    assert_eq!(log.count("start"), 0, "nothing began");
+    assert_eq!(chat.pending().unwrap().calls, pending.calls);
+    check_valid(chat.messages());
+    assert_eq!(agent.run(&mut chat, decisions).await.unwrap().response, "done");
+    assert_eq!(log.count("start c0"), 1);
+}
+
+#[tokio::test]
+async fn going_on_with_calls_that_wait_is_an_error_that_changes_nothing() {
+    let provider = ScriptedProvider::new([calls([json!({ "ask": "?" })])]);
+    let agent = Agent::builder(provider)
+        .tools(registry(&Log::default()))
+        .permission_policy(Counts(Log::default()))
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap_err();
+    let before = chat.clone();
+    for _ in 0..2 {
+        let error = agent.run(&mut chat, Start::Continue).await.unwrap_err();
+        let LoopError::ApprovalRequired(pending) = error else { panic!("{error}") };
+        assert_eq!(Some(*pending), before.pending());
+        assert_eq!(chat, before);
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_was_cancelled_before_it_began_says_so_whichever_way_it_would_have_run() {
+    for parallel in [false, true] {
+        let inputs = [json!({ "cancel": true }), json!({ "text": "b" })];
+        let setup = setup([calls(inputs)]);
+        let mut agent = setup.builder.parallel_tool_execution(parallel).build();
+        agent.config_mut().max_parallel_tools = Some(1);
+        let ctx = ToolContext::default();
+        let mut stops = agent.tools_mut();
+        stops.register_dyn(Arc::new(Stops(ctx.cancellation_token.clone())));
+        drop(stops);
+        let error = agent.run_text("go", &ctx).await.unwrap_err();
+        assert!(matches!(error, LoopError::Cancelled), "{error}");
+        let results = last_results(agent.messages());
+        assert_eq!(
+            results[1], "c1: ![not executed: the run was cancelled]",
+            "parallel: {parallel}"
+        );
+    }
+}
+
+/// In place of `act`: cancels the run and ends.
+struct Stops(tokio_util::sync::CancellationToken);
+
+impl ToolDyn for Stops {
+    fn name(&self) -> &str {
+        "act"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("act")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        _: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.cancel();
+        Box::pin(async { Ok(ToolOutput::text("stopped")) })
+    }
+}
+
+/// Rejects answers that say "secret", a paused one with its beginning.
+struct NoSecrets;
+
+impl ModelLayer for NoSecrets {
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let answer = next.run(call).await?;
+        match format!("{}{}", call.said_before, answer.message.text()).contains("secret") {
+            true => {
+                next.take_back_paused_answer();
+                Err(call.rejected("a secret", false))
+            }
+            false => Ok(answer),
+        }
+    }
+}
+
+#[tokio::test]
+async fn of_an_answer_that_is_rejected_after_a_pause_nothing_stays() {
+    let paused = Reply::text("It is sec").stop_reason(StopReason::PauseTurn);
+    let provider = ScriptedProvider::new([paused, Reply::text("ret"), Reply::text("fine")]);
+    let agent = Agent::builder(provider).layer(NoSecrets).build();
+    let mut chat = Conversation::new();
+    let error = agent.run(&mut chat, "go").await.unwrap_err();
+    assert!(matches!(error, LoopError::HookTerminated(_)), "{error}");
+    let said = chat.messages().iter().any(|message| message.text().contains("sec"));
+    assert!(!said, "{:?}", chat.messages());
+    assert_eq!(agent.run(&mut chat, "And now?").await.unwrap().response, "fine");
+}
+
+#[tokio::test]
+async fn a_call_that_never_left_takes_no_tokens_of_a_budget() {
+    for (cause, takes) in
+        [(Box::new(Unsent("connection refused".into())) as BoxError, false), ("reset".into(), true)]
+    {
+        let budget = Budget::new(UsageLimits::default());
+        let provider = ScriptedProvider::new([Reply::error(ProviderError::Network(cause))]);
+        let agent = Agent::builder(provider)
+            .budget(budget.clone())
+            .config(|config| config.retries = 0)
+            .request(|request| request.max_tokens = Some(500))
+            .build();
+        agent.run(&mut Conversation::new(), "go").await.unwrap_err();
+        assert_eq!(budget.usage().output_tokens > 0, takes);
+        assert_eq!(budget.requests(), 1);
+    }
+}
+
+#[tokio::test]
+async fn the_result_says_which_tokens_are_estimated() {
+    let provider = ScriptedProvider::new([
+        calls([json!({})]).usage(usage(10, 2)),
+        Reply::text("forty-two").usage(TokenUsage::default()),
+    ]);
+    let agent = Agent::builder(provider).tools(registry(&Log::default())).build();
+    let mut chat = Conversation::new();
+    let result = agent.run(&mut chat, "go").await.unwrap();
+    let estimated = result.estimated_usage;
+    assert!(estimated.input_tokens > 0 && estimated.output_tokens > 0);
+    assert_eq!(result.usage.output_tokens, 2 + estimated.output_tokens);
+}
+
+/// Streams without a whole response as its last event.
+struct Events(std::sync::Mutex<Vec<Vec<StreamEvent>>>);
+
+impl Provider for Events {
+    async fn complete(&self, _: CompletionRequest) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("only streams".into()))
+    }
+
+    async fn complete_stream(&self, _: CompletionRequest) -> Result<StreamHandle, ProviderError> {
+        let events = self.0.lock().unwrap().remove(0);
+        Ok(StreamReceiver::new(futures_util::stream::iter(events)).into())
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_with_a_compaction_goes_on_and_its_passes_count() {
+    let pass =
+        |kind: &str| UsageIteration { kind: kind.into(), input_tokens: 7, ..Default::default() };
+    let used = TokenUsage { iterations: Some(vec![pass("compaction")]), ..usage(7, 1) };
+    let compacted = ContentBlock::Compaction { content: "in short".into() };
+    let compacted = Message { role: Role::Assistant, content: vec![compacted] };
+    let provider = Events(std::sync::Mutex::new(vec![
+        vec![StreamEvent::Usage(used), StreamEvent::MessageComplete(compacted)],
+        vec![
+            StreamEvent::TextDelta("done".into()),
+            StreamEvent::Usage(usage(3, 1)),
+            StreamEvent::MessageComplete(Message::assistant("done")),
+        ],
+    ]));
+    let agent = Agent::builder(provider).build();
+    let mut chat = Conversation::new();
+    let mut events = agent.run(&mut chat, "go").stream();
+    let mut ended = None;
+    while let Some(event) = events.next().await {
+        if let neuron_loop::RunEvent::Ended(result) = event.unwrap() {
+            ended = Some(result);
+        }
+    }
+    let result = ended.unwrap();
+    assert_eq!((result.response.as_str(), result.turns), ("done", 2));
+    assert_eq!(result.usage.iterations, Some(vec![pass("compaction")]));
+}
+
+#[tokio::test]
+async fn a_conversation_from_another_place_brings_its_own_size() {
+    // A large conversation, and then a small one in the same place.
+    let (setup, ctx) = (
+        setup([Reply::text("one").usage(usage(90_000, 1)), Reply::text("two")]),
+        ToolContext::default(),
+    );
+    let strategy = Sizes(Log::default());
+    let mut agent = Chat::builder(setup.provider.clone(), strategy.clone()).build();
+    agent.run_text("go", &ctx).await.unwrap();
+    agent.restore_session(&Session::new("small", ".".into()));
+    agent.run_text("hi", &ctx).await.unwrap();
+    let sizes = strategy.0.lines();
+    assert!(sizes.last().unwrap().parse::<usize>().unwrap() < 1_000, "{sizes:?}");
+}
+
+/// Notes the sizes that it is told.
+#[derive(Clone)]
+struct Sizes(Log);
+
+impl ContextStrategy for Sizes {
+    fn should_compact(&self, _: &[Message], token_count: usize) -> bool {
+        self.0.push(token_count.to_string());
+        false
+    }
+
+    async fn compact(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
+        Ok(messages)
+    }
+
+    fn token_estimate(&self, messages: &[Message]) -> usize {
+        messages.len()
+    }
+
+    fn counts_tokens(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn keys_do_not_repeat_after_a_session_is_restored_with_the_same_run_id() {
+    let keys = Log::default();
+    let agent = |replies: [Reply; 2]| {
+        let mut tools = ToolRegistry::new();
+        tools.register_dyn(Arc::new(Keys(keys.clone())));
+        Agent::builder(ScriptedProvider::new(replies)).tools(tools).build()
+    };
+    let ctx = ToolContext { run_id: "mine".into(), ..ToolContext::default() };
+    let mut session = Session::new("s", ".".into());
+    for _ in 0..2 {
+        let mut chat = Conversation::from_session(session.clone());
+        let agent = agent([calls([json!({})]), Reply::text("done")]);
+        agent.run(&mut chat, "go").context(&ctx).await.unwrap();
+        chat.write_session(&mut session).unwrap();
+        session = serde_json::from_str(&serde_json::to_string(&session).unwrap()).unwrap();
+    }
+    let keys = keys.lines();
+    assert_eq!(keys.len(), 2);
+    assert_ne!(keys[0], keys[1]);
+}
+
+/// Notes the key of its call, and whether somebody waits inside it.
+struct Keys(Log);
+
+impl ToolDyn for Keys {
+    fn name(&self) -> &str {
+        "act"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("act")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.0.push(ctx.idempotency_key.clone());
+        assert!(ctx.extensions.get::<ResumedApproval>().is_none());
+        Box::pin(async { Ok(ToolOutput::text("ok")) })
+    }
+}
+
+#[tokio::test]
+async fn a_call_below_a_resumed_one_finds_no_state_that_is_not_its_own() {
+    let log = Log::default();
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Keys(log.clone())));
+    let agent = Agent::builder(ScriptedProvider::new([calls([json!({})]), Reply::text("done")]))
+        .tools(tools)
+        .build();
+    // The context of a call that goes on with an agent that waited inside it.
+    let mut ctx =
+        ToolContext { call_id: "c9".into(), run_id: "outer".into(), ..ToolContext::default() };
+    let waiting = PendingApproval::new("inner", Vec::new());
+    ctx.extensions.insert(ResumedApproval::new(waiting, ApprovalDecisions::new()));
+    agent.run(&mut Conversation::new(), "go").context(&ctx).await.unwrap();
+    assert_eq!(log.lines().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_that_is_polled_after_a_wake_of_its_own_ends() {
+    // A stream wakes its task for each event that it takes: the run must not wait for another wake.
+    let setup = setup([Reply::text("done").chunk_chars(1)]);
+    let mut agent = setup.builder.build();
+    let ctx = ToolContext::default();
+    let mut events = agent.run_stream(Message::user("go"), &ctx).await;
+    let mut count = 0;
+    futures_util::future::poll_fn(|cx| {
+        loop {
+            match events.poll_next_unpin(cx) {
+                Poll::Ready(Some(_)) => count += 1,
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+    assert!(count > 4);
+}
