@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use neuron_types::{ContentBlock, ContentItem, LoopError, Message, Role, TakeBack, transcript};
 use serde::{Deserialize, Serialize};
 
-use super::{Ledger, Next, Phase, RunRecord, nothing_to_answer};
+use super::{Ledger, Phase, RunRecord, nothing_to_answer};
 
 /// Replaces a tool's result that a layer rejected.
 const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
@@ -56,18 +56,14 @@ impl Ledger {
     /// [`LoopError::ApprovalRequired`] if calls wait for a person; an error of the provider if the model has nothing to
     /// answer.
     pub(crate) fn begin_continued(&mut self, run_id: String) -> Result<(), LoopError> {
-        match self.next() {
-            Next::Wait => {
-                let pending = self.pending().ok_or_else(nothing_to_answer)?;
-                return Err(LoopError::ApprovalRequired(Box::new(pending)));
+        if let Some(pending) = self.pending().filter(|_| self.waits()) {
+            return Err(LoopError::ApprovalRequired(Box::new(pending)));
+        }
+        if self.phase != Phase::Idle {
+            if self.tally.run.id.is_empty() {
+                self.tally.run.id = run_id;
             }
-            Next::Nothing => {}
-            _ => {
-                if self.tally.run.id.is_empty() {
-                    self.tally.run.id = run_id;
-                }
-                return Ok(());
-            }
+            return Ok(());
         }
         let is_paused = self.tally.run.pauses > 0 && self.is_paused();
         if !transcript::is_open(&self.messages, is_paused) {
@@ -146,24 +142,18 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Takes what a layer rejected off the conversation.
+    /// Takes what a layer rejected off the conversation: a paused answer, or the user's new messages with the reminders
+    /// after them. Results of tools stay, or a text takes their place, so that each call has one.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);
-        match rejected {
-            TakeBack::Input { with_tool_results } => self.take_back_input(with_tool_results),
-            TakeBack::PausedAnswer => {
-                while self.is_paused() {
-                    self.messages.pop();
-                }
-                (self.size, self.tally.run.pauses) = (None, 0);
-                self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
+        let TakeBack::Input { with_tool_results } = rejected else {
+            while self.is_paused() {
+                self.messages.pop();
             }
-        }
-    }
-
-    /// Takes the user's new messages off the conversation, with the reminders after them. Results of tools stay, or a
-    /// text takes their place, so that each call has one.
-    fn take_back_input(&mut self, with_tool_results: bool) {
+            (self.size, self.tally.run.pauses) = (None, 0);
+            self.tally.passed_messages = self.tally.passed_messages.min(self.messages.len());
+            return;
+        };
         let start = self.first_new_message();
         let mut is_taken_back = false;
         for mut message in self.messages.split_off(start) {

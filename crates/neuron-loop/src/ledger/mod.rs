@@ -1,5 +1,5 @@
 //! The rules of a run, without I/O, async code or a clock. A [`Ledger`] is a conversation with the state of its current
-//! run. [`Ledger::next`] says what to do, and a method for each event takes the outcome.
+//! run. Its [`Phase`] says what is to be done, and a method for each event takes the outcome.
 
 mod batch;
 mod calls;
@@ -74,20 +74,6 @@ pub(crate) struct Ending {
     pub(crate) limit: Option<String>,
 }
 
-/// The next thing to do in a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    Nothing,
-    OpenTurn,
-    CallModel,
-    RunTools,
-    /// Wait until a person has decided on calls.
-    Wait,
-    /// Make the last call.
-    Land,
-    Finish,
-}
-
 /// What the ledger cannot see of an answer by itself.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
@@ -110,18 +96,9 @@ impl Ledger {
         Self { messages, phase, tally, said, size, compaction, rewrites }
     }
 
-    /// The next thing to do in the current run.
-    pub(crate) fn next(&self) -> Next {
-        match &self.phase {
-            Phase::Idle => Next::Nothing,
-            Phase::TurnStart => Next::OpenTurn,
-            Phase::Calling => Next::CallModel,
-            Phase::Batch(batch) if batch.has_work() => Next::RunTools,
-            Phase::Batch(batch) if batch.waits() => Next::Wait,
-            Phase::Batch(_) => Next::RunTools,
-            Phase::Landing { .. } => Next::Land,
-            Phase::Ended(_) => Next::Finish,
-        }
+    /// Whether nothing can happen before a person has decided on calls.
+    pub(crate) fn waits(&self) -> bool {
+        self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
     }
 
     /// Notes that a turn begins. The model's call follows.

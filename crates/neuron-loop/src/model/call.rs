@@ -8,7 +8,7 @@ use neuron_types::{
 };
 
 use super::link::{Attempts, Link};
-use crate::ledger::{Ledger, Limit, SharedTally};
+use crate::ledger::{Ledger, OutputRules, SharedTally};
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
@@ -23,9 +23,13 @@ pub(crate) struct Answered<'a> {
 
 /// Calls the model. After an error the conversation is as before, without input that a layer rejected.
 pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answered<'a> {
-    let limit = ledger.landing_limit();
+    let (limit, output_tool) =
+        (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
     // A turn that the provider paused goes on without a notice.
-    let notice = limit.as_ref().filter(|_| !ledger.is_paused()).map(|limit| notice(&env, limit));
+    let notice = limit
+        .as_ref()
+        .filter(|_| !ledger.is_paused())
+        .map(|limit| Message::system(limit.notice(output_tool)));
     // For one last call it may be copied.
     let noticed = notice
         .as_ref()
@@ -37,7 +41,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     let usage = ledger.tally.run.usage.total.clone();
     let Ledger { messages, tally, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
-    let choice = limit.as_ref().and_then(|_| last_choice(&env, request));
+    let choice = limit.as_ref().and_then(|_| last_choice(&env, output_tool, request));
     let request = match &limit {
         Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },
         None => request,
@@ -46,7 +50,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     let mut call = ModelCall::new(request, run, env.token);
     call.new_messages = messages.get(new_messages..).unwrap_or_default();
     call.said_before = &said_before;
-    call.output_tool = env.output.and_then(|output| output.tool_name());
+    call.output_tool = output_tool;
     call.is_last = limit.is_some();
     call.is_durable = env.parts.durability.is_some();
     let tally = SharedTally(Mutex::new(tally));
@@ -83,14 +87,13 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     Answered { answer, prefetch, hidden }
 }
 
-/// The system message before the last call of a run.
-fn notice(env: &Env<'_>, limit: &Limit) -> Message {
-    Message::system(limit.notice(env.output.and_then(|output| output.tool_name())))
-}
-
 /// The tool choice of the last call of a run. `None` where the choice is only asked for in words.
-fn last_choice(env: &Env<'_>, request: RequestRef<'_>) -> Option<ToolChoice> {
-    match env.output.and_then(|output| output.tool_name()) {
+fn last_choice(
+    env: &Env<'_>,
+    output_tool: Option<&str>,
+    request: RequestRef<'_>,
+) -> Option<ToolChoice> {
+    match output_tool {
         Some(name) => {
             let can_force = env.parts.model.info_dyn().can_force_call(request);
             can_force.then(|| ToolChoice::Specific { name: name.to_owned() })

@@ -19,7 +19,7 @@ use super::store::SessionHandle;
 use super::turn::{call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
-use crate::ledger::{Ledger, Next};
+use crate::ledger::{Ledger, Phase};
 use crate::parts::{Env, Parts, Reader, check};
 use crate::tools::Prefetch;
 
@@ -153,31 +153,29 @@ impl Driver<'_> {
         &self,
         ledger: &mut Ledger,
     ) -> Result<ControlFlow<(), Option<Step<Option<Value>>>>, LoopError> {
-        match ledger.next() {
-            Next::OpenTurn if !ledger.is_paused() => {
-                self.steer(ledger).await?;
-            }
+        let has_ended = matches!(ledger.phase, Phase::Ended(_));
+        let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();
+        if (takes_messages || has_ended) && self.steer(ledger).await? && has_ended {
             // A message that arrived after the last call makes the run go on.
-            Next::Finish if self.steer(ledger).await? => return Ok(ControlFlow::Continue(None)),
-            _ => {}
+            return Ok(ControlFlow::Continue(None));
         }
         self.store(ledger).await?;
         let env = self.env;
-        let done = match ledger.next() {
-            Next::OpenTurn => match Box::pin(open_turn(&env, ledger)).await? {
+        let done = match ledger.phase {
+            Phase::TurnStart => match Box::pin(open_turn(&env, ledger)).await? {
                 None => Box::pin(call_and_run(env, ledger)).await?,
                 compacted => compacted,
             },
-            Next::CallModel | Next::Land => {
+            Phase::Calling | Phase::Landing { .. } => {
                 check(env.stop)?;
                 Box::pin(call_and_run(env, ledger)).await?
             }
-            Next::RunTools => Box::pin(run_tools(env, ledger, &mut Prefetch::default())).await?,
-            Next::Wait => {
+            Phase::Batch(_) if ledger.waits() => {
                 wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
                 None
             }
-            Next::Finish | Next::Nothing => return Ok(ControlFlow::Break(())),
+            Phase::Batch(_) => Box::pin(run_tools(env, ledger, &mut Prefetch::default())).await?,
+            Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
         };
         Ok(ControlFlow::Continue(done))
     }
@@ -204,8 +202,7 @@ impl Driver<'_> {
 
     /// Stores the conversation where a stored form can go on.
     async fn store(&self, ledger: &Ledger) -> Result<(), LoopError> {
-        let is_place =
-            matches!(ledger.next(), Next::OpenTurn | Next::RunTools | Next::Wait | Next::Finish);
+        let is_place = matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_));
         match self.store {
             Some(store) if is_place => Ok(store.write(ledger).await?),
             _ => Ok(()),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Step;
 use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
-use crate::ledger::{AnswerView, Call, Ledger, Next, Phase, is_invalid_json, may_be_cut_off};
+use crate::ledger::{AnswerView, Call, Ledger, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
 use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
@@ -55,7 +55,7 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 ///
 /// Everything that ends a run, and a limit on which the run may land.
 pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
-    let is_last = ledger.next() == Next::Land;
+    let is_last = matches!(ledger.phase, Phase::Landing { .. });
     if let Phase::Landing { is_open: false, .. } = ledger.phase {
         announce(&env, ledger).await?;
     } else if !is_last {
@@ -79,9 +79,7 @@ pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Do
     }
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, hidden));
     let progress = match taken {
-        Ok(()) if ledger.next() == Next::RunTools => {
-            Box::pin(run_tools(env, ledger, &mut prefetch)).await
-        }
+        Ok(()) if ledger.batch().is_some() => Box::pin(run_tools(env, ledger, &mut prefetch)).await,
         taken => taken.map(|()| None),
     };
     prefetch.give_up(&env, ledger.tally.run.turn, progress.as_ref().err()).await;
@@ -116,7 +114,7 @@ pub(super) async fn run_tools<'a>(
         _ => Vec::new(),
     };
     Box::pin(run_batch(env, ledger, prefetch)).await?;
-    if ledger.next() == Next::Wait {
+    if ledger.waits() {
         return Ok(None);
     }
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
