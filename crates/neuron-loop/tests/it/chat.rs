@@ -3,13 +3,14 @@
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
 use neuron_loop::{
     Agent, AgentBuilder, AgentResult, Budget, CancelMode, Conversation, EndStrategy, LoopConfig,
-    LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunStream, RunView, Steps,
-    ToolErrorPolicy, TurnSetup,
+    LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunHandle, RunStream, RunView,
+    Steps, ToolErrorPolicy, TurnSetup,
 };
 use neuron_tool::{ToolCall, ToolRegistry};
 use neuron_types::{
@@ -25,6 +26,8 @@ pub(crate) struct Chat<'d> {
     pub(crate) agent: Agent,
     pub(crate) conversation: Conversation,
     durability: Option<Durability<'d>>,
+    /// Where the handle of the last run is kept, if it is wanted.
+    pub(crate) handle: Option<Arc<Mutex<Option<RunHandle>>>>,
 }
 
 /// Builds a [`Chat`] without the defaults for production.
@@ -178,13 +181,16 @@ impl<'d> ChatBuilder<'d> {
 
     pub(crate) fn build(self) -> Chat<'d> {
         let Self { builder, conversation, durability } = self;
-        Chat { agent: builder.build(), conversation, durability }
+        Chat { agent: builder.build(), conversation, durability, handle: None }
     }
 }
 
 impl<'d> Chat<'d> {
     fn begin<'a>(&'a mut self, start: impl Into<Start>, ctx: &'a ToolContext) -> Run<'a> {
-        let run = self.agent.run(&mut self.conversation, start).context(ctx);
+        let mut run = self.agent.run(&mut self.conversation, start).context(ctx);
+        if let Some(place) = &self.handle {
+            *place.lock().unwrap() = Some(run.handle());
+        }
         match &self.durability {
             Some(durability) => run.durable(durability),
             None => run,

@@ -23,6 +23,8 @@ pub(crate) struct Case {
     pub(crate) answers: Vec<Answering>,
     /// Tools that only read, which may start while the answer streams; tried in a run of its own.
     pub(crate) early: Option<Vec<&'static str>>,
+    /// What becomes of the conversation between two runs.
+    pub(crate) reuse: Reuse,
     /// A budget that two agents share, in runs of their own.
     pub(crate) shared: Option<Shared>,
 }
@@ -107,6 +109,20 @@ pub(crate) enum Deed {
     Skip,
     Terminate,
     Fail,
+    /// Sends the run a message.
+    Steer,
+}
+
+/// What becomes of the conversation between two runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Reuse {
+    Kept,
+    /// It is stored as JSON and read again.
+    Stored,
+    /// It is written into a session, which is stored as JSON, and read from it.
+    Session,
+    /// Another agent that is built alike goes on with it.
+    OtherAgent,
 }
 
 /// The kinds of events, which are the first words of their lines.

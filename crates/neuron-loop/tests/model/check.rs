@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 
+use neuron_loop::Conversation;
 use neuron_types::{
     ApprovalDecisions, ContentBlock, Message, PendingApproval, PendingCall, Role, TokenUsage,
     ToolContext, transcript,
@@ -162,6 +163,9 @@ async fn left_alone(
     let mut session = Session::new(case, way, seen);
     let mut first = Vec::new();
     for (index, message) in case.messages.iter().enumerate() {
+        if index > 0 {
+            session.hand_on()?;
+        }
         let parts = session.whole_run(Begin::Message(message.clone())).await;
         let parts = parts.map_err(|fault| format!("{way:?}, run {index}: {fault}"))?;
         if index == 0 {
@@ -234,6 +238,36 @@ impl<'a> Session<'a> {
             self.refused(ApprovalDecisions::new(), error).await?;
         }
         Ok(parts)
+    }
+
+    /// Hands the conversation on to the next run as a server may. Nothing of it is lost.
+    fn hand_on(&mut self) -> Checked {
+        self.seen.insert(format!("reuse: {:?}", self.case.reuse));
+        let text = |error: serde_json::Error| error.to_string();
+        let chat = &mut self.agent.conversation;
+        match self.case.reuse {
+            Reuse::Kept => {}
+            Reuse::Stored => {
+                let stored = serde_json::to_string(chat).map_err(text)?;
+                let read: Conversation = serde_json::from_str(&stored).map_err(text)?;
+                same("the stored conversation", &read, chat)?;
+                *chat = read;
+            }
+            Reuse::Session => {
+                let mut session = neuron_types::Session::new("s", ".".into());
+                chat.write_session(&mut session).map_err(|error| error.to_string())?;
+                let stored = serde_json::to_string(&session).map_err(text)?;
+                let read = Conversation::from_session(serde_json::from_str(&stored).map_err(text)?);
+                same("the conversation of the session", &read, chat)?;
+                *chat = read;
+            }
+            Reuse::OtherAgent => {
+                let mut other = parts::agent(self.case, &self.world);
+                other.conversation = std::mem::take(chat);
+                self.agent = other;
+            }
+        }
+        Ok(())
     }
 
     /// A run, or a part of it, that must be as the reference says.

@@ -66,7 +66,9 @@ fn required() -> Vec<String> {
     add("a resumed run: ", &["cancelled in", "dropped in", "step dropped in", "panic in"]);
     add("a resumed run: ", &["cancelled by"]);
     add("waits: ", &["no more", "as before", "as expected"]);
-    add("rejected: ", &["input", "output", "message", "results"]);
+    add("rejected: ", &["input", "output", "message", "results", "a paused answer"]);
+    add("reuse: ", &["Kept", "Stored", "Session", "OtherAgent"]);
+    add("steered: ", &["before a turn", "after the last call"]);
     add("", &OTHERS);
     add("cancelled in ", &PLACES);
     add("dropped in ", &PLACES);

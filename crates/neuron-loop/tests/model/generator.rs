@@ -36,7 +36,13 @@ pub(crate) fn case(seed: u64) -> Case {
     if generator.random.percent(20) {
         guard(&mut config, &mut generator.random);
     }
-    Case { messages, interruption, config, script, answers, early, shared }
+    let reuse = generator.random.weighted(&[
+        (40, Reuse::Kept),
+        (20, Reuse::Stored),
+        (20, Reuse::Session),
+        (20, Reuse::OtherAgent),
+    ]);
+    Case { messages, interruption, config, script, answers, early, reuse, shared }
 }
 
 struct Generator {
@@ -394,9 +400,17 @@ fn guard(config: &mut Config, random: &mut Random) {
 fn rules(random: &mut Random) -> Vec<Rule> {
     let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
     let rule = |random: &mut Random| {
-        let deed = random.weighted(&[(40, Deed::Skip), (35, Deed::Terminate), (25, Deed::Fail)]);
+        let deed = random.weighted(&[
+            (30, Deed::Skip),
+            (30, Deed::Terminate),
+            (20, Deed::Fail),
+            (20, Deed::Steer),
+        ]);
         let event = match deed {
             Deed::Skip if random.percent(50) => "PreTool",
+            Deed::Steer if random.percent(70) => {
+                random.one_of(&["RunStart", "Turn", "PreLlm", "PostLlm", "PostLlm", "PostTool"])
+            }
             // Those that fewer runs come to, and those after which more can go wrong.
             _ if random.percent(50) => random.one_of(&[
                 "Compacted",

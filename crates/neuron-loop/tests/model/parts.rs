@@ -107,6 +107,9 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
         let engine = engine.clone();
         let (answers, world) = (case.answers.clone(), world.clone());
         agent.set_durability(InMemory { engine, provider, tools, answers, world });
+    } else {
+        // What hooks send would have to be the same in a replay.
+        agent.handle = Some(world.handle());
     }
     agent
 }
@@ -388,6 +391,10 @@ impl ObservabilityHook for Ruled {
                 Ok(HookAction::Terminate { reason: reason(self.index, kind, nth) })
             }
             Some(Deed::Fail) => Err(HookError::Failed("no connection".into())),
+            Some(Deed::Steer) => {
+                self.world.steer(Message::user(reason(self.index, kind, nth)));
+                Ok(HookAction::Continue)
+            }
             None => Ok(HookAction::Continue),
         }
     }

@@ -272,6 +272,7 @@ pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -
         overflowed: false,
         is_turn_open: false,
         hides_look: false,
+        sent: Vec::new(),
         decisions: None,
         answers: BTreeMap::new(),
         held: Vec::new(),
@@ -314,6 +315,8 @@ struct Run<'a> {
     decisions: Option<ApprovalDecisions>,
     /// The results of calls that must not run, by their ids.
     answers: BTreeMap<String, ToolOutput>,
+    /// Messages that were sent to the run, and that it has not taken.
+    sent: Vec<Message>,
     /// What the reader is not shown yet.
     held: Vec<StreamEvent>,
     /// What the last answer of the model took.
@@ -417,13 +420,20 @@ impl Run<'_> {
                 turn => turn?,
             };
             if let Some(stop) = stop {
-                return Ok((stop, self.answer.clone()));
+                // A message that came after the last call makes the run go on, unless a limit ended it.
+                if self.limit.is_some() || !self.steer("after the last call") {
+                    return Ok((stop, self.answer.clone()));
+                }
             }
         }
     }
 
     fn one_turn(&mut self) -> Result<Option<StopReason>, Failure> {
         if !std::mem::take(&mut self.is_turn_open) {
+            // A turn that the provider paused goes on first.
+            if self.said_before().is_none() {
+                self.steer("before a turn");
+            }
             self.open_turn()?;
         }
         self.limits_before_call().inspect_err(|_| self.is_turn_open = true)?;
@@ -456,6 +466,19 @@ impl Run<'_> {
         }
         self.overflowed &= overflows;
         self.take(answered?)
+    }
+
+    /// Takes the messages that were sent to the run. Returns whether there are any.
+    fn steer(&mut self, when: &str) -> bool {
+        if self.sent.is_empty() {
+            return false;
+        }
+        self.note(format!("steered: {when}"));
+        for message in std::mem::take(&mut self.sent) {
+            self.seen.histories.push(self.memory.history.clone());
+            self.memory.history.push(message);
+        }
+        true
     }
 
     fn open_turn(&mut self) -> Result<(), Failure> {
@@ -1617,6 +1640,10 @@ impl Run<'_> {
                 Deed::Skip => skip = skip.or(Some(reason(index, kind, nth))),
                 Deed::Terminate => terminate = terminate.or(Some(reason(index, kind, nth))),
                 Deed::Fail => {}
+                Deed::Steer if self.config.engine.is_none() => {
+                    self.sent.push(Message::user(reason(index, kind, nth)));
+                }
+                Deed::Steer => {}
             }
         }
         match terminate {

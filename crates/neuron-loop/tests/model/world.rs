@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
+use neuron_loop::RunHandle;
 use neuron_types::{Message, PendingApproval, transcript};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -101,6 +102,7 @@ struct State {
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
     token: CancellationToken,
+    handle: Arc<Mutex<Option<RunHandle>>>,
 }
 
 #[derive(Clone, Default)]
@@ -112,6 +114,19 @@ impl World {
         world.state().counters.events = vec![BTreeMap::new(); hooks];
         world.begin(CancellationToken::new(), None);
         world
+    }
+
+    /// Where the handle of the run is.
+    pub(crate) fn handle(&self) -> Arc<Mutex<Option<RunHandle>>> {
+        self.state().handle.clone()
+    }
+
+    /// Sends the run a message.
+    pub(crate) fn steer(&self, message: Message) {
+        let handle = self.handle();
+        if let Some(handle) = &*handle.lock().unwrap() {
+            handle.steer(message);
+        }
     }
 
     /// Starts the journal of a run.
