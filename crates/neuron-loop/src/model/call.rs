@@ -80,6 +80,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         (Ok(_), Some(notice), _) => {
             ledger.said.note(notice.text());
             ledger.messages.push(notice);
+            ledger.tally.passed_messages = ledger.messages.len();
         }
         (Err(_), _, Some(rejected)) => ledger.take_back(rejected),
         _ => {}

@@ -35,6 +35,9 @@ pub(crate) fn case(seed: u64) -> Case {
         .maybe(30, |random| Shared { limits: budget(random), at_once: random.percent(50) });
     if generator.random.percent(20) {
         guard(&mut config, &mut generator.random);
+        if generator.random.percent(15) {
+            reject_after_a_pause(&mut config, &mut script);
+        }
     }
     let reuse = generator.random.weighted(&[
         (40, Reuse::Kept),
@@ -397,14 +400,30 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
+/// Lets the provider pause the first answer, and a guard reject the end of it.
+fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
+    let (Some(Reply::Answers(answer)), Some(rules)) =
+        (script.first_mut(), config.hooks.first_mut())
+    else {
+        return;
+    };
+    answer.message = Message::assistant("part ");
+    answer.stop_reason = StopReason::PauseTurn;
+    answer.without_response = false;
+    rules.insert(0, Rule { event: "GuardOut", nth: 1, deed: Deed::Terminate });
+    if let Some(guard) = config.guards.first_mut() {
+        guard.rejects_text = true;
+    }
+}
+
 fn rules(random: &mut Random) -> Vec<Rule> {
     let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
     let rule = |random: &mut Random| {
         let deed = random.weighted(&[
-            (30, Deed::Skip),
-            (30, Deed::Terminate),
+            (38, Deed::Skip),
+            (32, Deed::Terminate),
             (20, Deed::Fail),
-            (20, Deed::Steer),
+            (15, Deed::Steer),
         ]);
         let event = match deed {
             Deed::Skip if random.percent(50) => "PreTool",

@@ -548,6 +548,7 @@ impl Run<'_> {
         }
         let response = response?;
         if is_told {
+            self.memory.passed = self.memory.history.len();
             self.memory.said.insert(notice);
         }
         let stop_reason = response.stop_reason.clone();
