@@ -11,8 +11,8 @@ use futures::FutureExt;
 use neuron_runtime::{StepRecord, ToolRequest};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ActivityOptions, BoxedProvider, CompletionRequest, CompletionResponse, DurableError, Provider,
-    ProviderError, RequestRef, ToolError, ToolOutput,
+    ActivityOptions, BoxedProvider, CacheControl, CompletionRequest, CompletionResponse,
+    DurableError, Provider, ProviderError, RequestRef, ToolError, ToolOutput,
 };
 use serde::{Deserialize, Serialize};
 use temporalio_macros::activities;
@@ -38,6 +38,9 @@ pub(crate) const BROKEN: &str = "NeuronActivity";
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ModelRequest {
     pub(crate) request: CompletionRequest,
+    /// The wish of the request for a cache, which is no part of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
 }
 
@@ -112,7 +115,8 @@ impl AgentActivities {
                         same `TemporalOptions`";
             return Err(broken(&DurableError::Other(text.into())));
         };
-        self.attempt(call.request.view(), &call.options, &ctx).await
+        let request = RequestRef { cache: call.cache, ..call.request.view() };
+        self.attempt(request, &call.options, &ctx).await
     }
 
     /// Calls the model.
@@ -122,9 +126,10 @@ impl AgentActivities {
         ctx: ActivityContext,
         request: Json<ModelRequest>,
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
-        let ModelRequest { request, options } = request.read().map_err(|error| broken(&error))?;
+        let ModelRequest { request, cache, options } =
+            request.read().map_err(|error| broken(&error))?;
         let _heartbeat = Heartbeat::start(&ctx);
-        self.attempt(request.view(), &options, &ctx).await
+        self.attempt(RequestRef { cache, ..request.view() }, &options, &ctx).await
     }
 
     /// Runs a tool.

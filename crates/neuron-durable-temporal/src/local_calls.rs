@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{ActivityOptions, CompletionRequest};
+use neuron_types::{ActivityOptions, CacheControl, CompletionRequest};
 
 /// A request and how it is treated.
 #[derive(Debug)]
 pub(crate) struct LocalCall {
     pub(crate) request: CompletionRequest,
+    /// The wish of the request for a cache, which is no part of it.
+    pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
 }
 
@@ -68,6 +70,7 @@ mod tests {
         let calls = LocalCalls::default();
         let call = || LocalCall {
             request: CompletionRequest::default(),
+            cache: None,
             options: ActivityOptions::default(),
         };
         let (first, second) = (calls.leave(call()), calls.clone().leave(call()));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    ApprovalSigner, BoxedHook, BoxedLayer, Budget, ContextStrategy, Injector, KeepAll, LoopConfig,
-    ModelLayer, ObservabilityHook, PermissionPolicy, PrepareTurn, Provider, RequestSettings,
-    RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup, UsageLimits, WasmCompatSend,
-    WasmCompatSync,
+    ApprovalSigner, BoxedHook, BoxedLayer, Budget, CacheControl, ContextStrategy, Injector,
+    KeepAll, LoopConfig, ModelLayer, ObservabilityHook, PermissionPolicy, PrepareTurn, Provider,
+    RequestSettings, RunView, SystemPrompt, ToolContext, ToolErrorPolicy, TurnSetup, UsageLimits,
+    WasmCompatSend, WasmCompatSync,
 };
 
 use crate::agent::{Agent, Inner};
@@ -27,7 +27,7 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 ///
 /// Its defaults are for production: mistakes of the model (arguments that do not fit, unknown tools, tools that fail) go
 /// back to the model, a run has at most 50 turns, a call of the model is made again twice after an error that may pass,
-/// and a tool may take ten minutes.
+/// and a tool may take ten minutes. Providers that cache on request are asked to cache the conversation.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
@@ -46,6 +46,7 @@ impl AgentBuilder {
         config.retries = RETRIES;
         config.tool_errors = ToolErrorPolicy::ReturnToModel;
         config.tool_timeout = Some(TOOL_TIMEOUT);
+        config.request.cache = Some(CacheControl::default());
         Self { inner }
     }
 

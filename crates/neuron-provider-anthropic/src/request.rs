@@ -81,7 +81,8 @@ fn write_fields(
             fields.entry("context_management", &edits)?;
         }
     }
-    fields.some("cache_control", settings.cache.map(Cache::from))?;
+    fields
+        .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
     let (leading, messages) = split_leading_system(request.messages);
@@ -149,6 +150,21 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
         _ => None,
     };
     (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+}
+
+/// The most cache breakpoints that a request may have.
+/// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
+const MOST_BREAKPOINTS: usize = 4;
+
+/// The breakpoint at the end of the conversation: the client's, or the wish of the request where one more is allowed.
+fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option<CacheControl> {
+    let blocks = request.system.map_or(&[][..], |system| match system {
+        SystemPrompt::Blocks(blocks) => blocks,
+        SystemPrompt::Text(_) => &[],
+    });
+    let tools = request.tools.iter().filter(|tool| tool.cache_control.is_some()).count();
+    let marks = tools + blocks.iter().filter(|block| block.cache_control.is_some()).count();
+    settings.cache.copied().or(request.cache.filter(|_| marks < MOST_BREAKPOINTS))
 }
 
 fn edits(request: RequestRef<'_>) -> impl Iterator<Item = &ContextEdit> {

@@ -147,7 +147,7 @@ pub struct SystemBlock {
 }
 
 /// A cache breakpoint: everything up to here may be cached by the provider.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheControl {
     /// How long the cache lives; `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

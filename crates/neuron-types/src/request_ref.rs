@@ -4,14 +4,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    CompletionRequest, ContextManagement, Message, ReasoningEffort, ResponseFormat, SystemPrompt,
-    ThinkingConfig, ToolChoice, ToolDefinition,
+    CacheControl, CompletionRequest, ContextManagement, Message, ReasoningEffort, ResponseFormat,
+    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
 
 /// A [`CompletionRequest`] that borrows its parts, so that a conversation and the definition of an agent need not be
 /// copied for each call of a model.
 ///
-/// It has the fields of a [`CompletionRequest`] and serializes to the same JSON. It is `Copy`. To change a field, write
+/// It has the fields of a [`CompletionRequest`], and one more, and serializes to the same JSON. It is `Copy`. To change a field, write
 /// a new value with the rest of the old one.
 ///
 /// # Example
@@ -66,10 +66,15 @@ pub struct RequestRef<'a> {
     /// Context management by the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_management: Option<&'a ContextManagement>,
+    /// A wish that the provider keeps a cache breakpoint at the end of the conversation, so that the next call reads from
+    /// the cache what this one sent. It changes no answer, and is not part of the JSON. Providers that cache by themselves
+    /// ignore it.
+    #[serde(skip)]
+    pub cache: Option<CacheControl>,
 }
 
 impl RequestRef<'_> {
-    /// Copies all parts.
+    /// Copies all parts but the wish for a [cache](Self::cache).
     #[must_use]
     pub fn to_request(&self) -> CompletionRequest {
         CompletionRequest {
@@ -127,6 +132,7 @@ impl CompletionRequest {
             reasoning_effort: *reasoning_effort,
             extra: extra.as_ref(),
             context_management: context_management.as_ref(),
+            cache: None,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The part of a request that stands beside the conversation, the tools and the system prompt.
 
 use crate::{
-    ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig, ToolChoice,
+    CacheControl, ContextManagement, ReasoningEffort, RequestRef, ResponseFormat, ThinkingConfig,
+    ToolChoice,
 };
 use serde_json::Value;
 
@@ -45,6 +46,8 @@ pub struct RequestSettings {
     pub extra: Option<Value>,
     /// Context management by the provider.
     pub context_management: Option<ContextManagement>,
+    /// A cache breakpoint at the end of the conversation; see [`RequestRef::cache`].
+    pub cache: Option<CacheControl>,
 }
 
 impl<'a> RequestRef<'a> {
@@ -64,6 +67,7 @@ impl<'a> RequestRef<'a> {
             reasoning_effort,
             extra,
             context_management,
+            cache,
         } = settings;
         Self {
             model,
@@ -77,6 +81,7 @@ impl<'a> RequestRef<'a> {
             reasoning_effort: *reasoning_effort,
             extra: extra.as_ref(),
             context_management: context_management.as_ref(),
+            cache: *cache,
             ..self
         }
     }
@@ -96,6 +101,7 @@ impl<'a> RequestRef<'a> {
             reasoning_effort: self.reasoning_effort,
             extra: self.extra.cloned(),
             context_management: self.context_management.cloned(),
+            cache: self.cache,
         }
     }
 }

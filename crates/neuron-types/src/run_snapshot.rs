@@ -37,27 +37,31 @@ pub struct RunSnapshot {
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loop_state: Value,
     /// Number of the run in its conversation, from zero. Only in version 1, as all fields after it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub run_number: usize,
     /// The part of the tokens that tools took.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tool_usage: TokenUsage,
     /// The part of the tokens that the provider did not report.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub estimated_usage: TokenUsage,
     /// Calls of the model that were made.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub requests: usize,
     /// Tool calls that were started.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub tool_calls: usize,
     /// How often in a row the provider paused its turn.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub pauses: usize,
     /// Number of turns in a row in which the calls of a tool failed, by its name. Names that no tool has count under the
     /// empty name.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub failing_turns: BTreeMap<String, usize>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl RunSnapshot {

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use crate::{ContentBlock, ContentItem, Message, Role};
+use crate::{ContentBlock, ContentItem, Message, ProviderError, Role};
 
 /// Checks a history.
 ///
@@ -103,21 +103,25 @@ pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
 ///
 /// # Errors
 ///
-/// The fault.
-pub fn check_answer(answer: &Message) -> Result<(), String> {
+/// [`ProviderError::Other`] with the fault.
+pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
+    let malformed = |fault: String| {
+        let text = format!("the model's answer is malformed: {fault}; its tools do not run");
+        ProviderError::Other(text.into())
+    };
     if answer.content.iter().any(|block| block.as_tool_result_id().is_some()) {
-        return Err("it holds a tool result".into());
+        return Err(malformed("it holds a tool result".into()));
     }
     let mut ids: Vec<&str> = Vec::new();
     for call in answer.tool_uses() {
         if call.id.is_empty() {
-            return Err(format!("a call of the tool `{}` has no id", call.name));
+            return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
         }
         ids.push(call.id);
     }
     ids.sort_unstable();
     match ids.windows(2).find(|pair| pair.first() == pair.last()) {
-        Some([id, ..]) => Err(format!("two tool calls have the id `{id}`")),
+        Some([id, ..]) => Err(malformed(format!("two tool calls have the id `{id}`"))),
         _ => Ok(()),
     }
 }

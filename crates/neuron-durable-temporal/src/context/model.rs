@@ -47,7 +47,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let limit = options.start_to_close_timeout;
         // It waits there until the answer is here.
-        let call = LocalCall { request: request.to_request(), options };
+        let call = LocalCall { request: request.to_request(), cache: request.cache, options };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
         // The SDK's options belong to one thread: they must be gone before the await.
@@ -73,7 +73,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         id: String,
     ) -> Result<Answer, DurableError> {
         let policy = retry::server_policy(options.retry_policy.as_ref());
-        let request = ModelRequest { request: request.to_request(), options };
+        let request = ModelRequest { request: request.to_request(), cache: request.cache, options };
         let limit = request.options.start_to_close_timeout;
         let input = Json::new(&request)?;
         let (length, most) = (input.len(), self.options.state_limit());

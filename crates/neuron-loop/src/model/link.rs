@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{
     CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
-    ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, ProviderError, RequestRef,
-    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
+    ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, RequestRef, Reservation,
+    ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -89,7 +89,7 @@ impl<'a, 'l> Link<'a, 'l> {
             Err(error) => Err(error),
         };
         let checked = answered.and_then(|response| {
-            transcript::check_answer(&response.message).map_err(malformed)?;
+            transcript::check_answer(&response.message)?;
             Ok(response)
         });
         let turn = self.hooks.scope.turn;
@@ -282,9 +282,4 @@ fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[Strin
     let is_offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     let hidden = tools.iter().filter(|tool| !is_offered(&tool.name));
     hidden.map(|tool| tool.name.clone()).collect()
-}
-
-fn malformed(fault: String) -> LoopError {
-    let text = format!("the model's answer is malformed: {fault}; its tools do not run");
-    ProviderError::Other(text.into()).into()
 }

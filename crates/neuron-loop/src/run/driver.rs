@@ -15,7 +15,7 @@ use super::RunHandle;
 use super::begin::begin;
 use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
-use super::store::SessionHandle;
+use super::store::{SessionHandle, store};
 use super::turn::{call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
@@ -159,16 +159,18 @@ impl Driver<'_> {
             // A message that arrived after the last call makes the run go on.
             return Ok(ControlFlow::Continue(None));
         }
-        self.store(ledger).await?;
+        if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
+            store(self.store, ledger).await?;
+        }
         let env = self.env;
         let done = match ledger.phase {
             Phase::TurnStart => match Box::pin(open_turn(&env, ledger)).await? {
-                None => Box::pin(call_and_run(env, ledger)).await?,
+                None => Box::pin(call_and_run(env, ledger, self.store)).await?,
                 compacted => compacted,
             },
             Phase::Calling | Phase::Landing { .. } => {
                 check(env.stop)?;
-                Box::pin(call_and_run(env, ledger)).await?
+                Box::pin(call_and_run(env, ledger, self.store)).await?
             }
             Phase::Batch(_) if ledger.waits() => {
                 wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
@@ -198,15 +200,6 @@ impl Driver<'_> {
         }
         handle.taken(sent.len());
         Ok(ledger.steer(messages))
-    }
-
-    /// Stores the conversation where a stored form can go on.
-    async fn store(&self, ledger: &Ledger) -> Result<(), LoopError> {
-        let is_place = matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_));
-        match self.store {
-            Some(store) if is_place => Ok(store.write(ledger).await?),
-            _ => Ok(()),
-        }
     }
 
     /// Tells the hooks that the run starts.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use neuron_types::{
-    Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
+    LoopError, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
     VersionedSessionStorageDyn,
 };
 
@@ -85,7 +85,7 @@ impl<'s> SessionHandle<'s> {
         self.write(&conversation.ledger).await
     }
 
-    pub(super) async fn write(&self, ledger: &Ledger) -> Result<(), StorageError> {
+    async fn write(&self, ledger: &Ledger) -> Result<(), StorageError> {
         let Stored { id, position, storage } = &*self.0;
         let known = position.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
@@ -114,6 +114,17 @@ impl<'s> SessionHandle<'s> {
 
     fn set(&self, position: Option<Position>) {
         *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position;
+    }
+}
+
+/// Stores the conversation of a run, if it has a session.
+pub(super) async fn store(
+    session: Option<&SessionHandle<'_>>,
+    ledger: &Ledger,
+) -> Result<(), LoopError> {
+    match session {
+        Some(session) => Ok(session.write(ledger).await?),
+        None => Ok(()),
     }
 }
 

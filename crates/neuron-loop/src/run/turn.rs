@@ -9,6 +9,7 @@ use neuron_types::{
 use serde_json::Value;
 
 use super::Step;
+use super::store::{SessionHandle, store};
 use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Phase, is_invalid_json, may_be_cut_off};
@@ -49,12 +50,16 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Calls the model, and runs the tools that its answer calls. The last call of a run that has reached a limit runs none.
+/// Calls the model, stores its answer, and runs the tools that it calls. The last call of a run that has reached a limit runs none.
 ///
 /// # Errors
 ///
 /// Everything that ends a run, and a limit on which the run may land.
-pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
+pub(super) async fn call_and_run(
+    env: Env<'_>,
+    ledger: &mut Ledger,
+    session: Option<&SessionHandle<'_>>,
+) -> Result<Done, LoopError> {
     let is_last = matches!(ledger.phase, Phase::Landing { .. });
     if let Phase::Landing { is_open: false, .. } = ledger.phase {
         announce(&env, ledger).await?;
@@ -79,7 +84,14 @@ pub(super) async fn call_and_run(env: Env<'_>, ledger: &mut Ledger) -> Result<Do
     }
     let taken = answer.and_then(|response| take_answer(&env, ledger, response, hidden));
     let progress = match taken {
-        Ok(()) if ledger.batch().is_some() => Box::pin(run_tools(env, ledger, &mut prefetch)).await,
+        Ok(()) if ledger.batch().is_some() => {
+            // What begins is stored before.
+            let ran = async {
+                prefetch.beside(store(session, ledger)).await?;
+                run_tools(env, ledger, &mut prefetch).await
+            };
+            Box::pin(ran).await
+        }
         taken => taken.map(|()| None),
     };
     prefetch.give_up(&env, ledger.tally.run.turn, progress.as_ref().err()).await;

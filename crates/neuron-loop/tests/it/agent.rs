@@ -444,3 +444,29 @@ async fn a_tool_that_takes_too_long_ends_with_an_error() {
         ["c0: !execution failed: `act` took longer than 600s"]
     );
 }
+
+/// Notes which requests wish for a cache.
+struct Wishes(Log);
+
+impl neuron_types::ModelLayer for Wishes {
+    async fn call(
+        &self,
+        call: neuron_types::ModelCall<'_>,
+        next: neuron_types::ModelNext<'_>,
+    ) -> Result<neuron_types::CompletionResponse, LoopError> {
+        self.0.push(format!("{:?}", call.request.cache.is_some()));
+        next.run(call).await
+    }
+}
+
+#[tokio::test]
+async fn the_requests_of_an_agent_wish_for_a_cache_unless_it_says_otherwise() {
+    let log = Log::default();
+    let builder = |replies: [&str; 1]| {
+        Agent::builder(ScriptedProvider::new(replies)).layer(Wishes(log.clone()))
+    };
+    builder(["a"]).build().run(&mut Conversation::new(), "go").await.unwrap();
+    let without = builder(["b"]).request(|request| request.cache = None).build();
+    without.run(&mut Conversation::new(), "go").await.unwrap();
+    assert_eq!(log.lines(), ["true", "false"]);
+}

@@ -34,6 +34,8 @@ mod sessions;
 mod settings;
 mod steps;
 mod stop_when;
+mod store;
+mod stored_forms;
 mod stream_retries;
 mod streaming;
 mod support;

@@ -687,6 +687,36 @@ fn a_breakpoint_at_the_end_leaves_the_messages_as_they_are() {
     assert_eq!(messages(&text), messages(&String::from_utf8(plain).unwrap()));
 }
 
+#[test]
+fn a_request_may_wish_for_the_breakpoint_where_one_more_is_allowed() {
+    let marked = |count: usize| CompletionRequest {
+        messages: vec![Message::user("hi")],
+        system: Some(
+            vec![SystemBlock { text: "s".into(), cache_control: cache(None) }; count].into(),
+        ),
+        ..Default::default()
+    };
+    let sent = |request: &CompletionRequest, wish, settings| {
+        let request = RequestRef { cache: wish, ..request.view() };
+        let bytes = write(request, Settings { cache: settings, ..DEFAULTS }, false).unwrap();
+        let body: Value = serde_json::from_slice(&bytes).unwrap();
+        body.get("cache_control").cloned()
+    };
+    let (wish, hour) =
+        (Some(CacheControl::default()), CacheControl { ttl: Some(CacheTtl::OneHour) });
+    let (short, long) = (json!({"type": "ephemeral"}), json!({"type": "ephemeral", "ttl": "1h"}));
+    for (marks, wish, settings, expected) in [
+        (0, None, None, None),
+        (0, wish, None, Some(&short)),
+        (3, wish, None, Some(&short)),
+        (4, wish, None, None),
+        (0, wish, Some(&hour), Some(&long)),
+        (4, None, Some(&hour), Some(&long)),
+    ] {
+        assert_eq!(sent(&marked(marks), wish, settings).as_ref(), expected, "{marks} {wish:?}");
+    }
+}
+
 /// Sent without a beta header, as no edit needs one, and refused.
 #[test]
 fn context_management_without_edits_is_not_sent() {

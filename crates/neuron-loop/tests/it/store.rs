@@ -1,0 +1,243 @@
+//! Storing a conversation while it runs: what is written when, who notices whom, and what a crash leaves.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use neuron_loop::{Agent, Conversation, LoopError, SessionHandle, Start};
+use neuron_runtime::InMemorySessionStorage;
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::*;
+use serde_json::json;
+
+use crate::support::*;
+
+/// A storage that notes each write, and hangs at one of them, before or after it happens.
+#[derive(Clone, Default)]
+struct Noted {
+    inner: Arc<InMemorySessionStorage>,
+    log: Log,
+    hangs: Arc<Mutex<Option<(usize, bool)>>>,
+}
+
+impl Noted {
+    async fn write<T>(
+        &self,
+        what: String,
+        work: impl Future<Output = Result<T, StorageError>>,
+    ) -> Result<T, StorageError> {
+        let nth = self.log.lines().len();
+        self.log.push(what);
+        let hangs = *self.hangs.lock().unwrap();
+        if hangs == Some((nth, true)) {
+            std::future::pending::<()>().await;
+        }
+        let written = work.await;
+        if hangs == Some((nth, false)) {
+            std::future::pending::<()>().await;
+        }
+        written
+    }
+}
+
+impl SessionStorage for Noted {
+    async fn save(&self, session: &Session) -> Result<(), StorageError> {
+        self.inner.save(session).await
+    }
+
+    async fn load(&self, id: &str) -> Result<Session, StorageError> {
+        self.inner.load(id).await
+    }
+
+    async fn list(&self) -> Result<Vec<SessionSummary>, StorageError> {
+        self.inner.list().await
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), StorageError> {
+        self.inner.delete(id).await
+    }
+}
+
+impl VersionedSessionStorage for Noted {
+    async fn create(&self, session: &Session) -> Result<SessionRevision, StorageError> {
+        self.write(format!("create {}", session.messages.len()), self.inner.create(session)).await
+    }
+
+    async fn load_versioned(&self, id: &str) -> Result<(Session, SessionRevision), StorageError> {
+        self.inner.load_versioned(id).await
+    }
+
+    async fn revision(&self, id: &str) -> Result<SessionRevision, StorageError> {
+        self.inner.revision(id).await
+    }
+
+    async fn update(
+        &self,
+        session: &Session,
+        expected: &SessionRevision,
+    ) -> Result<SessionRevision, StorageError> {
+        let what = format!("update {}", session.messages.len());
+        self.write(what, self.inner.update(session, expected)).await
+    }
+
+    async fn append(
+        &self,
+        id: &str,
+        messages: &[Message],
+        state: Option<&SessionState>,
+        expected: &SessionRevision,
+    ) -> Result<SessionRevision, StorageError> {
+        let what = format!("append {}", messages.len());
+        self.write(what, self.inner.append(id, messages, state, expected)).await
+    }
+}
+
+fn replies() -> [Reply; 2] {
+    [calls([json!({ "text": "a" }), json!({ "text": "b" })]), Reply::text("done")]
+}
+
+fn agent(replies: impl IntoIterator<Item = Reply>, log: &Log) -> Agent {
+    Agent::builder(ScriptedProvider::new(replies)).tools(registry(log)).build()
+}
+
+#[tokio::test]
+async fn what_is_settled_is_appended_and_nothing_is_written_twice() {
+    let (storage, log) = (Noted::default(), Log::default());
+    let session = SessionHandle::new(storage.clone(), "chat-42");
+    let mut chat = session.load().await.unwrap();
+    assert!(chat.messages().is_empty());
+    agent(replies(), &log).run(&mut chat, "go").store(&session).await.unwrap();
+    // The message; the answer waits for its results; then both; then the end.
+    assert_eq!(storage.log.lines(), ["create 1", "append 0", "append 2", "append 1"]);
+    let loaded = session.load().await.unwrap();
+    assert_eq!((loaded.messages(), loaded.usage()), (chat.messages(), chat.usage()));
+    let stored = storage.inner.load("chat-42").await.unwrap();
+    assert_eq!(stored.messages, chat.messages());
+
+    // Another process goes on.
+    let other = SessionHandle::new(storage.clone(), "chat-42");
+    let mut chat = other.load().await.unwrap();
+    agent([Reply::text("more")], &log).run(&mut chat, "And?").store(&other).await.unwrap();
+    assert_eq!(storage.log.lines()[4..], ["append 1", "append 1"]);
+    assert_eq!(storage.inner.load("chat-42").await.unwrap().messages, chat.messages());
+}
+
+#[tokio::test]
+async fn a_history_that_was_rewritten_is_written_whole() {
+    let (storage, log) = (Noted::default(), Log::default());
+    let session = SessionHandle::new(storage.clone(), "s");
+    let mut chat = session.load().await.unwrap();
+    agent([Reply::text("one")], &log).run(&mut chat, "go").store(&session).await.unwrap();
+    // Something that providers would reject is repaired.
+    chat.push(Message::assistant("and"));
+    let orphan =
+        ContentBlock::ToolResult { tool_use_id: "x".into(), content: Vec::new(), is_error: false };
+    chat.push(Message {
+        role: Role::User,
+        content: vec![orphan, ContentBlock::Text("so?".into())],
+    });
+    session.save(&chat).await.unwrap();
+    assert_eq!(storage.log.lines().last().unwrap(), "update 4");
+    assert_eq!(session.load().await.unwrap(), chat);
+}
+
+#[tokio::test]
+async fn what_others_keep_in_the_session_stays() {
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let mut session = Session::new("s", "/work".into());
+    session.state.custom.insert("theirs".into(), json!([1, 2]));
+    storage.save(&session).await.unwrap();
+    let handle = SessionHandle::new(&storage, "s");
+    let mut chat = handle.load().await.unwrap();
+    agent(replies(), &log).run(&mut chat, "go").store(&handle).await.unwrap();
+    let stored = storage.load("s").await.unwrap();
+    assert_eq!(stored.state.custom["theirs"], json!([1, 2]));
+    assert_eq!((stored.state.cwd, stored.messages.len()), ("/work".into(), 4));
+}
+
+#[tokio::test]
+async fn two_that_write_one_session_notice_each_other_and_lose_nothing() {
+    let (storage, log) = (Noted::default(), Log::default());
+    let [mine, theirs] = [(); 2].map(|()| SessionHandle::new(storage.clone(), "s"));
+    let mut mine_chat = mine.load().await.unwrap();
+    mine.save(&mine_chat).await.unwrap();
+    let mut their_chat = theirs.load().await.unwrap();
+    agent([Reply::text("theirs")], &log).run(&mut their_chat, "hi").store(&theirs).await.unwrap();
+    let agent = agent([Reply::text("mine")], &log);
+    let error = agent.run(&mut mine_chat, "hello").store(&mine).await.unwrap_err();
+    assert!(matches!(error, LoopError::Storage(StorageError::Conflict { .. })), "{error}");
+    assert_eq!(mine_chat.messages(), [Message::user("hello")]);
+    assert_eq!(storage.inner.load("s").await.unwrap().messages, their_chat.messages());
+    // After a load both are there.
+    let mut chat = mine.load().await.unwrap();
+    assert_eq!(agent.run(&mut chat, "hello").store(&mine).await.unwrap().response, "mine");
+    assert_eq!(chat.messages().len(), 4);
+}
+
+#[tokio::test]
+async fn killed_at_any_write_a_run_goes_on_in_another_process_and_repeats_no_call() {
+    let mut places = 0;
+    for nth in 0..10 {
+        for before in [true, false] {
+            let (storage, log) = (Noted::default(), Log::default());
+            *storage.hangs.lock().unwrap() = Some((nth, before));
+            {
+                let session = SessionHandle::new(storage.clone(), "s");
+                let mut chat = session.load().await.unwrap();
+                let agent = agent(replies(), &log);
+                let mut run = pin!(agent.run(&mut chat, "go").store(&session).into_future());
+                if run.as_mut().now_or_never().is_some() {
+                    continue;
+                }
+            }
+            places += 1;
+            *storage.hangs.lock().unwrap() = None;
+            let session = SessionHandle::new(storage.clone(), "s");
+            let mut chat = session.load().await.unwrap();
+            check_valid(chat.messages());
+            let answers = chat.messages().iter().filter(|message| message.role == Role::Assistant);
+            // The calls of an answer that is not stored are made again by the model.
+            let left = replies().into_iter().skip(answers.count());
+            let agent = agent(left, &log);
+            let start = match chat.messages().is_empty() {
+                true => Start::from("go"),
+                false => Start::Continue,
+            };
+            // Killed after the last write, it hands out the result that is stored.
+            let ended = agent.run(&mut chat, start).store(&session).await;
+            let at = format!("write {nth}, before: {before}, {:?}", chat.messages());
+            assert_eq!(ended.unwrap().response, "done", "{at}");
+            check_valid(chat.messages());
+            assert_eq!(chat.messages().len(), 4, "{at}");
+            assert!(log.count("start c0") <= 1 && log.count("start c1") <= 1, "{at}");
+            assert_eq!(storage.inner.load("s").await.unwrap().messages, chat.messages(), "{at}");
+        }
+    }
+    assert_eq!(places, 8);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_an_approval_is_found_waiting() {
+    struct Asks;
+    impl PermissionPolicy for Asks {
+        fn check(&self, _: &str, _: &serde_json::Value) -> PermissionDecision {
+            PermissionDecision::Ask("sure?".into())
+        }
+    }
+    let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+    let build = |replies: Vec<Reply>| {
+        let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+        builder.permission_policy(Asks).config(|config| config.pause_for_approval = true).build()
+    };
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = Conversation::new();
+    let first = build(vec![calls([json!({})])]);
+    first.run(&mut chat, "go").store(&session).await.unwrap_err();
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = session.load().await.unwrap();
+    let decisions = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+    let second = build(vec![Reply::text("done")]);
+    second.run(&mut chat, decisions).store(&session).await.unwrap();
+    assert_eq!(log.count("start c0"), 1);
+    assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+}
