@@ -94,10 +94,6 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     ///
     /// Dropping the future stops the turn. The next call goes on with the run, or hands out the outcome if that was
     /// there already.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "the specification's name; it is not an iterator but the asynchronous form of one"
-    )]
     pub async fn next(&mut self) -> Option<TurnResult> {
         let (parts, durability, ledger) = self.agent.lend();
         let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());

@@ -164,7 +164,7 @@ impl Ledger {
 
     /// Takes the decisions back: the calls wait again. Returns whether there are any.
     pub(crate) fn undecide(&mut self) -> bool {
-        self.asked_calls().fold(false, |any, asked| asked.decision.take().is_some() || any)
+        self.asked_calls().filter_map(|asked| asked.decision.take()).count() > 0
     }
 
     /// The calls about which a person is asked.

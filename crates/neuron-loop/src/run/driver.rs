@@ -155,7 +155,8 @@ impl Driver<'_> {
     ) -> Result<ControlFlow<(), Option<Step<Option<Value>>>>, LoopError> {
         let has_ended = matches!(ledger.phase, Phase::Ended(_));
         let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();
-        if (takes_messages || has_ended) && self.steer(ledger).await? && has_ended {
+        let is_steered = (takes_messages || has_ended) && self.steer(ledger).await?;
+        if is_steered && has_ended {
             // A message that arrived after the last call makes the run go on.
             return Ok(ControlFlow::Continue(None));
         }

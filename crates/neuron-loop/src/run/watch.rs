@@ -197,10 +197,6 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
     /// # Cancel safety
     ///
     /// Dropping the future stops the step. The next call goes on with the run.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it is not an iterator but the asynchronous form of one"
-    )]
     pub async fn next(&mut self) -> Option<Result<Step<O>, LoopError>> {
         self.0.drive(Reader::Step(&Mutex::default())).await
     }
