@@ -1,24 +1,28 @@
 //! The floor of a turn, which is the same model and tool in a minimal hand-written loop. It has no hooks, limits,
 //! cancellation or errors.
 
-use neuron_types::{ContentBlock, Message, Role};
+use neuron_types::{ContentBlock, ContentItem, Message, Role};
+use serde::Deserialize;
 
-use crate::turn::{Clock, Cost, Echo, ToolCaller};
+use crate::turn::{Clock, Cost, Forecast, Place, ToolCaller};
 
 /// Runs this many turns and returns the cost of each.
 #[must_use]
 pub fn run_by_hand(turns: usize) -> Vec<Cost> {
     let clock = Clock::with_capacity(turns + 1);
-    let (model, tool) = (ToolCaller { turns, clock: &clock, waits: false }, Echo);
+    let (model, tool) = (ToolCaller { turns, clock: &clock, waits: false }, Forecast);
     let mut messages = vec![Message::user("go")];
     loop {
         let answer = model.answer(&messages).message;
         let results: Vec<_> = answer
             .tool_uses()
-            .map(|call| ContentBlock::ToolResult {
-                tool_use_id: call.id.to_owned(),
-                content: tool.run().content,
-                is_error: false,
+            .filter_map(|call| {
+                let place = Place::deserialize(call.input).ok()?;
+                Some(ContentBlock::ToolResult {
+                    tool_use_id: call.id.to_owned(),
+                    content: vec![ContentItem::Text(tool.run(place))],
+                    is_error: false,
+                })
             })
             .collect();
         messages.push(answer);

@@ -8,9 +8,11 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{
     BoxedHook, CompletionRequest, CompletionResponse, ContentBlock, ContextError, ContextStrategy,
     Message, ObservabilityHook, Provider, ProviderError, RequestRef, Role, StopReason,
-    StreamHandle, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
+    StreamHandle, TokenUsage, Tool, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput,
     WasmBoxedFuture,
 };
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use stats_alloc::Stats;
 
@@ -74,8 +76,8 @@ impl ToolCaller<'_> {
         self.clock.tick();
         let turn = messages.len() / 2;
         let (message, stop_reason) = if turn < self.turns {
-            let input = Value::Null;
-            let call = ContentBlock::ToolUse { id: "call".into(), name: "echo".into(), input };
+            let input = json!({ "city": "Oslo", "days": 3 });
+            let call = ContentBlock::ToolUse { id: "call".into(), name: "forecast".into(), input };
             (Message { role: Role::Assistant, content: vec![call] }, StopReason::ToolUse)
         } else {
             (Message::assistant("done"), StopReason::EndTurn)
@@ -110,6 +112,50 @@ impl Provider for ToolCaller<'_> {
             tokio::task::yield_now().await;
         }
         Ok(self.answer(request.messages))
+    }
+}
+
+/// The arguments of [`Forecast`].
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Place {
+    /// The city.
+    pub city: String,
+    /// How many days ahead.
+    pub days: u8,
+}
+
+/// A tool with typed arguments that returns one text.
+#[derive(Debug)]
+pub struct Forecast;
+
+impl Forecast {
+    /// Runs the tool.
+    #[must_use]
+    pub fn run(&self, place: Place) -> String {
+        place.city
+    }
+}
+
+impl Tool for Forecast {
+    const NAME: &'static str = "forecast";
+    type Args = Place;
+    type Output = String;
+    type Error = ToolError;
+
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition {
+            name: Self::NAME.into(),
+            title: None,
+            description: "Tells the weather".into(),
+            input_schema: schemars::schema_for!(Place).into(),
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    async fn call(&self, place: Place, _: &ToolContext) -> Result<String, ToolError> {
+        Ok(self.run(place))
     }
 }
 
@@ -202,7 +248,7 @@ fn run_with(
 ) -> Result<Vec<Cost>, Box<dyn std::error::Error>> {
     let clock = Clock::with_capacity(turns + 1);
     let mut tools = ToolRegistry::new();
-    tools.register_dyn(std::sync::Arc::new(Echo));
+    tools.register(Forecast);
     let provider = ToolCaller { turns, clock: &clock, waits };
     let builder = AgentLoop::builder(provider, strategy).tools(tools);
     let mut agent = match hook {

@@ -191,13 +191,13 @@ impl<'a> Next<'a> {
     /// The innermost step.
     fn call_tool<'b>(
         &self,
-        call: &ToolCall,
+        call: &'b ToolCall,
         ctx: &'b ToolContext,
     ) -> WasmBoxedFuture<'b, Result<ToolOutput, ToolError>>
     where
         'a: 'b,
     {
-        self.target.call(call.input.clone(), ctx, self.sandbox)
+        self.target.call(&call.input, ctx, self.sandbox)
     }
 
     /// Runs the whole chain. A panic in it is an error for the model.

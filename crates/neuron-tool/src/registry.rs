@@ -85,15 +85,16 @@ impl Registered {
     /// Runs the tool itself, in a sandbox if there is one.
     pub(crate) fn call<'a>(
         &'a self,
-        input: Value,
+        input: &'a Value,
         ctx: &'a ToolContext,
         sandbox: Option<&'a BoxedSandbox>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         match (sandbox, &self.merged) {
-            (None, _) => self.tool.call_dyn(input, ctx),
+            (None, _) => self.tool.call_ref_dyn(input, ctx),
             // The sandbox goes inside what the other registry put around the tool.
-            (Some(_), Some(merged)) => Box::pin(merged.call(input, ctx, sandbox)),
+            (Some(_), Some(merged)) => Box::pin(merged.call(input.clone(), ctx, sandbox)),
             (Some(sandbox), None) => {
+                let input = input.clone();
                 Box::pin(async move { Ok(sandbox.execute_tool(&*self.tool, input, ctx).await?) })
             }
         }

@@ -31,6 +31,14 @@
 //! # }
 //! ```
 //!
+//! # Layers of a run
+//!
+//! These layers stand around a provider. They know nothing of the run that calls it, lie inside the call that a durable
+//! engine journals, and hold for all agents that share the provider. A
+//! [`ModelLayer`](neuron_types::ModelLayer) of the agent loop stands around each call of one agent's runs: it sees the
+//! conversation, and may change the request or reject the answer. An agent has retries of its own by default, so one of
+//! both should be turned off (`LoopConfig::retries`).
+//!
 //! # Where to look
 //!
 //! | for | see |

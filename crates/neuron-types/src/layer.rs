@@ -116,6 +116,16 @@ impl<'a> ModelCall<'a> {
 
 /// A layer around the calls of an agent's model: a guardrail, a retry, a change of the request.
 ///
+/// It knows the run. For what a provider needs wherever it is called (rates, limits that agents share, another server),
+/// put a provider around the provider: `neuron-tower` does so with any layer of tower.
+///
+/// | | `ModelLayer` | a layer of tower, with `neuron-tower` |
+/// |---|---|---|
+/// | stands around | a call of a run | a provider |
+/// | sees | the run, new messages, the whole answer | one request and its outcome |
+/// | may | change the request, judge and reject the answer, hold text back, call again | delay, limit, call again |
+/// | is called again on replay | yes | no: it lies inside the call that an engine journals |
+///
 /// # Contract
 ///
 /// - The answer is always whole. What streams goes to [`ModelNext::sink`], which a layer may replace to look at deltas

@@ -138,7 +138,7 @@ pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use prepare_turn::{PrepareTurn, TurnSetup};
 pub use provider::{BoxedProvider, ForcedCalls, Provider, ProviderDyn, ProviderInfo};
-pub use read_json::{JsonMismatch, read_json};
+pub use read_json::{JsonMismatch, read_json, read_json_ref};
 pub use request::{
     CacheControl, CacheTtl, CompletionRequest, ContextEdit, ContextManagement, ReasoningEffort,
     ResponseFormat, SystemBlock, SystemPrompt, ThinkingConfig, ToolChoice,

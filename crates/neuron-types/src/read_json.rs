@@ -46,10 +46,28 @@ pub struct JsonMismatch {
 /// # Ok::<(), neuron_types::JsonMismatch>(())
 /// ```
 pub fn read_json<T: DeserializeOwned>(value: Value) -> Result<T, JsonMismatch> {
-    serde_path_to_error::deserialize(value).map_err(|error| JsonMismatch {
-        path: json_path(error.path()),
-        reason: shorten(error.inner().to_string()),
-    })
+    read_json_ref(&value)
+}
+
+/// [`read_json`] of a value that is not given away.
+///
+/// # Errors
+///
+/// As [`read_json`].
+pub fn read_json_ref<T: DeserializeOwned>(value: &Value) -> Result<T, JsonMismatch> {
+    // Places are only looked for where something is wrong, because that costs an allocation for each field.
+    let fault = match T::deserialize(value) {
+        Ok(read) => return Ok(read),
+        Err(fault) => fault,
+    };
+    match serde_path_to_error::deserialize::<_, T>(value) {
+        Err(error) => Err(JsonMismatch {
+            path: json_path(error.path()),
+            reason: shorten(error.inner().to_string()),
+        }),
+        // A type that reads a value only the second time has no place to tell.
+        Ok(_) => Err(JsonMismatch { path: "$".to_owned(), reason: shorten(fault.to_string()) }),
+    }
 }
 
 /// Writes a path as JSON path: `$` is the whole. Names that are not plain are quoted.

@@ -184,6 +184,15 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
+    /// [`call_dyn`](Self::call_dyn) with arguments that are lent. Provided: copies them.
+    fn call_ref_dyn<'a>(
+        &'a self,
+        input: &'a Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        self.call_dyn(input.clone(), ctx)
+    }
+
     /// What running the tool twice would do. Provided: [`ToolEffect::AtMostOnce`].
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
@@ -245,6 +254,14 @@ impl<T: Tool> ToolDyn for T {
         input: Value,
         ctx: &'a ToolContext,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { self.call_ref_dyn(&input, ctx).await })
+    }
+
+    fn call_ref_dyn<'a>(
+        &'a self,
+        input: &'a Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let args: T::Args = tool_arguments::read(T::NAME, input)?;
             match self.call(args, ctx).await {
@@ -263,7 +280,7 @@ impl<T: Tool> ToolDyn for T {
     }
 
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
-        tool_arguments::read::<T::Args>(T::NAME, input.clone()).map(drop)
+        tool_arguments::read::<T::Args>(T::NAME, input).map(drop)
     }
 }
 

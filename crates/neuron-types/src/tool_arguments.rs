@@ -3,15 +3,15 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{ToolError, read_json};
+use crate::{ToolError, read_json_ref};
 
 /// Reads a tool's arguments.
 ///
 /// # Errors
 ///
 /// [`ToolError::InvalidInput`], with the place as a JSON path and what was expected there.
-pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: Value) -> Result<A, ToolError> {
-    read_json(input)
+pub(crate) fn read<A: DeserializeOwned>(tool: &str, input: &Value) -> Result<A, ToolError> {
+    read_json_ref(input)
         .map_err(|mismatch| ToolError::InvalidInput(format!("arguments of `{tool}`: {mismatch}")))
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[track_caller]
     fn check(input: Value, expected: &str) {
-        let error = read::<Search>("search", input).unwrap_err();
+        let error = read::<Search>("search", &input).unwrap_err();
         assert_eq!(error.to_string(), format!("invalid input: arguments of `search`: {expected}"));
         assert!(matches!(error, ToolError::InvalidInput(_)));
     }
@@ -63,7 +63,7 @@ mod tests {
     fn a_mistake_is_told_with_its_place_and_what_was_expected() {
         let filter =
             |filter: Value| json!({ "query": "q", "filters": [{ "field": "title" }, filter] });
-        read::<Search>("search", filter(json!({ "field": "author" }))).unwrap();
+        read::<Search>("search", &filter(json!({ "field": "author" }))).unwrap();
         check(json!({}), "missing field `query`");
         check(json!("q"), "invalid type: string \"q\", expected struct Search");
         check(json!({ "query": 1 }), "`$.query`: invalid type: integer `1`, expected a string");
@@ -88,7 +88,7 @@ mod tests {
             filter(json!({ "field": "title", "bounds": { "a.b \"c\"": 1 } })),
             r#"`$.filters[1].bounds["a.b \"c\""]`: invalid type: integer `1`, expected a tuple of size 2"#,
         );
-        let error = read::<Vec<u8>>("t", json!([1, -1])).unwrap_err();
+        let error = read::<Vec<u8>>("t", &json!([1, -1])).unwrap_err();
         assert_eq!(
             error.to_string(),
             "invalid input: arguments of `t`: `$[1]`: invalid value: integer `-1`, expected u8"
@@ -103,7 +103,7 @@ mod tests {
         for input in
             [json!({ "query": "q", &huge: 1 }), json!({ "query": "q", "filters": [filter] })]
         {
-            let text = read::<Search>("search", input).unwrap_err().to_string();
+            let text = read::<Search>("search", &input).unwrap_err().to_string();
             assert!(text.chars().count() < 1100, "{} characters", text.chars().count());
             assert!(text.contains("expected"), "{text}");
         }
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn a_huge_mistake_is_told_briefly_and_keeps_what_was_expected() {
-        let error = read::<Search>("search", json!({ "query": "q", "count": "ä".repeat(100_000) }));
+        let error =
+            read::<Search>("search", &json!({ "query": "q", "count": "ä".repeat(100_000) }));
         let text = error.unwrap_err().to_string();
         assert!(text.chars().count() < 600, "{text}");
         assert!(text.contains("`$.count`: invalid type: string \"ää"), "{text}");

@@ -112,13 +112,13 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     if answer.content.iter().any(|block| block.as_tool_result_id().is_some()) {
         return Err(malformed("it holds a tool result".into()));
     }
-    let mut ids: Vec<&str> = Vec::new();
-    for call in answer.tool_uses() {
-        if call.id.is_empty() {
-            return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
-        }
-        ids.push(call.id);
+    if let Some(call) = answer.tool_uses().find(|call| call.id.is_empty()) {
+        return Err(malformed(format!("a call of the tool `{}` has no id", call.name)));
     }
+    if answer.tool_uses().nth(1).is_none() {
+        return Ok(());
+    }
+    let mut ids: Vec<&str> = answer.tool_uses().map(|call| call.id).collect();
     ids.sort_unstable();
     match ids.windows(2).find(|pair| pair.first() == pair.last()) {
         Some([id, ..]) => Err(malformed(format!("two tool calls have the id `{id}`"))),

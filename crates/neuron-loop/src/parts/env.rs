@@ -1,7 +1,8 @@
 //! Everything that the work of a run needs beside its ledger.
 
+use std::borrow::Borrow;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
@@ -133,9 +134,9 @@ impl<'a> Env<'a> {
     }
 
     /// A meter that hands its tokens on to the run when it is dropped, however the call ends.
-    pub(crate) fn metered(&self, call: &UsageMeter) -> impl Drop + use<'a> {
+    pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
-        scopeguard::guard(call.clone(), |call| call.hand_on(run))
+        scopeguard::guard(call, |call| call.borrow().hand_on(run))
     }
 
     /// The tools that an answer can call.
@@ -176,6 +177,12 @@ impl<'a> Offered<'a> {
     ) -> Result<ToolOutput, ToolError> {
         self.tools.execute_call(call, ctx).await
     }
+}
+
+/// Makes a future in a box. In a build without optimisation a future that is made in place takes room on the stack for as
+/// long as it is awaited, several times over, and agents inside each other stand on one stack.
+pub(crate) fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    Box::pin(make())
 }
 
 /// Waits for `work`, or for the cancellation of the run. Work of a run that is cancelled already does not begin. Work

@@ -20,7 +20,7 @@ use super::turn::{call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Phase};
-use crate::parts::{Env, Parts, Reader, check};
+use crate::parts::{Env, Parts, Reader, boxed, check};
 use crate::tools::Prefetch;
 
 /// The outcome of a run or a step, before its output is read.
@@ -71,7 +71,7 @@ pub(crate) async fn drive(
     if let Progress::Open { scopes, is_announced } = progress {
         // In a box: the run of an agent inside this one stands on the same stack, and each future that holds this one
         // would have room for a copy of it there.
-        let whole = Box::pin(driver.go_on(ledger, is_announced));
+        let whole = boxed(|| driver.go_on(ledger, is_announced));
         let outcome = match scopes.run(whole).await {
             Ok(Some(step)) => return Some(Ok(step)),
             Ok(None) => {
@@ -164,20 +164,25 @@ impl Driver<'_> {
             store(self.store, ledger).await?;
         }
         let env = self.env;
+        let opens = ledger.phase == Phase::TurnStart;
+        if opens && let Some(compacted) = boxed(|| open_turn(&env, ledger)).await? {
+            return Ok(ControlFlow::Continue(Some(compacted)));
+        }
         let done = match ledger.phase {
-            Phase::TurnStart => match Box::pin(open_turn(&env, ledger)).await? {
-                None => Box::pin(call_and_run(env, ledger, self.store)).await?,
-                compacted => compacted,
-            },
-            Phase::Calling | Phase::Landing { .. } => {
-                check(env.stop)?;
-                Box::pin(call_and_run(env, ledger, self.store)).await?
+            Phase::TurnStart | Phase::Calling | Phase::Landing { .. } => {
+                if !opens {
+                    check(env.stop)?;
+                }
+                boxed(|| call_and_run(env, ledger, self.store)).await?
             }
             Phase::Batch(_) if ledger.waits() => {
                 wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
                 None
             }
-            Phase::Batch(_) => Box::pin(run_tools(env, ledger, &mut Prefetch::default())).await?,
+            Phase::Batch(_) => {
+                let mut prefetch = Prefetch::default();
+                boxed(|| run_tools(env, ledger, &mut prefetch)).await?
+            }
             Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
         };
         Ok(ControlFlow::Continue(done))

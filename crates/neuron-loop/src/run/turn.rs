@@ -14,7 +14,7 @@ use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
-use crate::parts::{Env, Reader, check};
+use crate::parts::{Env, Reader, boxed, check};
 use crate::tools::{Prefetch, run_batch};
 
 /// The step of a run that was done, for a reader of steps.
@@ -68,7 +68,7 @@ pub(super) async fn call_and_run(
         ledger.tally.run.check_before_call(env.config())?;
     }
     remind(&env, ledger);
-    let Answered { answer, mut prefetch, hidden } = Box::pin(call_model(env, ledger)).await;
+    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
     // The conversation is not compacted for a last call.
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(&env, ledger).await? {
@@ -86,11 +86,11 @@ pub(super) async fn call_and_run(
     let progress = match taken {
         Ok(()) if ledger.batch().is_some() => {
             // What begins is stored before.
-            let ran = async {
-                prefetch.beside(store(session, ledger)).await?;
-                run_tools(env, ledger, &mut prefetch).await
-            };
-            Box::pin(ran).await
+            let stored = prefetch.beside(store(session, ledger)).await;
+            match stored {
+                Ok(()) => boxed(|| run_tools(env, ledger, &mut prefetch)).await,
+                Err(error) => Err(error),
+            }
         }
         taken => taken.map(|()| None),
     };
@@ -125,7 +125,7 @@ pub(super) async fn run_tools<'a>(
         Reader::Step(_) => ledger.calls().map(Call::to_call).collect(),
         _ => Vec::new(),
     };
-    Box::pin(run_batch(env, ledger, prefetch)).await?;
+    run_batch(env, ledger, prefetch).await?;
     if ledger.waits() {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::prefetch::Work;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
-use crate::parts::{Env, Hooks, Offered, check};
+use crate::parts::{Env, Hooks, Offered, boxed, check};
 
 /// Runs the calls of the ledger's batch that can begin.
 ///
@@ -131,7 +131,7 @@ impl<'a> BatchRun<'_, 'a> {
             };
             let (group, others) = rest.split_at(together);
             rest = others;
-            Box::pin(self.run_group(group)).await?;
+            self.run_group(group).await?;
         }
         Ok(())
     }
@@ -197,9 +197,9 @@ impl<'a> BatchRun<'_, 'a> {
         match (first_error, self.env.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
-            (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,
-            (None, None, [one]) => Box::pin(self.run_one(one)).await,
-            (None, None, run) => Box::pin(self.run_together(run)).await,
+            (None, Some(engine), run) => boxed(|| self.run_durably(engine, run)).await,
+            (None, None, [one]) => boxed(|| self.run_one(one)).await,
+            (None, None, run) => boxed(|| self.run_together(run)).await,
         }
     }
 

@@ -131,7 +131,7 @@ impl<'a> BatchRun<'_, 'a> {
             self.start(item);
             let scope = CallScope::new(self.hooks.open_call(&item.call));
             let ctx = self.context_of(item, &token);
-            let meter = self.env.metered(&ctx.usage);
+            let meter = self.env.metered(ctx.usage.clone());
             let tool = self.tools.get(&item.call.name);
             let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
             let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);
