@@ -1,6 +1,6 @@
 //! The sub-agents that there are, and running them.
 
-use std::future::{Future, IntoFuture};
+use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -295,10 +295,8 @@ impl SubAgentManager {
         let result = match &mut conversation {
             Ok(conversation) => {
                 let run = agent(name, config, tools, ctx).run(conversation, start);
-                // In a box: agents inside agents stand on one stack.
-                Box::pin(run.provider(provider).context(ctx).into_future())
-                    .await
-                    .map(|result| result.with_messages(conversation))
+                let result = run.provider(provider).context(ctx).await;
+                result.map(|result| result.with_messages(conversation))
             }
             Err(error) => Err(LoopError::Approval(error.clone())),
         };

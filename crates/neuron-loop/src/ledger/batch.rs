@@ -1,7 +1,7 @@
 //! The tool calls of one answer and their results.
 //!
-//! An answer with calls enters the history together with a placeholder result for each call. The result of a call
-//! replaces its placeholder. So each call has exactly one result at any time, however a run ends.
+//! An answer with calls enters the history together with a place for the result of each call. Where a run is left, each
+//! place without a result gets a text that says why. So each call has exactly one result, however a run ends.
 
 use std::borrow::Cow;
 
@@ -56,13 +56,12 @@ impl Ledger {
         open.map(|(index, _)| index).collect()
     }
 
-    /// Adds the placeholders of an answer that stands at the end of the history.
+    /// Adds the places for the results of an answer that stands at the end of the history.
     pub(super) fn open_batch(&mut self, batch: Batch) {
         self.phase = Phase::Batch(batch);
-        let text = not_executed(INTERRUPTED);
         let result = |call: Call<'_>| ContentBlock::ToolResult {
             tool_use_id: call.made.id.to_owned(),
-            content: vec![ContentItem::Text(text.clone())],
+            content: Vec::new(),
             is_error: true,
         };
         let content = self.calls().map(result).collect();
@@ -71,11 +70,10 @@ impl Ledger {
 
     /// Notes that a call begins. From here on its outcome is unknown until its result is there.
     pub(crate) fn begin_call(&mut self, index: usize) {
-        let Some(state) = self.state_mut(index) else {
-            return;
-        };
-        let input = state.edited().cloned();
-        self.put(index, CallState::Begun { input }, ToolOutput::error(interrupted(INTERRUPTED)));
+        if let Some(state) = self.state_mut(index) {
+            let input = state.edited().cloned();
+            *state = CallState::Begun { input };
+        }
     }
 
     /// Notes that all calls begin that can.
@@ -87,7 +85,9 @@ impl Ledger {
 
     /// Takes back that a call began: its turn had not come.
     pub(crate) fn never_began(&mut self, index: usize) {
-        self.put(index, CallState::Open, ToolOutput::error(not_executed(INTERRUPTED)));
+        if let Some(state) = self.state_mut(index) {
+            *state = CallState::Open;
+        }
     }
 
     /// Takes the result of a call. One that began ran to it.
@@ -100,8 +100,7 @@ impl Ledger {
             let note = format!("[approved with other arguments: {input}]");
             output.content.insert(0, ContentItem::Text(note));
         }
-        let ended = CallState::Ended { is_error: output.is_error, ran: true };
-        self.put(index, ended, output);
+        self.end_call(index, output, true);
     }
 
     /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
@@ -116,34 +115,34 @@ impl Ledger {
 
     /// Lets a call wait for a person.
     pub(crate) fn hold_call(&mut self, index: usize, pending: PendingCall) {
-        let why = match pending.nested.is_some() {
-            true => {
-                "[interrupted: an agent inside the call awaits an approval; whether the call took \
-                 effect is unknown]"
-            }
-            false => "[not executed: the call awaits an approval]",
-        };
-        let asked = Box::new(Asked { pending, decision: None });
-        self.put(index, CallState::Asked(asked), ToolOutput::error(why));
+        if let Some(state) = self.state_mut(index) {
+            *state = CallState::Asked(Box::new(Asked { pending, decision: None }));
+        }
+    }
+
+    /// Writes for each call without a result why it has none. Without a reason, the run is left where it is.
+    pub(crate) fn explain(&mut self, why: Option<&str>) {
+        for index in 0..self.batch().map_or(0, |batch| batch.calls.len()) {
+            let text = match self.state_mut(index) {
+                Some(CallState::Open) => not_executed(why.unwrap_or(INTERRUPTED)),
+                Some(CallState::Begun { .. }) => interrupted(why.unwrap_or(INTERRUPTED)),
+                Some(CallState::Asked(asked)) => match asked.pending.nested {
+                    Some(_) => {
+                        interrupted(why.unwrap_or("an agent inside the call awaits an approval"))
+                    }
+                    None => not_executed(why.unwrap_or("the call awaits an approval")),
+                },
+                Some(CallState::Ended { .. }) | None => continue,
+            };
+            self.write(index, ToolOutput::error(text));
+        }
     }
 
     /// Says of all calls without a result why they have none. No call of the batch runs any more.
     pub(crate) fn close_batch(&mut self, why: &str) {
-        let states = match std::mem::replace(&mut self.phase, Phase::TurnStart) {
-            Phase::Batch(batch) => batch.calls,
-            other => {
-                self.phase = other;
-                return;
-            }
-        };
-        for (index, state) in states.iter().enumerate() {
-            let has_begun = match state {
-                CallState::Ended { .. } => continue,
-                CallState::Begun { .. } => true,
-                state => state.pending().is_some_and(|pending| pending.nested.is_some()),
-            };
-            let text = if has_begun { interrupted(why) } else { not_executed(why) };
-            self.write(index, ToolOutput::error(text));
+        if self.batch().is_some() {
+            self.explain(Some(why));
+            self.phase = Phase::TurnStart;
         }
     }
 
@@ -192,18 +191,16 @@ impl Ledger {
 
     /// Ends a call without running it.
     pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
-        let ended = CallState::Ended { is_error: output.is_error, ran: false };
-        self.put(index, ended, output);
+        self.end_call(index, output, false);
     }
 
     fn state_mut(&mut self, index: usize) -> Option<&mut CallState> {
         self.batch_mut()?.calls.get_mut(index)
     }
 
-    /// Changes the state of a call, and replaces its result in the history.
-    fn put(&mut self, index: usize, state: CallState, output: ToolOutput) {
-        if let Some(place) = self.state_mut(index) {
-            *place = state;
+    fn end_call(&mut self, index: usize, output: ToolOutput, ran: bool) {
+        if let Some(state) = self.state_mut(index) {
+            *state = CallState::Ended { is_error: output.is_error, ran };
         }
         self.write(index, output);
     }

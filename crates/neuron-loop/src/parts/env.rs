@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
@@ -177,12 +177,6 @@ impl<'a> Offered<'a> {
     ) -> Result<ToolOutput, ToolError> {
         self.tools.execute_call(call, ctx).await
     }
-}
-
-/// Makes a future in a box. In a build without optimisation a future that is made in place takes room on the stack for as
-/// long as it is awaited, several times over, and agents inside each other stand on one stack.
-pub(crate) fn boxed<F: Future>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
-    Box::pin(make())
 }
 
 /// Waits for `work`, or for the cancellation of the run. Work of a run that is cancelled already does not begin. Work

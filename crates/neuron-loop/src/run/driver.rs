@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::pin::pin;
 
 use neuron_types::{
     AgentResult, CancelMode, DurableContext, DurableError, HookEvent, LoopError, OperationKind,
@@ -20,7 +21,7 @@ use super::turn::{call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Phase};
-use crate::parts::{Env, Parts, Reader, boxed, check};
+use crate::parts::{Env, Parts, Reader, check};
 use crate::tools::Prefetch;
 
 /// The outcome of a run or a step, before its output is read.
@@ -64,15 +65,16 @@ pub(crate) async fn drive(
     };
     let driver = Driver { env, store, handle, waits: *waits };
     // However the run ends: with an answer, an error, or its future dropped.
-    let ledger = &mut **scopeguard::guard(ledger, |ledger| env.count_tool_usage(ledger));
+    let ledger = &mut **scopeguard::guard(ledger, |ledger| {
+        env.count_tool_usage(ledger);
+        ledger.explain(None);
+    });
     if let Progress::New = progress {
         *progress = driver.open(ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        // In a box: the run of an agent inside this one stands on the same stack, and each future that holds this one
-        // would have room for a copy of it there.
-        let whole = boxed(|| driver.go_on(ledger, is_announced));
-        let outcome = match scopes.run(whole).await {
+        let ended = scopes.run(pin!(driver.go_on(ledger, is_announced))).await;
+        let outcome = match ended {
             Ok(Some(step)) => return Some(Ok(step)),
             Ok(None) => {
                 let ending = ledger.end_run();
@@ -137,7 +139,8 @@ impl Driver<'_> {
         }
         let stops = matches!(self.env.reader, Reader::Step(_));
         loop {
-            match self.advance(ledger).await {
+            let advanced = pin!(self.advance(ledger)).await;
+            match advanced {
                 Ok(ControlFlow::Break(())) => return Ok(None),
                 Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
                 Ok(ControlFlow::Continue(_)) => {}
@@ -165,7 +168,7 @@ impl Driver<'_> {
         }
         let env = self.env;
         let opens = ledger.phase == Phase::TurnStart;
-        if opens && let Some(compacted) = boxed(|| open_turn(&env, ledger)).await? {
+        if opens && let Some(compacted) = pin!(open_turn(&env, ledger)).await? {
             return Ok(ControlFlow::Continue(Some(compacted)));
         }
         let done = match ledger.phase {
@@ -173,7 +176,7 @@ impl Driver<'_> {
                 if !opens {
                     check(env.stop)?;
                 }
-                boxed(|| call_and_run(env, ledger, self.store)).await?
+                pin!(call_and_run(env, ledger, self.store)).await?
             }
             Phase::Batch(_) if ledger.waits() => {
                 wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
@@ -181,7 +184,7 @@ impl Driver<'_> {
             }
             Phase::Batch(_) => {
                 let mut prefetch = Prefetch::default();
-                boxed(|| run_tools(env, ledger, &mut prefetch)).await?
+                pin!(run_tools(env, ledger, &mut prefetch)).await?
             }
             Phase::Ended(_) | Phase::Idle => return Ok(ControlFlow::Break(())),
         };

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::OnceLock;
 
 use neuron_types::{
@@ -185,7 +186,9 @@ impl<'a, O, C> Run<'a, O, C> {
 impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a, O, C> {
     /// Runs as a stream of events. The run happens while the stream is polled.
     pub fn stream(mut self) -> RunStream<'a, O> {
-        RunStream::new(|slot| Box::pin(async move { self.finish(Reader::Stream(&slot)).await }))
+        RunStream::new(|slot| {
+            Box::pin(async move { pin!(self.finish(Reader::Stream(&slot))).await })
+        })
     }
 
     /// Runs turn by turn, with control in between.
@@ -204,9 +207,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
             parts.frame_size = Some(&strategy.frame_size);
         }
         let ledger = &mut self.conversation.ledger;
-        let mut result = match drive(parts, self.store.as_ref(), ledger, &mut self.live, reader)
-            .await?
-        {
+        let run = drive(parts, self.store.as_ref(), ledger, &mut self.live, reader);
+        let mut result = match pin!(run).await? {
             Ok(Step::Ended(result)) => result,
             Ok(Step::Tools { calls, results }) => return Some(Ok(Step::Tools { calls, results })),
             Ok(Step::Compacted { old_tokens, new_tokens }) => {
@@ -225,7 +227,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
 
     /// Drives the run to its end.
     async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
-        match self.drive(reader).await {
+        let driven = pin!(self.drive(reader)).await;
+        match driven {
             Some(Ok(Step::Ended(result))) => Ok(result),
             Some(Err(error)) => Err(error),
             _ => Err(LoopError::Cancelled),
@@ -238,7 +241,7 @@ impl<'a, O: 'a> IntoFuture for Run<'a, O> {
     type IntoFuture = WasmBoxedFuture<'a, Self::Output>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move { self.finish(Reader::Nobody).await })
+        Box::pin(async move { pin!(self.finish(Reader::Nobody)).await })
     }
 }
 
@@ -253,14 +256,14 @@ impl<O: 'static> OwnedRun<O> {
         let slot = DeltaSlot::default();
         let events = RunEvents(slot.clone());
         (events, async move {
-            let ended = self.end(Reader::Stream(&slot)).await;
+            let ended = pin!(self.end(Reader::Stream(&slot))).await;
             slot.close();
             ended
         })
     }
 
     async fn end(mut self, reader: Reader<'_>) -> (Conversation, Result<RunResult<O>, LoopError>) {
-        let result = self.finish(reader).await;
+        let result = pin!(self.finish(reader)).await;
         let handle = self.conversation.handle.clone();
         drop(self);
         (handle.take_conversation().unwrap_or_default(), result)

@@ -1,5 +1,6 @@
 //! One turn of a run: opening it, calling the model, and running the tools of its answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_types::{
@@ -14,7 +15,7 @@ use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Call, Ledger, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
-use crate::parts::{Env, Reader, boxed, check};
+use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
 
 /// The step of a run that was done, for a reader of steps.
@@ -68,7 +69,7 @@ pub(super) async fn call_and_run(
         ledger.tally.run.check_before_call(env.config())?;
     }
     remind(&env, ledger);
-    let Answered { answer, mut prefetch, hidden } = call_model(env, ledger).await;
+    let Answered { answer, mut prefetch, hidden } = pin!(call_model(env, ledger)).await;
     // The conversation is not compacted for a last call.
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(&env, ledger).await? {
@@ -88,7 +89,7 @@ pub(super) async fn call_and_run(
             // What begins is stored before.
             let stored = prefetch.beside(store(session, ledger)).await;
             match stored {
-                Ok(()) => boxed(|| run_tools(env, ledger, &mut prefetch)).await,
+                Ok(()) => pin!(run_tools(env, ledger, &mut prefetch)).await,
                 Err(error) => Err(error),
             }
         }
@@ -125,7 +126,7 @@ pub(super) async fn run_tools<'a>(
         Reader::Step(_) => ledger.calls().map(Call::to_call).collect(),
         _ => Vec::new(),
     };
-    run_batch(env, ledger, prefetch).await?;
+    pin!(run_batch(env, ledger, prefetch)).await?;
     if ledger.waits() {
         return Ok(None);
     }

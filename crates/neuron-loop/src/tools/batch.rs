@@ -1,5 +1,6 @@
 //! The tool calls of one answer: in which order they run and beside which others, and what is asked before.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_types::{LoopError, Reservation, ToolCall, ToolErrorPolicy};
@@ -9,7 +10,7 @@ use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::prefetch::Work;
 use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
-use crate::parts::{Env, Hooks, Offered, boxed, check};
+use crate::parts::{Env, Hooks, Offered, check};
 
 /// Runs the calls of the ledger's batch that can begin.
 ///
@@ -45,7 +46,7 @@ pub(crate) async fn run_batch<'a>(
         }
         return Err(error);
     }
-    let mut ran = run.run_all(&open).await;
+    let mut ran = pin!(run.run_all(&open)).await;
     env.count_tool_usage(run.ledger);
     if ran.is_ok() && run.ledger.batch().is_some_and(|batch| !batch.waits()) {
         let is_known = |name: &str| run.tools.definition(name).is_some();
@@ -131,7 +132,7 @@ impl<'a> BatchRun<'_, 'a> {
             };
             let (group, others) = rest.split_at(together);
             rest = others;
-            self.run_group(group).await?;
+            pin!(self.run_group(group)).await?;
         }
         Ok(())
     }
@@ -144,7 +145,7 @@ impl<'a> BatchRun<'_, 'a> {
     /// Runs a group. The hooks hear of the end of each call about which they were asked.
     async fn run_group(&mut self, group: &[usize]) -> Result<(), LoopError> {
         let mut asked = Vec::with_capacity(group.len());
-        let ran = self.ask_and_run(group, &mut asked).await;
+        let ran = pin!(self.ask_and_run(group, &mut asked)).await;
         if let Err(error) = &ran {
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
                 self.hooks.tell_failed(&item.call, error).await;
@@ -197,9 +198,9 @@ impl<'a> BatchRun<'_, 'a> {
         match (first_error, self.env.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
-            (None, Some(engine), run) => boxed(|| self.run_durably(engine, run)).await,
-            (None, None, [one]) => boxed(|| self.run_one(one)).await,
-            (None, None, run) => boxed(|| self.run_together(run)).await,
+            (None, Some(engine), run) => pin!(self.run_durably(engine, run)).await,
+            (None, None, [one]) => pin!(self.run_one(one)).await,
+            (None, None, run) => pin!(self.run_together(run)).await,
         }
     }
 

@@ -55,7 +55,7 @@ impl<'a> BatchRun<'_, 'a> {
                 (Some(work), _) => work.end().await,
                 (None, ctx) => {
                     let scopes = hooks.open_call(&item.call);
-                    execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes).await
+                    pin!(execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes)).await
                 }
             }
         };
@@ -65,7 +65,7 @@ impl<'a> BatchRun<'_, 'a> {
     pub(super) async fn run_one(&mut self, item: &mut Asked<'a>) -> Result<(), LoopError> {
         check(self.env.token)?;
         let (item, work) = self.work(item, self.env.token);
-        let ran = work.await;
+        let ran = pin!(work).await;
         self.record(item.index, &item.call, ran).await
     }
 
@@ -193,11 +193,11 @@ impl<'a> BatchRun<'_, 'a> {
         call: &ToolCall,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
-        self.told.push(index);
         if self.hooks.hooks.is_empty() && self.env.reader.is_nobody() {
             self.ledger.finish_call(index, output);
             return Ok(());
         }
+        self.told.push(index);
         self.ledger.finish_call(index, output.clone());
         self.env.reader.tell_result(&call.id, &call.name, &output).await;
         let event = HookEvent::PostToolExecution { tool_name: &call.name, output: &output };

@@ -1,6 +1,7 @@
 //! Running a call in this process: its context, and the meaning of its error.
 
 use std::fmt::Write;
+use std::pin::pin;
 
 use neuron_types::clock::within;
 use neuron_types::{
@@ -26,15 +27,16 @@ pub(crate) async fn execute(
     // Dropped while the call runs, it tells work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let _metered = env.metered(&ctx.usage);
-    let work = tools.execute(call, &ctx);
-    let limited = async {
+    // In place once: a future that is handed on is copied in a build without optimisation.
+    let mut work = pin!(tools.execute(call, &ctx));
+    let limited = pin!(async {
         let Some(limit) = env.config().tool_timeout else {
-            return Ok(work.await?);
+            return Ok(work.as_mut().await?);
         };
         let text = || format!("`{}` took longer than {limit:?}", call.name);
-        let done = within(limit, work).await;
+        let done = within(limit, work.as_mut()).await;
         Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
-    };
+    });
     let ran = scopes.run(or_cancelled(env.token, limited)).await;
     let ran = ran.or_else(|error| settle(&env, &tools, error));
     scopes.end(outcome(&ran));
