@@ -60,7 +60,7 @@ pub(crate) fn session_parts(
     let (settled, open) = ledger.messages.split_at_checked(ledger.settled()).unwrap_or_default();
     let mut head = ledger.with_messages(open.to_vec());
     head.begin_all_calls();
-    head.explain(None);
+    head.explain_missing(None);
     let stored = StoredConversation { version: VERSION, ledger: head };
     let value = serde_json::to_value(stored)?;
     state.custom.insert(SESSION_KEY.to_owned(), value);

@@ -70,10 +70,8 @@ impl Ledger {
 
     /// Notes that a call begins. From here on its outcome is unknown until its result is there.
     pub(crate) fn begin_call(&mut self, index: usize) {
-        if let Some(state) = self.state_mut(index) {
-            let input = state.edited().cloned();
-            *state = CallState::Begun { input };
-        }
+        let input = self.call(index).and_then(|call| call.state.edited()).cloned();
+        self.set_state(index, CallState::Begun { input });
     }
 
     /// Notes that all calls begin that can.
@@ -85,9 +83,7 @@ impl Ledger {
 
     /// Takes back that a call began: its turn had not come.
     pub(crate) fn never_began(&mut self, index: usize) {
-        if let Some(state) = self.state_mut(index) {
-            *state = CallState::Open;
-        }
+        self.set_state(index, CallState::Open);
     }
 
     /// Takes the result of a call. One that began ran to it.
@@ -115,13 +111,11 @@ impl Ledger {
 
     /// Lets a call wait for a person.
     pub(crate) fn hold_call(&mut self, index: usize, pending: PendingCall) {
-        if let Some(state) = self.state_mut(index) {
-            *state = CallState::Asked(Box::new(Asked { pending, decision: None }));
-        }
+        self.set_state(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
     }
 
     /// Writes for each call without a result why it has none. Without a reason, the run is left where it is.
-    pub(crate) fn explain(&mut self, why: Option<&str>) {
+    pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         for index in 0..self.batch().map_or(0, |batch| batch.calls.len()) {
             let text = match self.state_mut(index) {
                 Some(CallState::Open) => not_executed(why.unwrap_or(INTERRUPTED)),
@@ -141,7 +135,7 @@ impl Ledger {
     /// Says of all calls without a result why they have none. No call of the batch runs any more.
     pub(crate) fn close_batch(&mut self, why: &str) {
         if self.batch().is_some() {
-            self.explain(Some(why));
+            self.explain_missing(Some(why));
             self.phase = Phase::TurnStart;
         }
     }
@@ -199,10 +193,14 @@ impl Ledger {
     }
 
     fn end_call(&mut self, index: usize, output: ToolOutput, ran: bool) {
-        if let Some(state) = self.state_mut(index) {
-            *state = CallState::Ended { is_error: output.is_error, ran };
-        }
+        self.set_state(index, CallState::Ended { is_error: output.is_error, ran });
         self.write(index, output);
+    }
+
+    fn set_state(&mut self, index: usize, state: CallState) {
+        if let Some(place) = self.state_mut(index) {
+            *place = state;
+        }
     }
 
     fn write(&mut self, index: usize, output: ToolOutput) {

@@ -115,7 +115,7 @@ impl Ledger {
             Phase::Ended(ending) => Some(ending),
             waiting @ Phase::Batch(_) => {
                 self.phase = waiting;
-                self.explain(None);
+                self.explain_missing(None);
                 None
             }
             _ => None,

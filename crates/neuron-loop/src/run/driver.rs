@@ -67,7 +67,7 @@ pub(crate) async fn drive(
     // However the run ends: with an answer, an error, or its future dropped.
     let ledger = &mut **scopeguard::guard(ledger, |ledger| {
         env.count_tool_usage(ledger);
-        ledger.explain(None);
+        ledger.explain_missing(None);
     });
     if let Progress::New = progress {
         *progress = driver.open(ledger);

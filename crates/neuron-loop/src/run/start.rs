@@ -227,8 +227,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
 
     /// Drives the run to its end.
     async fn finish(&mut self, reader: Reader<'_>) -> Result<RunResult<O>, LoopError> {
-        let driven = pin!(self.drive(reader)).await;
-        match driven {
+        match pin!(self.drive(reader)).await {
             Some(Ok(Step::Ended(result))) => Ok(result),
             Some(Err(error)) => Err(error),
             _ => Err(LoopError::Cancelled),

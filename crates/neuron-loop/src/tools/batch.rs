@@ -9,7 +9,7 @@ use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::prefetch::Work;
-use crate::ledger::{Call, CallState, Ledger, is_invalid_json};
+use crate::ledger::{Batch, Call, CallState, Ledger, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
 /// Runs the calls of the ledger's batch that can begin.
@@ -38,9 +38,8 @@ pub(crate) async fn run_batch<'a>(
         prefetch,
     };
     let open = run.ledger.open_calls();
-    if !open.is_empty()
-        && let Err(error) = run.reserve(&open)
-    {
+    let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
+    if let Err(error) = room {
         if !run.ledger.undecide() {
             run.ledger.close_batch_because_of(&error);
         }
@@ -48,7 +47,9 @@ pub(crate) async fn run_batch<'a>(
     }
     let mut ran = pin!(run.run_all(&open)).await;
     env.count_tool_usage(run.ledger);
-    if ran.is_ok() && run.ledger.batch().is_some_and(|batch| !batch.waits()) {
+    if run.ledger.batch().is_some_and(Batch::waits) {
+        run.ledger.explain_missing(None);
+    } else if ran.is_ok() && run.ledger.batch().is_some() {
         let is_known = |name: &str| run.tools.definition(name).is_some();
         ran = run.ledger.count_failing(env.config().tool_retry_limit, is_known);
     }
@@ -123,14 +124,9 @@ impl<'a> BatchRun<'_, 'a> {
             (true, None) => usize::MAX,
         };
         let mut rest = open;
-        while let Some((first, _)) = rest.split_first() {
-            let together = match self.runs_alone(*first) {
-                true => 1,
-                false => {
-                    rest.iter().take(most).take_while(|index| !self.runs_alone(**index)).count()
-                }
-            };
-            let (group, others) = rest.split_at(together);
+        while !rest.is_empty() {
+            let beside = rest.iter().take(most).take_while(|index| !self.runs_alone(**index));
+            let (group, others) = rest.split_at(beside.count().max(1));
             rest = others;
             pin!(self.run_group(group)).await?;
         }

@@ -30,6 +30,9 @@ pub(crate) fn case(seed: u64) -> Case {
     let answers = generator.answers();
     let pure = [vec!["act"], vec!["act", "look"], vec!["look", "solo"], vec!["act", "solo"]];
     let early = generator.random.maybe(30, |random| random.one_of(&pure));
+    if early.is_some() && generator.random.percent(20) {
+        config.limits = Some(room_for_the_first_calls(&script));
+    }
     let shared = generator
         .random
         .maybe(30, |random| Shared { limits: budget(random), at_once: random.percent(50) });
@@ -341,6 +344,16 @@ fn limits(random: &mut Random) -> UsageLimits {
     }
 }
 
+/// Just enough room for the calls of the first answer.
+fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
+    let answers = script.iter().filter_map(|reply| match reply {
+        Reply::Answers(answer) => Some(answer.message.tool_uses().count()),
+        Reply::Fails { .. } => None,
+    });
+    let calls = answers.into_iter().find(|calls| *calls > 0);
+    UsageLimits { tool_calls_limit: calls, ..UsageLimits::default() }
+}
+
 /// The limits of two agents; the first answer is estimated at 1,000 tokens.
 fn budget(random: &mut Random) -> UsageLimits {
     UsageLimits {
@@ -417,7 +430,7 @@ fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
 }
 
 fn rules(random: &mut Random) -> Vec<Rule> {
-    let count = random.weighted(&[(55, 0), (30, 1), (15, 2)]);
+    let count = random.weighted(&[(50, 0), (32, 1), (18, 2)]);
     let rule = |random: &mut Random| {
         let deed = random.weighted(&[
             (38, Deed::Skip),

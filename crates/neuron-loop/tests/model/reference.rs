@@ -1024,6 +1024,9 @@ impl Run<'_> {
             }
             if paused {
                 self.note("paused too often".into());
+            } else {
+                // A message that was sent to the run may make it go on.
+                self.pauses = 0;
             }
             return Ok(Some(stop_reason));
         }
