@@ -219,7 +219,7 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
     };
     let calls: Vec<CallState> = ledger.last_calls().map(|call| state(call.id)).collect();
     let mut batch = Batch::new(StopReason::ToolUse, 0, Vec::new());
-    batch.calls = calls;
+    batch.calls = calls.into();
     ledger.phase = Phase::Batch(batch);
     Ok(ledger)
 }

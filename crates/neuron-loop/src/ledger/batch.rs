@@ -9,6 +9,7 @@ use neuron_types::{
     ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolOutput, ToolUseRef,
     transcript,
 };
+use smallvec::SmallVec;
 
 use super::{Asked, Batch, Call, CallState, Ledger, Phase};
 
@@ -50,7 +51,7 @@ impl Ledger {
     }
 
     /// The calls that can begin, by position.
-    pub(crate) fn open_calls(&self) -> Vec<usize> {
+    pub(crate) fn open_calls(&self) -> SmallVec<[usize; 4]> {
         let states = self.batch().map_or(&[][..], |batch| &batch.calls);
         let open = states.iter().enumerate().filter(|(_, state)| state.can_begin());
         open.map(|(index, _)| index).collect()

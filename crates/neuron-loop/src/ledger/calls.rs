@@ -6,6 +6,7 @@ use neuron_types::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use smallvec::{SmallVec, smallvec};
 
 use super::Ledger;
 
@@ -13,7 +14,7 @@ use super::Ledger;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Batch {
     pub(crate) stop_reason: StopReason,
-    pub(crate) calls: Vec<CallState>,
+    pub(crate) calls: SmallVec<[CallState; 1]>,
     /// Names of tools that the answer could not call, because the request did not offer them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
@@ -54,7 +55,7 @@ pub(crate) struct Asked {
 
 impl Batch {
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
-        Self { stop_reason, calls: vec![CallState::Open; calls], hidden, output: None }
+        Self { stop_reason, calls: smallvec![CallState::Open; calls], hidden, output: None }
     }
 
     /// Whether a call can begin.

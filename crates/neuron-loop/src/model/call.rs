@@ -1,5 +1,6 @@
 //! One call of the model through all layers, with its outcome for reader and conversation.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
@@ -22,7 +23,7 @@ pub(crate) struct Answered<'a> {
 }
 
 /// Calls the model. After an error the conversation is as before, without input that a layer rejected.
-pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answered<'a> {
+pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Answered<'a> {
     let (limit, output_tool) =
         (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
     // A turn that the provider paused goes on without a notice.
@@ -41,7 +42,7 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
     let usage = ledger.tally.run.usage.total.clone();
     let Ledger { messages, tally, .. } = ledger;
     let request = env.frame.request(noticed.as_deref().unwrap_or(messages));
-    let choice = limit.as_ref().and_then(|_| last_choice(&env, output_tool, request));
+    let choice = limit.as_ref().and_then(|_| last_choice(env, output_tool, request));
     let request = match &limit {
         Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },
         None => request,
@@ -63,7 +64,11 @@ pub(crate) async fn call_model<'a>(env: Env<'a>, ledger: &mut Ledger) -> Answere
         state: Mutex::default(),
     };
     let layers = &env.parts.definition.derived().layers;
-    let answer = ModelNext::new(layers, &link, env.reader.deltas()).run(call).await;
+    let sink = env.reader.deltas();
+    let answer = match &layers[..] {
+        [] => pin!(link.attempt(call, sink)).await,
+        layers => ModelNext::new(layers, &link, sink).run(call).await,
+    };
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }

@@ -22,7 +22,7 @@ const FIRST_ANSWER: usize = 1_000;
 
 /// Makes the calls of one turn.
 pub(super) struct Link<'a, 'l> {
-    pub(super) env: Env<'a>,
+    pub(super) env: &'a Env<'a>,
     pub(super) hooks: Hooks<'a>,
     /// Number of messages of the conversation.
     pub(super) messages: usize,
@@ -57,7 +57,7 @@ impl ModelEndpoint for Link<'_, '_> {
 }
 
 impl<'a, 'l> Link<'a, 'l> {
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         call: ModelCall<'_>,
         sink: Option<&dyn DeltaSink>,
@@ -92,7 +92,7 @@ impl<'a, 'l> Link<'a, 'l> {
             transcript::check_answer(&response.message)?;
             Ok(response)
         });
-        let turn = self.hooks.scope.turn;
+        let turn = self.hooks.turn;
         match checked {
             Ok(response) => {
                 self.state().prefetch = prefetch;
@@ -100,7 +100,7 @@ impl<'a, 'l> Link<'a, 'l> {
                 Ok(response)
             }
             Err(error) => {
-                prefetch.give_up(&self.env, turn, Some(&error)).await;
+                prefetch.give_up(self.env, turn, Some(&error)).await;
                 self.hooks.tell(HookEvent::LlmError { error: &error }).await;
                 Err(error)
             }
@@ -110,7 +110,7 @@ impl<'a, 'l> Link<'a, 'l> {
     /// Stops the calls that an answer started which is not taken.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut self.state().prefetch);
-        prefetch.give_up(&self.env, self.hooks.scope.turn, error).await;
+        prefetch.give_up(self.env, self.hooks.turn, error).await;
     }
 
     /// Reserves room for the call in the budget.
@@ -188,7 +188,7 @@ impl<'a, 'l> Link<'a, 'l> {
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
         if let Some(sink) = sink {
-            return self.ask_for_stream(request, sink, told, prefetch).await;
+            return Box::pin(self.ask_for_stream(request, sink, told, prefetch)).await;
         }
         let options = || self.env.config().llm_activity.clone();
         let work = async {

@@ -3,22 +3,21 @@
 use std::borrow::Borrow;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{Either, select};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, DurableContext, Extensions, HookScope, LoopConfig, LoopError, RequestRef,
+    Budget, Extensions, LoopConfig, LoopError, RequestRef,
     ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError,
     ToolOutput, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{EnclosingRun, Frame, Hooks, Parts, Reader, outer_call};
+use super::{EnclosingRun, Frame, Parts, Reader};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
 /// Everything that the work of a run needs beside its ledger.
-#[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub(crate) parts: Parts<'a>,
     pub(crate) frame: Frame<'a>,
@@ -46,6 +45,8 @@ pub(crate) struct RunScope {
     pub(crate) budget: Option<Budget>,
     /// Tokens of tools that the ledger does not have yet.
     pub(crate) tool_meter: UsageMeter,
+    /// The context of a call that has ended, for the next.
+    pub(crate) spare: Mutex<Option<ToolContext>>,
 }
 
 impl RunScope {
@@ -77,27 +78,38 @@ impl RunScope {
             extensions,
             budget,
             tool_meter: UsageMeter::default(),
+            spare: Mutex::default(),
         }
+    }
+
+    /// Takes a context for a call, or makes one.
+    pub(crate) fn context(&self, outer: &ToolContext) -> ToolContext {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Field by field: a clone of the whole would clone fields that each call sets.
+        spare.unwrap_or_else(|| ToolContext {
+            cwd: outer.cwd.clone(),
+            session_id: outer.session_id.clone(),
+            environment: outer.environment.clone(),
+            cancellation_token: outer.cancellation_token.clone(),
+            progress_reporter: outer.progress_reporter.clone(),
+            call_id: String::new(),
+            run_id: self.run_id.clone(),
+            idempotency_key: String::new(),
+            turn: None,
+            usage: UsageMeter::default(),
+            extensions: Extensions::default(),
+        })
+    }
+
+    /// Keeps the context of a call that has ended for the next.
+    pub(crate) fn keep(&self, ctx: ToolContext) {
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(ctx);
     }
 }
 
 impl<'a> Env<'a> {
     pub(crate) fn config(&self) -> &'a LoopConfig {
         self.parts.config()
-    }
-
-    /// The hooks, in a turn of the run.
-    pub(crate) fn hooks(&self, turn: usize) -> Hooks<'a> {
-        let provider = self.parts.model.info_dyn();
-        let model = self.frame.settings.model.as_str();
-        let model = if model.is_empty() { provider.default_model } else { model };
-        let replaying = self.parts.durability.is_some_and(DurableContext::is_replaying);
-        let scope = HookScope::new(&self.run.run_id, turn, provider.name, model)
-            .at_server(provider.server_address, provider.server_port)
-            .with_replaying(replaying)
-            .of_agent(&self.config().name)
-            .with_outer_call(outer_call(self.ctx));
-        Hooks { hooks: &self.parts.definition.hooks, scope, offered: self.frame.tools }
     }
 
     /// The tokens of the next call: the size that the provider reported last, with an estimate of later messages. An

@@ -1,17 +1,25 @@
 //! Asking and telling the hooks.
 
 use neuron_types::{
-    BoxedHook, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook, Operation,
-    OperationKind, Scopes, ToolCall, ToolDefinition,
+    BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
+    Operation, OperationKind, Scopes, ToolCall,
 };
+
+use super::{Env, outer_call};
 
 /// The hooks of an agent, and where in the run they are called.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks<'a> {
-    pub(crate) hooks: &'a [BoxedHook],
-    pub(crate) scope: HookScope<'a>,
-    /// The tools that the model is offered.
-    pub(crate) offered: &'a [ToolDefinition],
+    env: &'a Env<'a>,
+    pub(crate) turn: usize,
+    call_id: Option<&'a str>,
+}
+
+impl<'a> Env<'a> {
+    /// The hooks, in a turn of the run.
+    pub(crate) fn hooks(&'a self, turn: usize) -> Hooks<'a> {
+        Hooks { env: self, turn, call_id: None }
+    }
 }
 
 impl<'a> Hooks<'a> {
@@ -20,7 +28,29 @@ impl<'a> Hooks<'a> {
     where
         'a: 'b,
     {
-        Hooks { scope: self.scope.in_call(call_id), ..self }
+        Hooks { call_id: Some(call_id), ..self }
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.hooks().is_empty()
+    }
+
+    fn hooks(self) -> &'a [BoxedHook] {
+        &self.env.parts.definition.hooks
+    }
+
+    fn scope(self) -> HookScope<'a> {
+        let Env { parts, frame, ctx, run, .. } = self.env;
+        let provider = parts.model.info_dyn();
+        let model = frame.settings.model.as_str();
+        let model = if model.is_empty() { provider.default_model } else { model };
+        let replaying = parts.durability.is_some_and(DurableContext::is_replaying);
+        let scope = HookScope::new(&run.run_id, self.turn, provider.name, model)
+            .at_server(provider.server_address, provider.server_port)
+            .with_replaying(replaying)
+            .of_agent(&parts.config().name)
+            .with_outer_call(outer_call(ctx));
+        self.call_id.map_or(scope, |call_id| scope.in_call(call_id))
     }
 
     /// Lets every hook see an event. Returns the first reason to skip a tool call.
@@ -28,10 +58,16 @@ impl<'a> Hooks<'a> {
     /// # Errors
     ///
     /// [`LoopError::HookTerminated`] if a hook ends the run.
-    pub(crate) async fn ask(&self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
+    pub(crate) async fn ask(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
+        // Without hooks it costs nothing.
+        if self.is_empty() { Ok(None) } else { Box::pin(self.ask_all(event)).await }
+    }
+
+    async fn ask_all(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
         let (mut skip, mut terminate) = (None, None);
-        for hook in self.hooks {
-            match hook.on_event_in(event, &self.scope).await {
+        let scope = self.scope();
+        for hook in self.hooks() {
+            match hook.on_event_in(event, &scope).await {
                 Ok(HookAction::Continue) => {}
                 Ok(HookAction::Skip { reason }) => skip = skip.or(Some(reason)),
                 Ok(HookAction::Terminate { reason }) => terminate = terminate.or(Some(reason)),
@@ -48,7 +84,7 @@ impl<'a> Hooks<'a> {
     }
 
     /// Lets every hook see an event that it cannot change.
-    pub(crate) async fn tell(&self, event: HookEvent<'_>) {
+    pub(crate) async fn tell(self, event: HookEvent<'_>) {
         self.ask(event).await.ok();
     }
 
@@ -58,12 +94,17 @@ impl<'a> Hooks<'a> {
     }
 
     /// Opens the hooks' scopes around a tool call.
-    pub(crate) fn open_call(&self, call: &ToolCall) -> Scopes {
-        self.in_call(&call.id).open(OperationKind::ToolCall { call, offered: self.offered })
+    pub(crate) fn open_call(self, call: &ToolCall) -> Scopes {
+        // The tools that the model is offered.
+        let offered = self.env.frame.tools;
+        self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })
     }
 
     /// Opens the hooks' scopes around an operation.
-    pub(crate) fn open(&self, kind: OperationKind<'_>) -> Scopes {
-        Scopes::open(self.hooks, &Operation::new(self.scope, kind))
+    pub(crate) fn open(self, kind: OperationKind<'_>) -> Scopes {
+        match self.is_empty() {
+            true => Scopes::default(),
+            false => Scopes::open(self.hooks(), &Operation::new(self.scope(), kind)),
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) async fn drive(
         pauses: *waits || parts.config().pauses(parts.durability.is_some()),
         reader,
     };
-    let driver = Driver { env, store, handle, waits: *waits };
+    let driver = Driver { env: &env, store, handle, waits: *waits };
     // However the run ends: with an answer, an error, or its future dropped.
     let ledger = &mut **scopeguard::guard(ledger, |ledger| {
         env.count_tool_usage(ledger);
@@ -107,7 +107,7 @@ pub(crate) async fn drive(
 }
 
 struct Driver<'a> {
-    env: Env<'a>,
+    env: &'a Env<'a>,
     store: Option<&'a SessionHandle<'a>>,
     handle: Option<&'a RunHandle>,
     /// Whether the run waits for decisions of the handle.
@@ -168,7 +168,7 @@ impl Driver<'_> {
         }
         let env = self.env;
         let opens = ledger.phase == Phase::TurnStart;
-        if opens && let Some(compacted) = pin!(open_turn(&env, ledger)).await? {
+        if opens && let Some(compacted) = pin!(open_turn(env, ledger)).await? {
             return Ok(ControlFlow::Continue(Some(compacted)));
         }
         let done = match ledger.phase {
@@ -179,7 +179,7 @@ impl Driver<'_> {
                 pin!(call_and_run(env, ledger, self.store)).await?
             }
             Phase::Batch(_) if ledger.waits() => {
-                wait_for_decisions(&env, self.handle.filter(|_| self.waits), ledger).await?;
+                wait_for_decisions(env, self.handle.filter(|_| self.waits), ledger).await?;
                 None
             }
             Phase::Batch(_) => {

@@ -57,22 +57,22 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
 ///
 /// Everything that ends a run, and a limit on which the run may land.
 pub(super) async fn call_and_run(
-    env: Env<'_>,
+    env: &Env<'_>,
     ledger: &mut Ledger,
     session: Option<&SessionHandle<'_>>,
 ) -> Result<Done, LoopError> {
     let is_last = matches!(ledger.phase, Phase::Landing { .. });
     if let Phase::Landing { is_open: false, .. } = ledger.phase {
-        announce(&env, ledger).await?;
+        announce(env, ledger).await?;
     } else if !is_last {
         // Again: the compaction may have cost tokens.
         ledger.tally.run.check_before_call(env.config())?;
     }
-    remind(&env, ledger);
+    remind(env, ledger);
     let Answered { answer, mut prefetch, hidden } = pin!(call_model(env, ledger)).await;
     // The conversation is not compacted for a last call.
     if overflows(&answer) && !is_last {
-        if let Some(compacted) = make_room(&env, ledger).await? {
+        if let Some(compacted) = make_room(env, ledger).await? {
             // An answer that was cut off was a turn. A call that was refused was none.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
@@ -83,7 +83,7 @@ pub(super) async fn call_and_run(
     } else {
         ledger.tally.run.overflowed = false;
     }
-    let taken = answer.and_then(|response| take_answer(&env, ledger, response, hidden));
+    let taken = answer.and_then(|response| take_answer(env, ledger, response, hidden));
     let progress = match taken {
         Ok(()) if ledger.batch().is_some() => {
             // What begins is stored before.
@@ -95,7 +95,7 @@ pub(super) async fn call_and_run(
         }
         taken => taken.map(|()| None),
     };
-    prefetch.give_up(&env, ledger.tally.run.turn, progress.as_ref().err()).await;
+    prefetch.give_up(env, ledger.tally.run.turn, progress.as_ref().err()).await;
     env.count_tool_usage(ledger);
     progress
 }
@@ -118,7 +118,7 @@ fn take_answer(
 
 /// Runs the tools of the last answer. `None` if calls wait for a person, or the run has its output.
 pub(super) async fn run_tools<'a>(
-    env: Env<'a>,
+    env: &'a Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Done, LoopError> {

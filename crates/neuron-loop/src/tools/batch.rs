@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_types::{LoopError, Reservation, ToolCall, ToolErrorPolicy};
+use smallvec::SmallVec;
 
 use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
@@ -19,7 +20,7 @@ use crate::parts::{Env, Hooks, Offered, check};
 /// The first error of a call or a hook. Calls after it do not begin, calls beside it are cancelled, and the batch is
 /// closed. If the run lacks room for calls on which a person decided, or was cancelled before, they wait on.
 pub(crate) async fn run_batch<'a>(
-    env: Env<'a>,
+    env: &'a Env<'a>,
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
@@ -60,7 +61,7 @@ pub(crate) async fn run_batch<'a>(
 }
 
 pub(super) struct BatchRun<'l, 'a> {
-    pub(super) env: Env<'a>,
+    pub(super) env: &'a Env<'a>,
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
     pub(super) turn: usize,
@@ -140,7 +141,7 @@ impl<'a> BatchRun<'_, 'a> {
 
     /// Runs a group. The hooks hear of the end of each call about which they were asked.
     async fn run_group(&mut self, group: &[usize]) -> Result<(), LoopError> {
-        let mut asked = Vec::with_capacity(group.len());
+        let mut asked = SmallVec::with_capacity(group.len());
         let ran = pin!(self.ask_and_run(group, &mut asked)).await;
         if let Err(error) = &ran {
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
@@ -154,7 +155,7 @@ impl<'a> BatchRun<'_, 'a> {
     async fn ask_and_run(
         &mut self,
         group: &[usize],
-        asked: &mut Vec<Asked<'a>>,
+        asked: &mut SmallVec<[Asked<'a>; 1]>,
     ) -> Result<(), LoopError> {
         check(self.env.token)?;
         for &index in group {
@@ -174,7 +175,8 @@ impl<'a> BatchRun<'_, 'a> {
             }
         }
         let runs = |item: &Asked<'_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
-        let answered: Vec<Asked<'_>> = asked.extract_if(.., |item| !runs(item)).collect();
+        let answered;
+        (*asked, answered) = asked.drain(..).partition(runs);
         let mut first_error = None;
         for item in answered {
             if let Verdict::Refuse(_) = item.verdict {
@@ -183,7 +185,7 @@ impl<'a> BatchRun<'_, 'a> {
             let told = match item.verdict {
                 Verdict::Answer(output) => self.finish(item.index, &item.call, output).await,
                 Verdict::Refuse(error) => {
-                    let ran = settle(&self.env, &self.tools, error.into());
+                    let ran = settle(self.env, &self.tools, error.into());
                     self.record(item.index, &item.call, ran).await
                 }
                 Verdict::Wait(pending) => self.hold(item.index, &item.call, *pending).await,
@@ -206,6 +208,6 @@ impl<'a> BatchRun<'_, 'a> {
             CallState::Asked(asked) => Some((**asked).clone()),
             _ => None,
         });
-        decide(&self.env, self.hooks, &self.tools, call, asked).await
+        decide(self.env, self.hooks, &self.tools, call, asked).await
     }
 }

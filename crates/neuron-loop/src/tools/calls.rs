@@ -32,7 +32,7 @@ impl<'a> BatchRun<'_, 'a> {
 
     fn context_of(&self, item: &Asked<'_>, token: &CancellationToken) -> ToolContext {
         let place = (self.turn, self.attempt, item.index);
-        let mut ctx = call_context(&self.env, place, &item.call, token);
+        let mut ctx = call_context(self.env, place, &item.call, token);
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
         }
@@ -148,7 +148,7 @@ impl<'a> BatchRun<'_, 'a> {
             drop(meter);
             let ran = match ran.next() {
                 Some(Ok(output)) => Ok(output),
-                Some(Err(error)) => settle(&self.env, &self.tools, error.into()),
+                Some(Err(error)) => settle(self.env, &self.tools, error.into()),
                 None => Err(self.missing_result()),
             };
             scope.end(outcome(&ran));
@@ -193,7 +193,7 @@ impl<'a> BatchRun<'_, 'a> {
         call: &ToolCall,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
-        if self.hooks.hooks.is_empty() && self.env.reader.is_nobody() {
+        if self.hooks.is_empty() && self.env.reader.is_nobody() {
             self.ledger.finish_call(index, output);
             return Ok(());
         }

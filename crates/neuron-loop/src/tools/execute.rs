@@ -18,7 +18,7 @@ pub(crate) type Ran = Result<ToolOutput, LoopError>;
 
 /// Runs a call inside its scopes, until it ends or the run is cancelled.
 pub(crate) async fn execute(
-    env: Env<'_>,
+    env: &Env<'_>,
     tools: Offered<'_>,
     call: &ToolCall,
     ctx: ToolContext,
@@ -26,21 +26,24 @@ pub(crate) async fn execute(
 ) -> Ran {
     // Dropped while the call runs, it tells work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
-    let _metered = env.metered(&ctx.usage);
-    // In place once: a future that is handed on is copied in a build without optimisation.
-    let mut work = pin!(tools.execute(call, &ctx));
-    let limited = pin!(async {
-        let Some(limit) = env.config().tool_timeout else {
-            return Ok(work.as_mut().await?);
-        };
-        let text = || format!("`{}` took longer than {limit:?}", call.name);
-        let done = within(limit, work.as_mut()).await;
-        Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
-    });
-    let ran = scopes.run(or_cancelled(env.token, limited)).await;
-    let ran = ran.or_else(|error| settle(&env, &tools, error));
+    let ran = {
+        let _metered = env.metered(&ctx.usage);
+        // In place once: a future that is handed on is copied in a build without optimisation.
+        let mut work = pin!(tools.execute(call, &ctx));
+        let limited = pin!(async {
+            let Some(limit) = env.config().tool_timeout else {
+                return Ok(work.as_mut().await?);
+            };
+            let text = || format!("`{}` took longer than {limit:?}", call.name);
+            let done = within(limit, work.as_mut()).await;
+            Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
+        });
+        scopes.run(or_cancelled(env.token, limited)).await
+    };
+    let ran = ran.or_else(|error| settle(env, &tools, error));
     scopes.end(outcome(&ran));
     guard.disarm();
+    env.run.keep(ctx);
     ran
 }
 
@@ -88,28 +91,21 @@ pub(crate) fn call_context(
     call: &ToolCall,
     cancellation: &CancellationToken,
 ) -> ToolContext {
-    let (outer, run) = (env.ctx, env.run);
+    let run = env.run;
     let (run_id, run_number) = (&run.run_id, run.run_number);
-    let mut idempotency_key = String::with_capacity(run_id.len() + call.id.len() + 24);
+    let mut ctx = run.context(env.ctx);
+    ctx.call_id.clone_from(&call.id);
+    ctx.idempotency_key.clear();
     // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
     // Writing to a string cannot fail.
-    write!(idempotency_key, "{run_id}/{run_number}/{turn}/{index}/{}", call.id).ok();
+    write!(ctx.idempotency_key, "{run_id}/{run_number}/{turn}/{index}/{}", call.id).ok();
     if attempt > 0 {
         // A call of an answer that was given up may have had the same place and id.
-        write!(idempotency_key, "/{attempt}").ok();
+        write!(ctx.idempotency_key, "/{attempt}").ok();
     }
-    // Field by field: a clone of the whole would clone fields that are replaced.
-    ToolContext {
-        cwd: outer.cwd.clone(),
-        session_id: outer.session_id.clone(),
-        environment: outer.environment.clone(),
-        cancellation_token: cancellation.child_token(),
-        progress_reporter: outer.progress_reporter.clone(),
-        call_id: call.id.clone(),
-        run_id: run_id.clone(),
-        idempotency_key,
-        turn: Some(turn),
-        usage: UsageMeter::default(),
-        extensions: run.extensions.clone(),
-    }
+    ctx.cancellation_token = cancellation.child_token();
+    ctx.turn = Some(turn);
+    ctx.usage = UsageMeter::default();
+    ctx.extensions = run.extensions.clone();
+    ctx
 }

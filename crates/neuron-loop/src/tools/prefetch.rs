@@ -85,7 +85,7 @@ impl<'a> Prefetch<'a> {
     /// [`LoopError::HookTerminated`].
     pub(crate) async fn take_event(
         &mut self,
-        env: Env<'a>,
+        env: &'a Env<'a>,
         hidden: &Arc<[String]>,
         event: &StreamEvent,
         tally: &SharedTally<'_>,
@@ -104,13 +104,13 @@ impl<'a> Prefetch<'a> {
         let budget = env.run.budget.as_ref();
         let has_room = tally.lock().run.check_before_tools(env.config(), 1).is_ok()
             && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok());
-        if !has_room || !self.may_start(&env, &tools, &call) {
+        if !has_room || !self.may_start(env, &tools, &call) {
             self.is_closed = true;
             return Ok(());
         }
         let turn = tally.lock().run.turn;
         let hooks = env.hooks(turn);
-        let verdict = match decide(&env, hooks, &tools, &call, None).await {
+        let verdict = match decide(env, hooks, &tools, &call, None).await {
             Ok(verdict) => verdict,
             Err(error) => {
                 hooks.tell_failed(&call, &error).await;
@@ -149,7 +149,7 @@ impl<'a> Prefetch<'a> {
     /// Starts a call, and counts it: it counts also if the answer breaks off.
     fn start(
         &mut self,
-        env: Env<'a>,
+        env: &'a Env<'a>,
         tools: Offered<'a>,
         call: &ToolCall,
         tally: &SharedTally<'_>,
@@ -167,7 +167,7 @@ impl<'a> Prefetch<'a> {
             reserved.spend_tool_call();
         }
         let place = (run.turn, self.attempt, self.calls.len());
-        let ctx = call_context(&env, place, call, env.token);
+        let ctx = call_context(env, place, call, env.token);
         let scopes = env.hooks(run.turn).open_call(call);
         let call = call.clone();
         Work::Running(Mutex::new(Box::pin(
