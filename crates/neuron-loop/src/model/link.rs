@@ -193,7 +193,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let options = || self.env.config().llm_activity.clone();
         let work = async {
             Ok(match self.env.parts.durability {
-                Some(engine) => engine.execute_llm_call_ref(request, options()).await?,
+                Some(engine) => Box::pin(engine.execute_llm_call_ref(request, options())).await?,
                 None => self.env.parts.model.complete_ref_dyn(request).await?,
             })
         };

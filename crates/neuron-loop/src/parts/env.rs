@@ -38,7 +38,8 @@ pub(crate) struct Env<'a> {
 /// Values that belong to one run and do not change in it.
 pub(crate) struct RunScope {
     pub(crate) run_id: String,
-    pub(crate) run_number: usize,
+    /// The start of its idempotency keys.
+    pub(crate) key: String,
     /// Extensions of the context of its tools.
     pub(crate) extensions: Extensions,
     /// The budget that it shares with other runs.
@@ -46,7 +47,7 @@ pub(crate) struct RunScope {
     /// Tokens of tools that the ledger does not have yet.
     pub(crate) tool_meter: UsageMeter,
     /// The context of a call that has ended, for the next.
-    pub(crate) spare: Mutex<Option<ToolContext>>,
+    pub(crate) spare: Mutex<Option<Box<ToolContext>>>,
 }
 
 impl RunScope {
@@ -74,7 +75,7 @@ impl RunScope {
         }
         Self {
             run_id: ledger.tally.run.id.clone(),
-            run_number: ledger.tally.run.number,
+            key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),
             extensions,
             budget,
             tool_meter: UsageMeter::default(),
@@ -83,10 +84,10 @@ impl RunScope {
     }
 
     /// Takes a context for a call, or makes one.
-    pub(crate) fn context(&self, outer: &ToolContext) -> ToolContext {
+    pub(crate) fn context(&self, outer: &ToolContext) -> Box<ToolContext> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Field by field: a clone of the whole would clone fields that each call sets.
-        spare.unwrap_or_else(|| ToolContext {
+        spare.unwrap_or_else(|| Box::new(ToolContext {
             cwd: outer.cwd.clone(),
             session_id: outer.session_id.clone(),
             environment: outer.environment.clone(),
@@ -98,11 +99,11 @@ impl RunScope {
             turn: None,
             usage: UsageMeter::default(),
             extensions: Extensions::default(),
-        })
+        }))
     }
 
     /// Keeps the context of a call that has ended for the next.
-    pub(crate) fn keep(&self, ctx: ToolContext) {
+    pub(crate) fn keep(&self, ctx: Box<ToolContext>) {
         *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(ctx);
     }
 }

@@ -123,7 +123,7 @@ pub(super) async fn store(
     ledger: &Ledger,
 ) -> Result<(), LoopError> {
     match session {
-        Some(session) => Ok(session.write(ledger).await?),
+        Some(session) => Ok(Box::pin(session.write(ledger)).await?),
         None => Ok(()),
     }
 }

@@ -175,8 +175,10 @@ impl<'a> BatchRun<'_, 'a> {
             }
         }
         let runs = |item: &Asked<'_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
-        let answered;
-        (*asked, answered) = asked.drain(..).partition(runs);
+        let mut answered = SmallVec::new();
+        if !asked.iter().all(runs) {
+            (*asked, answered) = asked.drain(..).partition(runs);
+        }
         let mut first_error = None;
         for item in answered {
             if let Verdict::Refuse(_) = item.verdict {
@@ -196,16 +198,16 @@ impl<'a> BatchRun<'_, 'a> {
         match (first_error, self.env.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
-            (None, Some(engine), run) => pin!(self.run_durably(engine, run)).await,
+            (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,
             (None, None, [one]) => pin!(self.run_one(one)).await,
-            (None, None, run) => pin!(self.run_together(run)).await,
+            (None, None, run) => Box::pin(self.run_together(run)).await,
         }
     }
 
     /// Asks hooks and policy about a call.
     async fn decide(&mut self, index: usize, call: &ToolCall) -> Result<Verdict, LoopError> {
         let asked = self.ledger.call(index).and_then(|call| match call.state {
-            CallState::Asked(asked) => Some((**asked).clone()),
+            CallState::Asked(asked) => Some(asked.clone()),
             _ => None,
         });
         decide(self.env, self.hooks, &self.tools, call, asked).await

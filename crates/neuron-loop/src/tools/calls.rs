@@ -1,6 +1,5 @@
 //! Running the calls of a group: alone, at the same time, or in a durable engine; and the record of their ends.
 
-use std::future::Future;
 use std::pin::pin;
 
 use futures_util::future::{Either, select};
@@ -14,8 +13,24 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
+use super::prefetch::Work;
 use super::execute::{Ran, call_context, execute, outcome, settle};
-use crate::parts::{check, or_cancelled};
+use crate::parts::{Env, Hooks, Offered, check, or_cancelled};
+
+/// The work of a call that has begun.
+enum Begun<'a> {
+    Early(Work<'a>),
+    Now(Box<ToolContext>),
+}
+
+impl Begun<'_> {
+    async fn end(self, env: &Env<'_>, hooks: Hooks<'_>, tools: &Offered<'_>, call: &ToolCall) -> Ran {
+        match self {
+            Self::Early(work) => work.end().await,
+            Self::Now(ctx) => execute(env, tools, call, ctx, hooks.open_call(call)).await,
+        }
+    }
+}
 
 impl<'a> BatchRun<'_, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
@@ -30,7 +45,7 @@ impl<'a> BatchRun<'_, 'a> {
         self.ledger.begin_call(item.index);
     }
 
-    fn context_of(&self, item: &Asked<'_>, token: &CancellationToken) -> ToolContext {
+    fn context_of(&self, item: &Asked<'_>, token: &CancellationToken) -> Box<ToolContext> {
         let place = (self.turn, self.attempt, item.index);
         let mut ctx = call_context(self.env, place, &item.call, token);
         if let Verdict::Resume(resumed) = &item.verdict {
@@ -39,33 +54,19 @@ impl<'a> BatchRun<'_, 'a> {
         ctx
     }
 
-    /// Starts a call in this process.
-    fn work<'w>(
-        &mut self,
-        item: &'w mut Asked<'a>,
-        token: &CancellationToken,
-    ) -> (&'w Asked<'a>, impl Future<Output = Ran> + use<'w, 'a>) {
+    /// Notes that a call begins in this process.
+    fn begin(&mut self, item: &mut Asked<'a>, token: &CancellationToken) -> Begun<'a> {
         self.start(item);
-        let early = item.early.take();
-        let item: &'w Asked<'a> = item;
-        let ctx = early.is_none().then(|| self.context_of(item, token));
-        let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
-        let work = async move {
-            match (early, ctx) {
-                (Some(work), _) => work.end().await,
-                (None, ctx) => {
-                    let scopes = hooks.open_call(&item.call);
-                    pin!(execute(env, tools, &item.call, ctx.unwrap_or_default(), scopes)).await
-                }
-            }
-        };
-        (item, work)
+        match item.early.take() {
+            Some(work) => Begun::Early(work),
+            None => Begun::Now(self.context_of(item, token)),
+        }
     }
 
     pub(super) async fn run_one(&mut self, item: &mut Asked<'a>) -> Result<(), LoopError> {
         check(self.env.token)?;
-        let (item, work) = self.work(item, self.env.token);
-        let ran = pin!(work).await;
+        let begun = self.begin(item, self.env.token);
+        let ran = pin!(begun.end(self.env, self.hooks, &self.tools, &item.call)).await;
         self.record(item.index, &item.call, ran).await
     }
 
@@ -80,11 +81,14 @@ impl<'a> BatchRun<'_, 'a> {
         let mut ended = Ok(());
         while ended.is_ok() {
             for item in waiting.by_ref().take(most - running.len()) {
-                let ((item, work), token) = (self.work(item, &token), token.clone());
+                let (begun, token) = (self.begin(item, &token), token.clone());
+                let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
                 running.push(async move {
                     // Nothing begins once a call beside it has failed.
                     let begins = !token.is_cancelled();
-                    (item, if begins { Some(work.await) } else { None })
+                    let work = begun.end(env, hooks, &tools, &item.call);
+                    let ran = if begins { Some(work.await) } else { None };
+                    (&*item, ran)
                 });
             }
             let Some((item, ran)) = running.next().await else {
@@ -134,7 +138,7 @@ impl<'a> BatchRun<'_, 'a> {
             let meter = self.env.metered(ctx.usage.clone());
             let tool = self.tools.get(&item.call.name);
             let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-            let invocation = ToolInvocation::new(item.call.clone(), ctx).with_effect(effect);
+            let invocation = ToolInvocation::new(item.call.clone(), *ctx).with_effect(effect);
             batch.push(invocation.with_scope(scope.clone()));
             calls.push((item, scope, meter));
         }
@@ -171,10 +175,18 @@ impl<'a> BatchRun<'_, 'a> {
         call: &ToolCall,
         ran: Ran,
     ) -> Result<(), LoopError> {
-        let error = match ran {
-            Ok(output) => return self.finish(index, call, output).await,
-            Err(error) => error,
-        };
+        match ran {
+            Ok(output) => self.finish(index, call, output).await,
+            Err(error) => Box::pin(self.fail(index, call, error)).await,
+        }
+    }
+
+    async fn fail(
+        &mut self,
+        index: usize,
+        call: &ToolCall,
+        error: LoopError,
+    ) -> Result<(), LoopError> {
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
             let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
             pending.nested = Some(nested);

@@ -37,13 +37,13 @@ pub(crate) async fn decide(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
     call: &ToolCall,
-    asked: Option<Asked>,
+    asked: Option<Box<Asked>>,
 ) -> Result<Verdict, LoopError> {
     let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
     if let Some(reason) = hooks.in_call(&call.id).ask(event).await? {
         return Ok(Verdict::Answer(ToolOutput::text(reason)));
     }
-    Ok(match asked {
+    Ok(match asked.map(|asked| *asked) {
         Some(Asked { pending, decision: Some(decision) }) if !tools.hides(&call.name) => {
             after_decision(env, tools, call, pending, decision)
         }

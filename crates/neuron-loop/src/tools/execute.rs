@@ -19,9 +19,9 @@ pub(crate) type Ran = Result<ToolOutput, LoopError>;
 /// Runs a call inside its scopes, until it ends or the run is cancelled.
 pub(crate) async fn execute(
     env: &Env<'_>,
-    tools: Offered<'_>,
+    tools: &Offered<'_>,
     call: &ToolCall,
-    ctx: ToolContext,
+    ctx: Box<ToolContext>,
     mut scopes: Scopes,
 ) -> Ran {
     // Dropped while the call runs, it tells work that the tool started elsewhere.
@@ -40,7 +40,7 @@ pub(crate) async fn execute(
         });
         scopes.run(or_cancelled(env.token, limited)).await
     };
-    let ran = ran.or_else(|error| settle(env, &tools, error));
+    let ran = ran.or_else(|error| settle(env, tools, error));
     scopes.end(outcome(&ran));
     guard.disarm();
     env.run.keep(ctx);
@@ -90,22 +90,22 @@ pub(crate) fn call_context(
     (turn, attempt, index): (usize, usize, usize),
     call: &ToolCall,
     cancellation: &CancellationToken,
-) -> ToolContext {
-    let run = env.run;
-    let (run_id, run_number) = (&run.run_id, run.run_number);
-    let mut ctx = run.context(env.ctx);
+) -> Box<ToolContext> {
+    let mut ctx = env.run.context(env.ctx);
     ctx.call_id.clone_from(&call.id);
-    ctx.idempotency_key.clear();
     // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
+    let key = &mut ctx.idempotency_key;
+    key.clone_from(&env.run.key);
     // Writing to a string cannot fail.
-    write!(ctx.idempotency_key, "{run_id}/{run_number}/{turn}/{index}/{}", call.id).ok();
+    write!(key, "{turn}/{index}/").ok();
+    key.push_str(&call.id);
     if attempt > 0 {
         // A call of an answer that was given up may have had the same place and id.
-        write!(ctx.idempotency_key, "/{attempt}").ok();
+        write!(key, "/{attempt}").ok();
     }
     ctx.cancellation_token = cancellation.child_token();
     ctx.turn = Some(turn);
     ctx.usage = UsageMeter::default();
-    ctx.extensions = run.extensions.clone();
+    ctx.extensions = env.run.extensions.clone();
     ctx
 }

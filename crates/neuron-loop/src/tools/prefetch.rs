@@ -12,7 +12,7 @@ use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, Wasm
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, call_context, execute};
 use crate::ledger::{SharedTally, is_invalid_json};
-use crate::parts::{Env, Offered};
+use crate::parts::{Env, Hooks, Offered};
 
 /// The calls of one answer that were decided on before it was whole. They are the first of the answer.
 #[derive(Default)]
@@ -171,7 +171,7 @@ impl<'a> Prefetch<'a> {
         let scopes = env.hooks(run.turn).open_call(call);
         let call = call.clone();
         Work::Running(Mutex::new(Box::pin(
-            async move { execute(env, tools, &call, ctx, scopes).await },
+            async move { execute(env, &tools, &call, ctx, scopes).await },
         )))
     }
 
@@ -194,11 +194,20 @@ impl<'a> Prefetch<'a> {
     /// Stops the calls that no batch took over, and tells the hooks: the answer broke off, or its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
-        let cancelled = LoopError::Tool(ToolError::Cancelled);
-        let hooks = env.hooks(turn);
-        for Prefetched { call, work, .. } in calls.into_iter().flatten() {
-            drop(work);
-            hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
+        if !calls.is_empty() {
+            Box::pin(tell_given_up(calls, env.hooks(turn), error)).await;
         }
+    }
+}
+
+async fn tell_given_up(
+    calls: Vec<Option<Prefetched<'_>>>,
+    hooks: Hooks<'_>,
+    error: Option<&LoopError>,
+) {
+    let cancelled = LoopError::Tool(ToolError::Cancelled);
+    for Prefetched { call, work, .. } in calls.into_iter().flatten() {
+        drop(work);
+        hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
     }
 }
