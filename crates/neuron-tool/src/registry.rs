@@ -8,12 +8,13 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use neuron_types::{
     BoxedSandbox, RegistryError, Sandbox, Tool, ToolCall, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolOutput, WasmBoxedFuture, WasmCompatSend,
+    ToolError, ToolOutput, ToolUseRef, WasmBoxedFuture, WasmCompatSend,
 };
 use serde_json::Value;
 
 use crate::merged::{self, Merged};
 use crate::middleware::{Next, ToolMiddleware};
+use crate::panic;
 
 /// The tools that a model can call, in the order in which they were registered.
 ///
@@ -426,6 +427,29 @@ impl ToolRegistry {
         ctx: &ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
         self.execute_call_in(call, ctx, self.sandbox.as_ref())
+    }
+
+    /// Runs a borrowed tool call, through the middleware. It is cloned only where there is any.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](Self::execute).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the tool's.
+    pub async fn execute_ref(
+        &self,
+        call: ToolUseRef<'_>,
+        ctx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        match self.tools.get(call.name) {
+            Some(tool) if self.global.is_empty() && !self.by_tool.contains_key(call.name) => {
+                let start = || tool.call(call.input, ctx, self.sandbox.as_ref());
+                panic::caught(call.name, start).await
+            }
+            _ => Box::pin(self.execute_call(&call.to_call(), ctx)).await,
+        }
     }
 
     /// Runs a tool call, through the middleware, in a sandbox.

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     CacheControl, CommandOutput, ContentItem, ToolCommand, ToolContext, ToolError, ToolFailure,
-    WasmBoxedFuture, WasmCompatSend, WasmCompatSync, tool_arguments,
+    ToolUseRef, WasmBoxedFuture, WasmCompatSend, WasmCompatSync, tool_arguments,
 };
 
 /// A function that the model can call, with typed arguments and a typed result.
@@ -383,7 +383,21 @@ pub struct ToolCall {
 /// The one key of arguments that are no JSON.
 const INVALID_JSON: &str = "invalid_json";
 
+impl ToolUseRef<'_> {
+    /// Clones the call.
+    #[must_use]
+    pub fn to_call(self) -> ToolCall {
+        ToolCall { id: self.id.to_owned(), name: self.name.to_owned(), input: self.input.clone() }
+    }
+}
+
 impl ToolCall {
+    /// Returns a borrowed view of the call.
+    #[must_use]
+    pub fn view(&self) -> ToolUseRef<'_> {
+        ToolUseRef { id: &self.id, name: &self.name, input: &self.input }
+    }
+
     /// Returns the raw text of arguments that were not JSON, because the model erred or its answer
     /// was cut off.
     ///

@@ -4,14 +4,14 @@
 //! place without a result gets a text that says why. So each call has exactly one result, however a run ends.
 
 use std::borrow::Cow;
+use std::mem;
 
 use neuron_types::{
     ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolOutput, ToolUseRef,
     transcript,
 };
-use smallvec::SmallVec;
 
-use super::{Asked, Batch, Call, CallState, Ledger, Phase};
+use super::{Asked, Batch, Call, CallState, Ledger, Phase, Tally};
 
 /// Why a call has no result when nothing else is known.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -50,11 +50,15 @@ impl Ledger {
         self.calls().nth(index)
     }
 
-    /// The calls that can begin, by position.
-    pub(crate) fn open_calls(&self) -> SmallVec<[usize; 4]> {
-        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
-        let open = states.iter().enumerate().filter(|(_, state)| state.can_begin());
-        open.map(|(index, _)| index).collect()
+    /// The calls of the batch, with the counts of the run.
+    pub(crate) fn open(&mut self) -> Option<(Calls<'_>, &mut Tally)> {
+        let Self { messages, phase: Phase::Batch(batch), tally, .. } = self else {
+            return None;
+        };
+        let is_answer = |message: &Message| message.role == Role::Assistant;
+        let end = messages.iter().rposition(is_answer)?.checked_add(1)?;
+        let (before, after) = messages.split_at_mut(end);
+        Some((Calls { answer: before.last()?, after, batch }, tally))
     }
 
     /// Adds the places for the results of an answer that stands at the end of the history.
@@ -69,67 +73,17 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Notes that a call begins. From here on its outcome is unknown until its result is there.
-    pub(crate) fn begin_call(&mut self, index: usize) {
-        let input = self.call(index).and_then(|call| call.state.edited()).cloned();
-        self.set_state(index, CallState::Begun { input });
-    }
-
     /// Notes that all calls begin that can.
     pub(crate) fn begin_all_calls(&mut self) {
-        for index in self.open_calls() {
-            self.begin_call(index);
+        if let Some((mut calls, _)) = self.open() {
+            calls.batch.open_calls().into_iter().for_each(|index| calls.begin(index));
         }
-    }
-
-    /// Takes back that a call began: its turn had not come.
-    pub(crate) fn never_began(&mut self, index: usize) {
-        self.set_state(index, CallState::Open);
-    }
-
-    /// Takes the result of a call. One that began ran to it.
-    pub(crate) fn finish_call(&mut self, index: usize, mut output: ToolOutput) {
-        let Some(CallState::Begun { input }) = self.state_mut(index).map(std::mem::take) else {
-            return self.answer_call(index, output);
-        };
-        let made = self.call(index).map(|call| call.made.input);
-        if let Some(input) = input.filter(|input| made.is_some_and(|made| made != input)) {
-            let note = format!("[approved with other arguments: {input}]");
-            output.content.insert(0, ContentItem::Text(note));
-        }
-        self.end_call(index, output, true);
-    }
-
-    /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
-    pub(crate) fn fail_call(&mut self, index: usize, error: &LoopError) {
-        let text = match error {
-            LoopError::Cancelled => return,
-            LoopError::Tool(error) => error.to_string(),
-            other => other.to_string(),
-        };
-        self.answer_call(index, ToolOutput::error(text));
-    }
-
-    /// Lets a call wait for a person.
-    pub(crate) fn hold_call(&mut self, index: usize, pending: PendingCall) {
-        self.set_state(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
     }
 
     /// Writes for each call without a result why it has none. Without a reason, the run is left where it is.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
-        for index in 0..self.batch().map_or(0, |batch| batch.calls.len()) {
-            let text = match self.state_mut(index) {
-                Some(CallState::Open) => not_executed(why.unwrap_or(INTERRUPTED)),
-                Some(CallState::Begun { .. }) => interrupted(why.unwrap_or(INTERRUPTED)),
-                Some(CallState::Asked(asked)) => match asked.pending.nested {
-                    Some(_) => {
-                        interrupted(why.unwrap_or("an agent inside the call awaits an approval"))
-                    }
-                    None => not_executed(why.unwrap_or("the call awaits an approval")),
-                },
-                Some(CallState::Ended { .. }) | None => continue,
-            };
-            self.write(index, ToolOutput::error(text));
+        if let Some((mut calls, _)) = self.open() {
+            calls.explain_missing(why);
         }
     }
 
@@ -143,8 +97,10 @@ impl Ledger {
 
     /// Says of all calls that have not begun why they do not run. The batch stays open.
     pub(super) fn close_open_calls(&mut self, why: &str) {
-        for index in self.open_calls() {
-            self.answer_call(index, ToolOutput::error(not_executed(why)));
+        if let Some((mut calls, _)) = self.open() {
+            for index in calls.batch.open_calls() {
+                calls.answer(index, ToolOutput::error(not_executed(why)));
+            }
         }
     }
 
@@ -168,7 +124,7 @@ impl Ledger {
             .map(|(index, call)| (index, may_repeat(call.made.name)))
             .collect();
         for (index, may_repeat) in calls {
-            if let Some(state) = self.state_mut(index) {
+            if let Some(state) = self.batch_mut().and_then(|batch| batch.calls.get_mut(index)) {
                 *state = match state {
                     CallState::Begun { input: None } if may_repeat => CallState::Open,
                     _ => CallState::Ended { is_error: true, ran: false },
@@ -186,16 +142,112 @@ impl Ledger {
 
     /// Ends a call without running it.
     pub(super) fn answer_call(&mut self, index: usize, output: ToolOutput) {
-        self.end_call(index, output, false);
+        if let Some((mut calls, _)) = self.open() {
+            calls.answer(index, output);
+        }
+    }
+
+    /// The calls of the last answer.
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
+        let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
+        answer.into_iter().flat_map(Message::tool_uses)
+    }
+}
+
+/// The calls of a batch. Names and arguments can be read while states and results change.
+pub(crate) struct Calls<'l> {
+    answer: &'l Message,
+    /// Messages after the answer. The first has the results.
+    after: &'l mut [Message],
+    pub(crate) batch: &'l mut Batch,
+}
+
+impl<'l> Calls<'l> {
+    /// A call as the model made it.
+    pub(crate) fn made(&self, index: usize) -> Option<ToolUseRef<'l>> {
+        self.answer.tool_uses().nth(index)
+    }
+
+    pub(crate) fn state(&self, index: usize) -> Option<&CallState> {
+        self.batch.calls.get(index)
+    }
+
+    /// Notes that a call begins. From here on its outcome is unknown until its result is there.
+    pub(crate) fn begin(&mut self, index: usize) {
+        let input = self.state(index).and_then(CallState::edited).cloned();
+        self.set_state(index, CallState::Begun { input });
+    }
+
+    /// Takes back that a call began: its turn had not come.
+    pub(crate) fn never_began(&mut self, index: usize) {
+        self.set_state(index, CallState::Open);
+    }
+
+    /// Takes the result of a call. One that began ran to it.
+    pub(crate) fn finish(&mut self, index: usize, mut output: ToolOutput) {
+        let Some(CallState::Begun { input }) = self.state_mut(index).map(mem::take) else {
+            return self.answer(index, output);
+        };
+        if let Some(input) = input
+            && self.made(index).is_some_and(|made| *made.input != input)
+        {
+            let note = format!("[approved with other arguments: {input}]");
+            output.content.insert(0, ContentItem::Text(note));
+        }
+        self.end(index, output, true);
+    }
+
+    /// Takes the error of a call. A call that was cancelled stays one whose outcome is unknown.
+    pub(crate) fn fail(&mut self, index: usize, error: &LoopError) {
+        let text = match error {
+            LoopError::Cancelled => return,
+            LoopError::Tool(error) => error.to_string(),
+            other => other.to_string(),
+        };
+        self.answer(index, ToolOutput::error(text));
+    }
+
+    /// Lets a call wait for a person.
+    pub(crate) fn hold(&mut self, index: usize, pending: PendingCall) {
+        self.set_state(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
+    }
+
+    /// The result of a call as the model sees it.
+    pub(crate) fn result(&mut self, index: usize) -> Option<ToolOutput> {
+        let (content, is_error) = self.result_mut(index)?;
+        let (content, is_error) = (content.clone(), *is_error);
+        Some(ToolOutput { content, structured_content: None, is_error })
+    }
+
+    fn explain_missing(&mut self, why: Option<&str>) {
+        for index in 0..self.batch.calls.len() {
+            let text = match self.state(index) {
+                Some(CallState::Open) => not_executed(why.unwrap_or(INTERRUPTED)),
+                Some(CallState::Begun { .. }) => interrupted(why.unwrap_or(INTERRUPTED)),
+                Some(CallState::Asked(asked)) => match asked.pending.nested {
+                    Some(_) => {
+                        interrupted(why.unwrap_or("an agent inside the call awaits an approval"))
+                    }
+                    None => not_executed(why.unwrap_or("the call awaits an approval")),
+                },
+                Some(CallState::Ended { .. }) | None => continue,
+            };
+            self.write(index, ToolOutput::error(text));
+        }
+    }
+
+    /// Ends a call without running it.
+    fn answer(&mut self, index: usize, output: ToolOutput) {
+        self.end(index, output, false);
+    }
+
+    fn end(&mut self, index: usize, output: ToolOutput, ran: bool) {
+        self.set_state(index, CallState::Ended { is_error: output.is_error, ran });
+        self.write(index, output);
     }
 
     fn state_mut(&mut self, index: usize) -> Option<&mut CallState> {
-        self.batch_mut()?.calls.get_mut(index)
-    }
-
-    fn end_call(&mut self, index: usize, output: ToolOutput, ran: bool) {
-        self.set_state(index, CallState::Ended { is_error: output.is_error, ran });
-        self.write(index, output);
+        self.batch.calls.get_mut(index)
     }
 
     fn set_state(&mut self, index: usize, state: CallState) {
@@ -210,30 +262,15 @@ impl Ledger {
         }
     }
 
-    /// The result of a call as the model sees it.
-    pub(crate) fn result(&mut self, index: usize) -> Option<ToolOutput> {
-        let (content, is_error) = self.result_mut(index)?;
-        let (content, is_error) = (content.clone(), *is_error);
-        Some(ToolOutput { content, structured_content: None, is_error })
-    }
-
     fn result_mut(&mut self, index: usize) -> Option<(&mut Vec<ContentItem>, &mut bool)> {
-        let place = transcript::place_of_results(&self.messages)?;
+        let id = self.made(index)?.id;
         // Results of an older history may stand in another order.
-        let (before, after) = self.messages.split_at_mut(place);
-        let id = before.last()?.tool_uses().nth(index)?.id;
-        after.first_mut()?.content.iter_mut().find_map(|block| match block {
+        self.after.first_mut()?.content.iter_mut().find_map(|block| match block {
             ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == id => {
                 Some((content, is_error))
             }
             _ => None,
         })
-    }
-
-    /// The calls of the last answer.
-    pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
-        let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        answer.into_iter().flat_map(Message::tool_uses)
     }
 }
 

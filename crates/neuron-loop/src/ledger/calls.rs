@@ -63,6 +63,25 @@ impl Batch {
         self.calls.iter().any(CallState::can_begin)
     }
 
+    /// The calls that can begin, by position.
+    pub(crate) fn open_calls(&self) -> SmallVec<[usize; 4]> {
+        let open = self.calls.iter().enumerate().filter(|(_, state)| state.can_begin());
+        open.map(|(index, _)| index).collect()
+    }
+
+    /// Number of calls that start when the batch goes on. A call inside which an agent waited was counted before.
+    pub(crate) fn count_of_starts(&self) -> usize {
+        use ApprovalDecision::{Approve, ApproveEdited};
+        let starts = |state: &&CallState| match state {
+            CallState::Open => true,
+            CallState::Asked(asked) => {
+                matches!(asked.decision, Some(Approve | ApproveEdited { .. }))
+            }
+            _ => false,
+        };
+        self.calls.iter().filter(starts).count()
+    }
+
     /// Whether a call waits for a person.
     pub(crate) fn waits(&self) -> bool {
         self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
@@ -87,7 +106,7 @@ impl CallState {
     }
 
     /// The arguments, where a person changed them.
-    pub(super) fn edited(&self) -> Option<&Value> {
+    pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
             Self::Asked(asked) => match &asked.decision {
                 Some(ApprovalDecision::ApproveEdited { input }) => Some(input),
@@ -181,18 +200,5 @@ impl Ledger {
     pub(crate) fn waiting_calls(&mut self) -> impl Iterator<Item = &mut PendingCall> {
         let waiting = self.asked_calls().filter(|asked| asked.decision.is_none());
         waiting.map(|asked| &mut asked.pending)
-    }
-
-    /// Number of calls that start when the batch goes on. A call inside which an agent waited was counted before.
-    pub(crate) fn count_of_starts(&self) -> usize {
-        use ApprovalDecision::{Approve, ApproveEdited};
-        let starts = |state: &&CallState| match state {
-            CallState::Open => true,
-            CallState::Asked(asked) => {
-                matches!(asked.decision, Some(Approve | ApproveEdited { .. }))
-            }
-            _ => false,
-        };
-        self.batch().map_or(0, |batch| batch.calls.iter().filter(starts).count())
     }
 }

@@ -15,6 +15,7 @@ use neuron_types::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use batch::Calls;
 pub(crate) use calls::{Asked, Batch, Call, CallState};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
 pub(crate) use input::Said;

@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::{Either, select};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, LoopConfig, LoopError, RequestRef,
-    ResumedApproval, TokenUsage, ToolCall, ToolContext, ToolDefinition, ToolDyn, ToolError,
-    ToolOutput, UsageMeter,
+    Budget, Extensions, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
+    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -86,20 +85,9 @@ impl RunScope {
     /// Takes a context for a call, or makes one.
     pub(crate) fn context(&self, outer: &ToolContext) -> Box<ToolContext> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Field by field: a clone of the whole would clone fields that each call sets.
-        spare.unwrap_or_else(|| Box::new(ToolContext {
-            cwd: outer.cwd.clone(),
-            session_id: outer.session_id.clone(),
-            environment: outer.environment.clone(),
-            cancellation_token: outer.cancellation_token.clone(),
-            progress_reporter: outer.progress_reporter.clone(),
-            call_id: String::new(),
-            run_id: self.run_id.clone(),
-            idempotency_key: String::new(),
-            turn: None,
-            usage: UsageMeter::default(),
-            extensions: Extensions::default(),
-        }))
+        spare.unwrap_or_else(|| {
+            Box::new(ToolContext { run_id: self.run_id.clone(), ..outer.clone() })
+        })
     }
 
     /// Keeps the context of a call that has ended for the next.
@@ -185,10 +173,10 @@ impl<'a> Offered<'a> {
     /// Runs a call through the middleware of its tool.
     pub(crate) async fn execute(
         &self,
-        call: &ToolCall,
+        call: ToolUseRef<'_>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        self.tools.execute_call(call, ctx).await
+        self.tools.execute_ref(call, ctx).await
     }
 }
 

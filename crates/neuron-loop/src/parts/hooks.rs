@@ -2,7 +2,7 @@
 
 use neuron_types::{
     BoxedHook, DurableContext, HookAction, HookEvent, HookScope, LoopError, ObservabilityHook,
-    Operation, OperationKind, Scopes, ToolCall,
+    Operation, OperationKind, Scopes, ToolUseRef,
 };
 
 use super::{Env, outer_call};
@@ -89,14 +89,18 @@ impl<'a> Hooks<'a> {
     }
 
     /// Tells that a tool call ended without a result of its own.
-    pub(crate) async fn tell_failed(self, call: &ToolCall, error: &LoopError) {
-        self.in_call(&call.id).tell(HookEvent::ToolError { tool_name: &call.name, error }).await;
+    pub(crate) async fn tell_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
+        self.in_call(call.id).tell(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
 
     /// Opens the hooks' scopes around a tool call.
-    pub(crate) fn open_call(self, call: &ToolCall) -> Scopes {
+    pub(crate) fn open_call(self, call: ToolUseRef<'_>) -> Scopes {
+        if self.is_empty() {
+            return Scopes::default();
+        }
         // The tools that the model is offered.
         let offered = self.env.frame.tools;
+        let call = &call.to_call();
         self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })
     }
 

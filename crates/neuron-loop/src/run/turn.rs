@@ -133,17 +133,18 @@ pub(super) async fn run_tools<'a>(
     if env.output.is_some_and(|rules| ledger.settle_output(rules, None)) {
         return Ok(None);
     }
+    // A result from before the run waited for an approval is as the model sees it.
+    let result = |(index, call): (usize, &ToolCall)| {
+        let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
+        env.reader.take(&call.id).or_else(seen).unwrap_or_default()
+    };
+    let results = calls.iter().enumerate().map(result).collect();
     let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
     let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }
-    // A result from before the run waited for an approval is as the model sees it.
-    let result = |(index, call): (usize, &ToolCall)| {
-        env.reader.take(&call.id).or_else(|| ledger.result(index)).unwrap_or_default()
-    };
-    let results = calls.iter().enumerate().map(result).collect();
     Ok(Some(Step::Tools { calls, results }))
 }
 

@@ -1,16 +1,18 @@
 //! The tool calls of one answer: in which order they run and beside which others, and what is asked before.
 
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_types::{LoopError, Reservation, ToolCall, ToolErrorPolicy};
+use neuron_types::{LoopError, Reservation, ToolErrorPolicy, ToolUseRef};
+use serde_json::Value;
 use smallvec::SmallVec;
 
 use super::Prefetch;
 use super::decide::{Verdict, decide, invalid_arguments};
 use super::execute::settle;
 use super::prefetch::Work;
-use crate::ledger::{Batch, Call, CallState, Ledger, is_invalid_json};
+use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
 /// Runs the calls of the ledger's batch that can begin.
@@ -24,38 +26,38 @@ pub(crate) async fn run_batch<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
-    let hidden = ledger.batch().map_or(&[][..], |batch| &batch.hidden);
-    let hidden = if hidden.is_empty() { Arc::default() } else { hidden.into() };
     let turn = ledger.tally.run.turn;
-    let mut run = BatchRun {
-        env,
-        hooks: env.hooks(turn),
-        tools: env.offered(hidden),
-        turn,
-        attempt: prefetch.attempt().unwrap_or_else(|| ledger.tally.run.attempt()),
-        reservation: None,
-        ledger,
-        told: Vec::new(),
-        prefetch,
+    let attempt = prefetch.attempt().unwrap_or_else(|| ledger.tally.run.attempt());
+    let Some((calls, tally)) = ledger.open() else {
+        return Ok(());
     };
-    let open = run.ledger.open_calls();
+    let hidden = &calls.batch.hidden[..];
+    let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
+    let (reservation, told) = (None, Vec::new());
+    let hooks = env.hooks(turn);
+    let mut run =
+        BatchRun { env, hooks, tools, turn, attempt, reservation, calls, tally, told, prefetch };
+    let open = run.calls.batch.open_calls();
     let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
-    if let Err(error) = room {
-        if !run.ledger.undecide() {
-            run.ledger.close_batch_because_of(&error);
+    let mut ran = match room {
+        Ok(()) => pin!(run.run_all(&open)).await,
+        Err(error) => {
+            if !ledger.undecide() {
+                ledger.close_batch_because_of(&error);
+            }
+            return Err(error);
         }
-        return Err(error);
-    }
-    let mut ran = pin!(run.run_all(&open)).await;
-    env.count_tool_usage(run.ledger);
-    if run.ledger.batch().is_some_and(Batch::waits) {
-        run.ledger.explain_missing(None);
-    } else if ran.is_ok() && run.ledger.batch().is_some() {
-        let is_known = |name: &str| run.tools.definition(name).is_some();
-        ran = run.ledger.count_failing(env.config().tool_retry_limit, is_known);
+    };
+    let tools = run.tools;
+    env.count_tool_usage(ledger);
+    if ledger.batch().is_some_and(Batch::waits) {
+        ledger.explain_missing(None);
+    } else if ran.is_ok() && ledger.batch().is_some() {
+        let is_known = |name: &str| tools.definition(name).is_some();
+        ran = ledger.count_failing(env.config().tool_retry_limit, is_known);
     }
     if let Err(error) = &ran {
-        run.ledger.close_batch_because_of(error);
+        ledger.close_batch_because_of(error);
     }
     ran
 }
@@ -68,27 +70,36 @@ pub(super) struct BatchRun<'l, 'a> {
     pub(super) attempt: usize,
     /// Room in the budget for all calls.
     pub(super) reservation: Option<Reservation>,
-    pub(super) ledger: &'l mut Ledger,
+    pub(super) calls: Calls<'l>,
+    pub(super) tally: &'l mut Tally,
     /// The calls of which the hooks know that they ended.
     pub(super) told: Vec<usize>,
-    pub(super) prefetch: &'l mut Prefetch<'a>,
+    prefetch: &'l mut Prefetch<'a>,
 }
 
 /// A call on which hooks and policy decided.
-pub(super) struct Asked<'a> {
+pub(super) struct Asked<'l, 'a> {
     pub(super) index: usize,
-    pub(super) call: ToolCall,
+    made: ToolUseRef<'l>,
+    /// The arguments, where a person changed them.
+    edited: Option<Value>,
     pub(super) verdict: Verdict,
     /// Its work, if a prefetch started it.
     pub(super) early: Option<Work<'a>>,
 }
 
-impl<'a> BatchRun<'_, 'a> {
+impl Asked<'_, '_> {
+    pub(super) fn call(&self) -> ToolUseRef<'_> {
+        ToolUseRef { input: self.edited.as_ref().unwrap_or(self.made.input), ..self.made }
+    }
+}
+
+impl<'l, 'a> BatchRun<'l, 'a> {
     /// Checks whether the calls may run, and reserves room for them.
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
         check(self.env.token)?;
-        let starts = self.ledger.count_of_starts().saturating_sub(self.prefetch.started());
-        self.ledger.tally.run.check_before_tools(self.env.config(), starts)?;
+        let starts = self.calls.batch.count_of_starts().saturating_sub(self.prefetch.started());
+        self.tally.run.check_before_tools(self.env.config(), starts)?;
         if self.env.config().tool_errors == ToolErrorPolicy::EndRun {
             self.check_arguments(open)?;
         }
@@ -100,19 +111,16 @@ impl<'a> BatchRun<'_, 'a> {
 
     /// Fails with the first call whose arguments are not JSON.
     fn check_arguments(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        let invalid = open.iter().find_map(|&index| {
-            let call = self.ledger.call(index)?;
-            let definition = self.tools.definition(call.made.name);
-            let is_invalid = is_invalid_json(call.made.input, definition)
-                && matches!(call.state, CallState::Open);
-            is_invalid.then(|| (index, call.to_call()))
-        });
-        let Some((index, call)) = invalid else {
-            return Ok(());
-        };
-        let error = LoopError::Tool(invalid_arguments(&call));
-        self.ledger.fail_call(index, &error);
-        Err(error)
+        for &index in open {
+            let Some(made) = self.calls.made(index) else { continue };
+            let is_open = matches!(self.calls.state(index), Some(CallState::Open));
+            if is_open && is_invalid_json(made.input, self.tools.definition(made.name)) {
+                let error = LoopError::Tool(invalid_arguments(made));
+                self.calls.fail(index, &error);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Runs the calls in order, in groups of which all run at the same time.
@@ -135,8 +143,8 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     fn runs_alone(&self, index: usize) -> bool {
-        let call = self.ledger.call(index);
-        call.and_then(|call| self.tools.get(call.made.name)).is_some_and(|tool| tool.runs_alone())
+        let made = self.calls.made(index);
+        made.and_then(|made| self.tools.get(made.name)).is_some_and(|tool| tool.runs_alone())
     }
 
     /// Runs a group. The hooks hear of the end of each call about which they were asked.
@@ -145,7 +153,7 @@ impl<'a> BatchRun<'_, 'a> {
         let ran = pin!(self.ask_and_run(group, &mut asked)).await;
         if let Err(error) = &ran {
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
-                self.hooks.tell_failed(&item.call, error).await;
+                self.hooks.tell_failed(item.call(), error).await;
             }
         }
         ran
@@ -155,42 +163,48 @@ impl<'a> BatchRun<'_, 'a> {
     async fn ask_and_run(
         &mut self,
         group: &[usize],
-        asked: &mut SmallVec<[Asked<'a>; 1]>,
+        asked: &mut SmallVec<[Asked<'l, 'a>; 1]>,
     ) -> Result<(), LoopError> {
         check(self.env.token)?;
         for &index in group {
-            let Some(call) = self.ledger.call(index).map(Call::to_call) else {
+            let Some(made) = self.calls.made(index) else {
                 continue;
             };
+            let edited = self.calls.state(index).and_then(CallState::edited).cloned();
             // The hooks are asked about it in any case.
-            let early = self.prefetch.hand_over(index, &call);
+            let early = match edited {
+                Some(_) => None,
+                None => self.prefetch.hand_over(index, made),
+            };
             let (verdict, early) =
                 early.map_or((None, None), |early| (Some(early.verdict), early.work));
-            asked.push(Asked { index, call, verdict: Verdict::Run, early });
+            asked.push(Asked { index, made, edited, verdict: Verdict::Run, early });
             if let Some(item) = asked.last_mut() {
                 item.verdict = match verdict {
                     Some(verdict) => verdict,
-                    None => self.decide(index, &item.call).await?,
+                    None => self.decide(index, item.call()).await?,
                 };
             }
         }
-        let runs = |item: &Asked<'_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
+        let runs = |item: &Asked<'_, '_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
         let mut answered = SmallVec::new();
         if !asked.iter().all(runs) {
             (*asked, answered) = asked.drain(..).partition(runs);
         }
         let mut first_error = None;
-        for item in answered {
+        for mut item in answered {
             if let Verdict::Refuse(_) = item.verdict {
                 self.start(&item);
             }
-            let told = match item.verdict {
-                Verdict::Answer(output) => self.finish(item.index, &item.call, output).await,
+            let verdict = mem::replace(&mut item.verdict, Verdict::Run);
+            let (index, call) = (item.index, item.call());
+            let told = match verdict {
+                Verdict::Answer(output) => self.finish(index, call, output).await,
                 Verdict::Refuse(error) => {
                     let ran = settle(self.env, &self.tools, error.into());
-                    self.record(item.index, &item.call, ran).await
+                    self.record(index, call, ran).await
                 }
-                Verdict::Wait(pending) => self.hold(item.index, &item.call, *pending).await,
+                Verdict::Wait(pending) => self.hold(index, call, *pending).await,
                 Verdict::Run | Verdict::Resume(_) => Ok(()),
             };
             first_error = first_error.or(told.err());
@@ -205,11 +219,11 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Asks hooks and policy about a call.
-    async fn decide(&mut self, index: usize, call: &ToolCall) -> Result<Verdict, LoopError> {
-        let asked = self.ledger.call(index).and_then(|call| match call.state {
-            CallState::Asked(asked) => Some(asked.clone()),
+    async fn decide(&self, index: usize, call: ToolUseRef<'_>) -> Result<Verdict, LoopError> {
+        let asked = match self.calls.state(index) {
+            Some(CallState::Asked(asked)) => Some(asked.clone()),
             _ => None,
-        });
+        };
         decide(self.env, self.hooks, &self.tools, call, asked).await
     }
 }

@@ -7,14 +7,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use neuron_types::clock::sleep;
 use neuron_types::{
     CallScope, Durability, DurableContext, DurableError, HookEvent, LoopError, PendingApproval,
-    PendingCall, ToolCall, ToolContext, ToolError, ToolInvocation, ToolOutput,
+    PendingCall, ToolContext, ToolError, ToolInvocation, ToolOutput, ToolUseRef,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
-use super::prefetch::Work;
 use super::execute::{Ran, call_context, execute, outcome, settle};
+use super::prefetch::Work;
 use crate::parts::{Env, Hooks, Offered, check, or_cancelled};
 
 /// The work of a call that has begun.
@@ -24,7 +24,13 @@ enum Begun<'a> {
 }
 
 impl Begun<'_> {
-    async fn end(self, env: &Env<'_>, hooks: Hooks<'_>, tools: &Offered<'_>, call: &ToolCall) -> Ran {
+    async fn end(
+        self,
+        env: &Env<'_>,
+        hooks: Hooks<'_>,
+        tools: &Offered<'_>,
+        call: ToolUseRef<'_>,
+    ) -> Ran {
         match self {
             Self::Early(work) => work.end().await,
             Self::Now(ctx) => execute(env, tools, call, ctx, hooks.open_call(call)).await,
@@ -32,22 +38,22 @@ impl Begun<'_> {
     }
 }
 
-impl<'a> BatchRun<'_, 'a> {
+impl<'l, 'a> BatchRun<'l, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
-    pub(super) fn start(&mut self, item: &Asked<'_>) {
+    pub(super) fn start(&mut self, item: &Asked<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
-            self.ledger.tally.count_tool_call();
+            self.tally.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
                 reservation.spend_tool_call();
             }
         }
-        self.ledger.begin_call(item.index);
+        self.calls.begin(item.index);
     }
 
-    fn context_of(&self, item: &Asked<'_>, token: &CancellationToken) -> Box<ToolContext> {
+    fn context_of(&self, item: &Asked<'_, '_>, token: &CancellationToken) -> Box<ToolContext> {
         let place = (self.turn, self.attempt, item.index);
-        let mut ctx = call_context(self.env, place, &item.call, token);
+        let mut ctx = call_context(self.env, place, item.call(), token);
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
         }
@@ -55,7 +61,7 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Notes that a call begins in this process.
-    fn begin(&mut self, item: &mut Asked<'a>, token: &CancellationToken) -> Begun<'a> {
+    fn begin(&mut self, item: &mut Asked<'l, 'a>, token: &CancellationToken) -> Begun<'a> {
         self.start(item);
         match item.early.take() {
             Some(work) => Begun::Early(work),
@@ -63,16 +69,19 @@ impl<'a> BatchRun<'_, 'a> {
         }
     }
 
-    pub(super) async fn run_one(&mut self, item: &mut Asked<'a>) -> Result<(), LoopError> {
+    pub(super) async fn run_one(&mut self, item: &mut Asked<'l, 'a>) -> Result<(), LoopError> {
         check(self.env.token)?;
         let begun = self.begin(item, self.env.token);
-        let ran = pin!(begun.end(self.env, self.hooks, &self.tools, &item.call)).await;
-        self.record(item.index, &item.call, ran).await
+        let ran = pin!(begun.end(self.env, self.hooks, &self.tools, item.call())).await;
+        self.record(item.index, item.call(), ran).await
     }
 
     /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
     /// until the grace period ends.
-    pub(super) async fn run_together(&mut self, run: &mut [Asked<'a>]) -> Result<(), LoopError> {
+    pub(super) async fn run_together(
+        &mut self,
+        run: &mut [Asked<'l, 'a>],
+    ) -> Result<(), LoopError> {
         check(self.env.token)?;
         let token = self.env.token.child_token();
         let mut waiting = run.iter_mut();
@@ -86,7 +95,7 @@ impl<'a> BatchRun<'_, 'a> {
                 running.push(async move {
                     // Nothing begins once a call beside it has failed.
                     let begins = !token.is_cancelled();
-                    let work = begun.end(env, hooks, &tools, &item.call);
+                    let work = begun.end(env, hooks, &tools, item.call());
                     let ran = if begins { Some(work.await) } else { None };
                     (&*item, ran)
                 });
@@ -108,11 +117,11 @@ impl<'a> BatchRun<'_, 'a> {
     }
 
     /// Records the end of a call, if it began.
-    async fn end(&mut self, item: &Asked<'_>, ran: Option<Ran>) -> Result<(), LoopError> {
+    async fn end(&mut self, item: &Asked<'_, '_>, ran: Option<Ran>) -> Result<(), LoopError> {
         match ran {
-            Some(ran) => self.record(item.index, &item.call, ran).await,
+            Some(ran) => self.record(item.index, item.call(), ran).await,
             None => {
-                self.ledger.never_began(item.index);
+                self.calls.never_began(item.index);
                 Err(LoopError::Cancelled)
             }
         }
@@ -123,7 +132,7 @@ impl<'a> BatchRun<'_, 'a> {
     pub(super) async fn run_durably(
         &mut self,
         engine: &Durability<'_>,
-        run: &[Asked<'_>],
+        run: &[Asked<'_, '_>],
     ) -> Result<(), LoopError> {
         check(self.env.token)?;
         let token = self.env.token.child_token();
@@ -133,12 +142,12 @@ impl<'a> BatchRun<'_, 'a> {
         let mut calls = Vec::with_capacity(run.len());
         for item in run {
             self.start(item);
-            let scope = CallScope::new(self.hooks.open_call(&item.call));
+            let scope = CallScope::new(self.hooks.open_call(item.call()));
             let ctx = self.context_of(item, &token);
             let meter = self.env.metered(ctx.usage.clone());
-            let tool = self.tools.get(&item.call.name);
+            let tool = self.tools.get(item.call().name);
             let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
-            let invocation = ToolInvocation::new(item.call.clone(), *ctx).with_effect(effect);
+            let invocation = ToolInvocation::new(item.call().to_call(), *ctx).with_effect(effect);
             batch.push(invocation.with_scope(scope.clone()));
             calls.push((item, scope, meter));
         }
@@ -156,7 +165,7 @@ impl<'a> BatchRun<'_, 'a> {
                 None => Err(self.missing_result()),
             };
             scope.end(outcome(&ran));
-            let recorded = self.record(item.index, &item.call, ran).await;
+            let recorded = self.record(item.index, item.call(), ran).await;
             first_error = first_error.or(recorded.err());
         }
         first_error.map_or(Ok(()), Err)
@@ -172,7 +181,7 @@ impl<'a> BatchRun<'_, 'a> {
     pub(super) async fn record(
         &mut self,
         index: usize,
-        call: &ToolCall,
+        call: ToolUseRef<'_>,
         ran: Ran,
     ) -> Result<(), LoopError> {
         match ran {
@@ -184,16 +193,16 @@ impl<'a> BatchRun<'_, 'a> {
     async fn fail(
         &mut self,
         index: usize,
-        call: &ToolCall,
+        call: ToolUseRef<'_>,
         error: LoopError,
     ) -> Result<(), LoopError> {
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
-            let mut pending = PendingCall::new(call.clone(), "an agent inside the call waits");
+            let mut pending = PendingCall::new(call.to_call(), "an agent inside the call waits");
             pending.nested = Some(nested);
             return self.hold(index, call, pending).await;
         }
         self.told.push(index);
-        self.ledger.fail_call(index, &error);
+        self.calls.fail(index, &error);
         self.hooks.tell_failed(call, &error).await;
         Err(error)
     }
@@ -202,25 +211,25 @@ impl<'a> BatchRun<'_, 'a> {
     pub(super) async fn finish(
         &mut self,
         index: usize,
-        call: &ToolCall,
+        call: ToolUseRef<'_>,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
         if self.hooks.is_empty() && self.env.reader.is_nobody() {
-            self.ledger.finish_call(index, output);
+            self.calls.finish(index, output);
             return Ok(());
         }
         self.told.push(index);
-        self.ledger.finish_call(index, output.clone());
-        self.env.reader.tell_result(&call.id, &call.name, &output).await;
-        let event = HookEvent::PostToolExecution { tool_name: &call.name, output: &output };
-        self.hooks.in_call(&call.id).ask(event).await.map(drop)
+        self.calls.finish(index, output.clone());
+        self.env.reader.tell_result(call.id, call.name, &output).await;
+        let event = HookEvent::PostToolExecution { tool_name: call.name, output: &output };
+        self.hooks.in_call(call.id).ask(event).await.map(drop)
     }
 
     /// Lets a call wait for a person. For the hooks it has ended, and begins again once it is decided.
     pub(super) async fn hold(
         &mut self,
         index: usize,
-        call: &ToolCall,
+        call: ToolUseRef<'_>,
         pending: PendingCall,
     ) -> Result<(), LoopError> {
         self.told.push(index);
@@ -231,7 +240,7 @@ impl<'a> BatchRun<'_, 'a> {
                 LoopError::ApprovalRequired(Box::new(state))
             }
         };
-        self.ledger.hold_call(index, pending);
+        self.calls.hold(index, pending);
         self.hooks.tell_failed(call, &error).await;
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use neuron_types::{
     ApprovalDecision, HookEvent, LoopError, PendingCall, PermissionDecision, ResumedApproval,
-    ToolCall, ToolError, ToolOutput,
+    ToolCall, ToolError, ToolOutput, ToolUseRef,
 };
 use serde_json::Value;
 
@@ -36,15 +36,15 @@ pub(crate) async fn decide(
     env: &Env<'_>,
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
-    call: &ToolCall,
+    call: ToolUseRef<'_>,
     asked: Option<Box<Asked>>,
 ) -> Result<Verdict, LoopError> {
-    let event = HookEvent::PreToolExecution { tool_name: &call.name, input: &call.input };
-    if let Some(reason) = hooks.in_call(&call.id).ask(event).await? {
+    let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
+    if let Some(reason) = hooks.in_call(call.id).ask(event).await? {
         return Ok(Verdict::Answer(ToolOutput::text(reason)));
     }
     Ok(match asked.map(|asked| *asked) {
-        Some(Asked { pending, decision: Some(decision) }) if !tools.hides(&call.name) => {
+        Some(Asked { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
             after_decision(env, tools, call, pending, decision)
         }
         _ => verdict(env, tools, call),
@@ -52,21 +52,21 @@ pub(crate) async fn decide(
 }
 
 /// Decides on a call that the model has just made.
-fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
-    if is_invalid_json(&call.input, tools.definition(&call.name)) {
+fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
+    if is_invalid_json(call.input, tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
     }
-    if tools.hides(&call.name) {
-        return Verdict::Refuse(ToolError::NotFound(call.name.clone()));
+    if tools.hides(call.name) {
+        return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
     }
-    let refusal = || tools.get(&call.name).and_then(|tool| tool.check_input(&call.input).err());
+    let refusal = || tools.get(call.name).and_then(|tool| tool.check_input(call.input).err());
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,
         PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
         PermissionDecision::Ask(reason) if env.pauses => match refusal() {
             // It is not worth a question.
             Some(error) => Verdict::Refuse(error),
-            None => Verdict::Wait(Box::new(PendingCall::new(call.clone(), reason))),
+            None => Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason))),
         },
         PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason)),
     }
@@ -76,7 +76,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> Verdict {
 fn after_decision(
     env: &Env<'_>,
     tools: &Offered<'_>,
-    call: &ToolCall,
+    call: ToolUseRef<'_>,
     pending: PendingCall,
     decision: ApprovalDecision,
 ) -> Verdict {
@@ -94,15 +94,15 @@ fn after_decision(
     }
 }
 
-fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> PermissionDecision {
+fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
     // A tool that does not exist runs into its error.
     let (Some(policy), Some(definition)) =
-        (&env.parts.definition.policy, tools.definition(&call.name))
+        (&env.parts.definition.policy, tools.definition(call.name))
     else {
         return PermissionDecision::Allow;
     };
     // A policy that breaks must not let anything through.
-    let decide = AssertUnwindSafe(|| policy.check_call(call, Some(definition)));
+    let decide = AssertUnwindSafe(|| policy.check_call(&call.to_call(), Some(definition)));
     catch_unwind(decide).unwrap_or_else(|_| {
         tracing::error!(tool = call.name, "the permission policy panicked; the call is denied");
         PermissionDecision::Deny("the permission policy failed".into())
@@ -115,8 +115,8 @@ pub(crate) fn denial(reason: &str) -> ToolOutput {
 }
 
 /// The error of arguments that are not JSON.
-pub(crate) fn invalid_arguments(call: &ToolCall) -> ToolError {
-    let raw = ToolCall::invalid_json(&call.input).unwrap_or_default();
+pub(crate) fn invalid_arguments(call: ToolUseRef<'_>) -> ToolError {
+    let raw = ToolCall::invalid_json(call.input).unwrap_or_default();
     // Nesting that is too deep ends here too: only the reason tells it from a slip.
     let reason = serde_json::from_str::<Value>(raw).err();
     let reason = reason.map(|error| format!(" ({error})")).unwrap_or_default();

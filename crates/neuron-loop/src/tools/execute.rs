@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use neuron_types::clock::within;
 use neuron_types::{
-    LoopError, Outcome, Scopes, ToolCall, ToolContext, ToolError, ToolErrorPolicy, ToolOutput,
+    LoopError, Outcome, Scopes, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef,
     UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ pub(crate) type Ran = Result<ToolOutput, LoopError>;
 pub(crate) async fn execute(
     env: &Env<'_>,
     tools: &Offered<'_>,
-    call: &ToolCall,
+    call: ToolUseRef<'_>,
     ctx: Box<ToolContext>,
     mut scopes: Scopes,
 ) -> Ran {
@@ -88,17 +88,17 @@ pub(crate) fn outcome(ran: &Ran) -> Outcome<'_> {
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),
-    call: &ToolCall,
+    call: ToolUseRef<'_>,
     cancellation: &CancellationToken,
 ) -> Box<ToolContext> {
     let mut ctx = env.run.context(env.ctx);
-    ctx.call_id.clone_from(&call.id);
+    call.id.clone_into(&mut ctx.call_id);
     // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
     let key = &mut ctx.idempotency_key;
     key.clone_from(&env.run.key);
     // Writing to a string cannot fail.
     write!(key, "{turn}/{index}/").ok();
-    key.push_str(&call.id);
+    key.push_str(call.id);
     if attempt > 0 {
         // A call of an answer that was given up may have had the same place and id.
         write!(key, "/{attempt}").ok();

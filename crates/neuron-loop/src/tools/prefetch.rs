@@ -7,7 +7,9 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use neuron_types::{LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, WasmBoxedFuture};
+use neuron_types::{
+    LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, ToolUseRef, WasmBoxedFuture,
+};
 
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, call_context, execute};
@@ -110,10 +112,10 @@ impl<'a> Prefetch<'a> {
         }
         let turn = tally.lock().run.turn;
         let hooks = env.hooks(turn);
-        let verdict = match decide(env, hooks, &tools, &call, None).await {
+        let verdict = match decide(env, hooks, &tools, call.view(), None).await {
             Ok(verdict) => verdict,
             Err(error) => {
-                hooks.tell_failed(&call, &error).await;
+                hooks.tell_failed(call.view(), &error).await;
                 return Err(error);
             }
         };
@@ -167,12 +169,12 @@ impl<'a> Prefetch<'a> {
             reserved.spend_tool_call();
         }
         let place = (run.turn, self.attempt, self.calls.len());
-        let ctx = call_context(env, place, call, env.token);
-        let scopes = env.hooks(run.turn).open_call(call);
+        let ctx = call_context(env, place, call.view(), env.token);
+        let scopes = env.hooks(run.turn).open_call(call.view());
         let call = call.clone();
-        Work::Running(Mutex::new(Box::pin(
-            async move { execute(env, &tools, &call, ctx, scopes).await },
-        )))
+        Work::Running(Mutex::new(Box::pin(async move {
+            execute(env, &tools, call.view(), ctx, scopes).await
+        })))
     }
 
     /// How often prefetched calls of the turn were given up before this answer. `None` if no call has begun.
@@ -187,8 +189,12 @@ impl<'a> Prefetch<'a> {
 
     /// Hands a call over to the batch. A call that came otherwise in the whole answer than in the stream was not
     /// prefetched.
-    pub(super) fn hand_over(&mut self, index: usize, call: &ToolCall) -> Option<Prefetched<'a>> {
-        self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call == *call)
+    pub(super) fn hand_over(
+        &mut self,
+        index: usize,
+        call: ToolUseRef<'_>,
+    ) -> Option<Prefetched<'a>> {
+        self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
     /// Stops the calls that no batch took over, and tells the hooks: the answer broke off, or its calls must not run.
@@ -208,6 +214,6 @@ async fn tell_given_up(
     let cancelled = LoopError::Tool(ToolError::Cancelled);
     for Prefetched { call, work, .. } in calls.into_iter().flatten() {
         drop(work);
-        hooks.tell_failed(&call, error.unwrap_or(&cancelled)).await;
+        hooks.tell_failed(call.view(), error.unwrap_or(&cancelled)).await;
     }
 }
