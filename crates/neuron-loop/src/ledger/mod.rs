@@ -139,16 +139,12 @@ impl Ledger {
         message.role = Role::Assistant;
         let calls = message.tool_uses().count();
         // Providers reject a message without content.
-        let text = match message.content.is_empty() {
-            true => self.said_before(),
-            false => {
-                self.messages.push(message);
-                self.answer_text()
-            }
-        };
+        if !message.content.is_empty() {
+            self.messages.push(message);
+        }
         self.note_size(&usage, frame);
         if calls == 0 {
-            return self.end_with_answer(text, stop_reason, output);
+            return self.end_with_answer(self.said_before(), stop_reason, output);
         }
         self.tally.run.pauses = 0;
         let limit = self.landing_limit();
@@ -156,7 +152,7 @@ impl Ledger {
         self.open_batch(batch);
         if let Some(why) = calls_must_not_run(&stop_reason, is_cut_off) {
             self.close_batch(why);
-            return self.finish(text, stop_reason, limit, output);
+            return self.finish(self.answer_text(), stop_reason, limit, output);
         }
         self.take_output_calls(limit, output)
     }

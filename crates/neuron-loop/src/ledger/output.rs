@@ -40,7 +40,7 @@ impl OutputRules {
 
     /// Reads the output of a call.
     fn read_call(&self, input: &Value) -> Result<Value, String> {
-        if is_invalid_json(input, self.tool.as_ref()) {
+        if is_invalid_json(input, || self.tool.as_ref()) {
             let raw = ToolCall::invalid_json(input).unwrap_or_default();
             let error = serde_json::from_str::<Value>(raw).err();
             let error = error.map(|error| format!(": {error}")).unwrap_or_default();
@@ -217,10 +217,13 @@ fn raw_arguments(input: &Value) -> String {
 }
 
 /// Whether arguments were not JSON. A tool with an argument of the name that marks them is not meant.
-pub(crate) fn is_invalid_json(input: &Value, definition: Option<&ToolDefinition>) -> bool {
+pub(crate) fn is_invalid_json<'d>(
+    input: &Value,
+    definition: impl FnOnce() -> Option<&'d ToolDefinition>,
+) -> bool {
     if ToolCall::invalid_json(input).is_none() {
         return false;
     }
-    let properties = definition.and_then(|tool| tool.input_schema.get("properties"));
+    let properties = definition().and_then(|tool| tool.input_schema.get("properties"));
     properties.and_then(|properties| properties.get("invalid_json")).is_none()
 }

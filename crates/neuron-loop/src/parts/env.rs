@@ -1,11 +1,11 @@
 //! Everything that the work of a run needs beside its ledger.
 
 use std::borrow::Borrow;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
-use futures_util::future::{Either, select};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Budget, Extensions, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
@@ -187,10 +187,13 @@ pub(crate) async fn or_cancelled<T>(
     work: impl Future<Output = Result<T, LoopError>>,
 ) -> Result<T, LoopError> {
     check(token)?;
-    match select(pin!(work), pin!(token.cancelled())).await {
-        Either::Left((result, _)) => result,
-        Either::Right(((), _)) => Err(LoopError::Cancelled),
-    }
+    // The wait for the cancellation begins once the work waits.
+    let (mut work, mut cancelled) = (pin!(work), pin!(async { token.cancelled().await }));
+    poll_fn(|cx| match work.as_mut().poll(cx) {
+        Poll::Pending => cancelled.as_mut().poll(cx).map(|()| Err(LoopError::Cancelled)),
+        done => done,
+    })
+    .await
 }
 
 /// Fails if the run was cancelled.

@@ -108,7 +108,7 @@ fn take_answer(
 ) -> Result<(), LoopError> {
     let tools = env.offered(hidden);
     let is_invalid =
-        |call: ToolUseRef<'_>| is_invalid_json(call.input, tools.definition(call.name));
+        |call: ToolUseRef<'_>| is_invalid_json(call.input, || tools.definition(call.name));
     let is_cut_off =
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());

@@ -26,17 +26,16 @@ pub(crate) async fn run_batch<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
-    let turn = ledger.tally.run.turn;
     let attempt = prefetch.attempt().unwrap_or_else(|| ledger.tally.run.attempt());
+    let hooks = env.hooks(ledger.tally.run.turn);
     let Some((calls, tally)) = ledger.open() else {
         return Ok(());
     };
     let hidden = &calls.batch.hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
     let (reservation, told) = (None, Vec::new());
-    let hooks = env.hooks(turn);
     let mut run =
-        BatchRun { env, hooks, tools, turn, attempt, reservation, calls, tally, told, prefetch };
+        BatchRun { env, hooks, tools, attempt, reservation, calls, tally, told, prefetch };
     let open = run.calls.batch.open_calls();
     let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
     let mut ran = match room {
@@ -66,7 +65,6 @@ pub(super) struct BatchRun<'l, 'a> {
     pub(super) env: &'a Env<'a>,
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
-    pub(super) turn: usize,
     pub(super) attempt: usize,
     /// Room in the budget for all calls.
     pub(super) reservation: Option<Reservation>,
@@ -114,7 +112,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         for &index in open {
             let Some(made) = self.calls.made(index) else { continue };
             let is_open = matches!(self.calls.state(index), Some(CallState::Open));
-            if is_open && is_invalid_json(made.input, self.tools.definition(made.name)) {
+            if is_open && is_invalid_json(made.input, || self.tools.definition(made.name)) {
                 let error = LoopError::Tool(invalid_arguments(made));
                 self.calls.fail(index, &error);
                 return Err(error);

@@ -52,7 +52,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     fn context_of(&self, item: &Asked<'_, '_>, token: &CancellationToken) -> Box<ToolContext> {
-        let place = (self.turn, self.attempt, item.index);
+        let place = (self.hooks.turn, self.attempt, item.index);
         let mut ctx = call_context(self.env, place, item.call(), token);
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());

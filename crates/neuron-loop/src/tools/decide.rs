@@ -53,7 +53,7 @@ pub(crate) async fn decide(
 
 /// Decides on a call that the model has just made.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
-    if is_invalid_json(call.input, tools.definition(call.name)) {
+    if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
     }
     if tools.hides(call.name) {
@@ -96,9 +96,10 @@ fn after_decision(
 
 fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
     // A tool that does not exist runs into its error.
-    let (Some(policy), Some(definition)) =
-        (&env.parts.definition.policy, tools.definition(call.name))
-    else {
+    let Some(policy) = &env.parts.definition.policy else {
+        return PermissionDecision::Allow;
+    };
+    let Some(definition) = tools.definition(call.name) else {
         return PermissionDecision::Allow;
     };
     // A policy that breaks must not let anything through.

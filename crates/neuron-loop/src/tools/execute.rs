@@ -1,6 +1,5 @@
 //! Running a call in this process: its context, and the meaning of its error.
 
-use std::fmt::Write;
 use std::pin::pin;
 
 use neuron_types::clock::within;
@@ -96,12 +95,14 @@ pub(crate) fn call_context(
     // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
     let key = &mut ctx.idempotency_key;
     key.clone_from(&env.run.key);
-    // Writing to a string cannot fail.
-    write!(key, "{turn}/{index}/").ok();
+    let mut digits = itoa::Buffer::new();
+    for number in [turn, index] {
+        key.extend([digits.format(number), "/"]);
+    }
     key.push_str(call.id);
     if attempt > 0 {
         // A call of an answer that was given up may have had the same place and id.
-        write!(key, "/{attempt}").ok();
+        key.extend(["/", digits.format(attempt)]);
     }
     ctx.cancellation_token = cancellation.child_token();
     ctx.turn = Some(turn);

@@ -144,7 +144,7 @@ impl<'a> Prefetch<'a> {
             && !tool.runs_alone()
             && self.running() < most
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)
-            && !is_invalid_json(&call.input, tools.definition(&call.name))
+            && !is_invalid_json(&call.input, || tools.definition(&call.name))
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
