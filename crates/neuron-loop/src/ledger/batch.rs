@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::mem;
 
 use neuron_types::{
-    ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolOutput, ToolUseRef,
-    transcript,
+    ContentBlock, ContentItem, LoopError, Message, PendingCall, Role, ToolCall, ToolOutput,
+    ToolUseRef, transcript,
 };
 
-use super::{Asked, Batch, Call, CallState, Ledger, Phase, Tally};
+use super::{Asked, Batch, CallState, Ledger, Phase, Tally};
 
 /// Why a call has no result when nothing else is known.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -31,23 +31,10 @@ impl Ledger {
         }
     }
 
-    /// The calls of the last answer with their states, in order.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = Call<'_>> {
-        let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        let states = self.batch().map_or(&[][..], |batch| &batch.calls);
-        let made = answer.into_iter().flat_map(Message::tool_uses);
-        made.zip(states).map(|(made, state)| Call { made, state })
-    }
-
     /// Number of messages, from the start, that change no more.
     pub(crate) fn settled(&self) -> usize {
         let place = transcript::place_of_results(&self.messages).filter(|_| self.batch().is_some());
         place.map_or(self.messages.len(), |place| place.saturating_sub(1))
-    }
-
-    /// A call of the last answer.
-    pub(crate) fn call(&self, index: usize) -> Option<Call<'_>> {
-        self.calls().nth(index)
     }
 
     /// The calls of the batch, with the counts of the run.
@@ -64,12 +51,12 @@ impl Ledger {
     /// Adds the places for the results of an answer that stands at the end of the history.
     pub(super) fn open_batch(&mut self, batch: Batch) {
         self.phase = Phase::Batch(batch);
-        let result = |call: Call<'_>| ContentBlock::ToolResult {
-            tool_use_id: call.made.id.to_owned(),
+        let result = |call: ToolUseRef<'_>| ContentBlock::ToolResult {
+            tool_use_id: call.id.to_owned(),
             content: Vec::new(),
             is_error: true,
         };
-        let content = self.calls().map(result).collect();
+        let content = self.last_calls().map(result).collect();
         self.messages.push(Message { role: Role::User, content });
     }
 
@@ -116,28 +103,16 @@ impl Ledger {
     /// Decides about calls that began in a run that was interrupted: `may_repeat` says by the tool's name whether a
     /// call can run again. For the others the result is that the outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
-        let begun = |call: &Call<'_>| matches!(call.state, CallState::Begun { .. });
-        let calls: Vec<(usize, bool)> = self
-            .calls()
-            .enumerate()
-            .filter(|(_, call)| begun(call))
-            .map(|(index, call)| (index, may_repeat(call.made.name)))
-            .collect();
-        for (index, may_repeat) in calls {
-            if let Some(state) = self.batch_mut().and_then(|batch| batch.calls.get_mut(index)) {
-                *state = match state {
-                    CallState::Begun { input: None } if may_repeat => CallState::Open,
-                    _ => CallState::Ended { is_error: true, ran: false },
-                };
-            }
+        let Some((calls, _)) = self.open() else {
+            return;
+        };
+        for (made, state) in calls.answer.tool_uses().zip(&mut calls.batch.calls) {
+            *state = match state {
+                CallState::Begun { input: None } if may_repeat(made.name) => CallState::Open,
+                CallState::Begun { .. } => CallState::Ended { is_error: true, ran: false },
+                _ => continue,
+            };
         }
-    }
-
-    /// Whether a call of the batch, other than those of a tool, has an error as its result.
-    pub(super) fn has_failed_call(&self, except: &str) -> bool {
-        let failed =
-            |call: &Call<'_>| matches!(call.state, CallState::Ended { is_error: true, .. });
-        self.calls().any(|call| call.made.name != except && failed(&call))
     }
 
     /// Ends a call without running it.
@@ -156,7 +131,7 @@ impl Ledger {
 
 /// The calls of a batch. Names and arguments can be read while states and results change.
 pub(crate) struct Calls<'l> {
-    answer: &'l Message,
+    pub(super) answer: &'l Message,
     /// Messages after the answer. The first has the results.
     after: &'l mut [Message],
     pub(crate) batch: &'l mut Batch,
@@ -166,6 +141,19 @@ impl<'l> Calls<'l> {
     /// A call as the model made it.
     pub(crate) fn made(&self, index: usize) -> Option<ToolUseRef<'l>> {
         self.answer.tool_uses().nth(index)
+    }
+
+    /// The calls as they run, with the arguments that a person changed.
+    pub(crate) fn to_calls(&self) -> Vec<ToolCall> {
+        let call = |(made, state): (ToolUseRef<'_>, &CallState)| {
+            ToolUseRef { input: state.edited().unwrap_or(made.input), ..made }.to_call()
+        };
+        self.iter().map(call).collect()
+    }
+
+    /// The calls with their states, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ToolUseRef<'l>, &CallState)> {
+        self.answer.tool_uses().zip(&self.batch.calls)
     }
 
     pub(crate) fn state(&self, index: usize) -> Option<&CallState> {
@@ -237,7 +225,7 @@ impl<'l> Calls<'l> {
     }
 
     /// Ends a call without running it.
-    fn answer(&mut self, index: usize, output: ToolOutput) {
+    pub(super) fn answer(&mut self, index: usize, output: ToolOutput) {
         self.end(index, output, false);
     }
 

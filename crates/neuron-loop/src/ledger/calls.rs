@@ -2,7 +2,6 @@
 
 use neuron_types::{
     ApprovalDecision, ApprovalDecisions, ApprovalError, PendingApproval, PendingCall, StopReason,
-    ToolCall, ToolUseRef,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -115,21 +114,6 @@ impl CallState {
             Self::Begun { input } => input.as_ref(),
             Self::Open | Self::Ended { .. } => None,
         }
-    }
-}
-
-/// A call of the last answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Call<'a> {
-    pub(crate) made: ToolUseRef<'a>,
-    pub(crate) state: &'a CallState,
-}
-
-impl Call<'_> {
-    /// The call as it runs, with the arguments that a person changed.
-    pub(crate) fn to_call(self) -> ToolCall {
-        let input = self.state.edited().unwrap_or(self.made.input).clone();
-        ToolCall { id: self.made.id.to_owned(), name: self.made.name.to_owned(), input }
     }
 }
 

@@ -63,18 +63,21 @@ impl Ledger {
             return Ok(());
         };
         let mut succeeded: BTreeMap<String, bool> = BTreeMap::new();
-        for call in self.calls() {
-            if let CallState::Ended { is_error, ran: true } = call.state {
-                let name = if is_known(call.made.name) { call.made.name } else { "" };
+        let Some((calls, tally)) = self.open() else {
+            return Ok(());
+        };
+        for (made, state) in calls.iter() {
+            if let CallState::Ended { is_error, ran: true } = state {
+                let name = if is_known(made.name) { made.name } else { "" };
                 *succeeded.entry(name.to_owned()).or_default() |= !is_error;
             }
         }
         for (name, succeeded) in succeeded {
             if succeeded {
-                self.tally.run.failing.remove(&name);
+                tally.run.failing.remove(&name);
                 continue;
             }
-            let turns = self.tally.run.failing.entry(name.clone()).or_default();
+            let turns = tally.run.failing.entry(name.clone()).or_default();
             *turns = turns.saturating_add(1);
             if *turns > retries {
                 let what = match name.as_str() {

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use batch::Calls;
-pub(crate) use calls::{Asked, Batch, Call, CallState};
+pub(crate) use calls::{Asked, Batch, CallState};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
 pub(crate) use input::Said;
 pub(crate) use limits::Limit;

@@ -6,7 +6,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use super::{Ending, Ledger, Limit, Phase};
+use super::{CallState, Ending, Ledger, Limit, Phase};
 
 /// The output that a typed run wants.
 #[derive(Debug, Clone)]
@@ -126,17 +126,13 @@ impl Ledger {
     /// Answers the calls of the output tool. Returns the arguments and the fault of one that does not fit.
     fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
         let name = rules.tool_name()?;
-        let calls: Vec<(usize, Value)> = self
-            .last_calls()
-            .enumerate()
-            .filter(|(_, call)| call.name == name)
-            .map(|(index, call)| (index, call.input.clone()))
-            .collect();
         let (mut given, mut fault) = (None, None);
-        for (index, input) in calls {
+        let (mut calls, tally) = self.open()?;
+        let answer = calls.answer;
+        for (index, call) in answer.tool_uses().enumerate().filter(|(_, call)| call.name == name) {
             let output = match given {
                 Some(_) if rules.end != EndStrategy::Exhaustive => not_used(),
-                _ => match rules.read_call(&input) {
+                _ => match rules.read_call(call.input) {
                     Ok(_) if given.is_some() => not_used(),
                     Ok(_) => {
                         given = Some(index);
@@ -144,19 +140,17 @@ impl Ledger {
                     }
                     Err(reason) => {
                         let hint = format!("{reason}; call `{name}` again with the whole output");
-                        fault = Some((raw_arguments(&input), reason));
+                        fault = Some((raw_arguments(call.input), reason));
                         ToolOutput::error(hint)
                     }
                 },
             };
-            self.answer_call(index, output);
+            calls.answer(index, output);
         }
         if fault.is_some() || given.is_some() {
-            self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_add(1);
+            tally.run.output_attempts = tally.run.output_attempts.saturating_add(1);
         }
-        if let Some(batch) = self.batch_mut() {
-            batch.output = given;
-        }
+        calls.batch.output = given;
         fault
     }
 }
@@ -169,7 +163,11 @@ impl Ledger {
         };
         let is_suppressed = limit.is_none()
             && rules.end == EndStrategy::Graceful
-            && self.has_failed_call(rules.tool_name().unwrap_or_default());
+            && self.open().is_some_and(|(calls, _)| {
+                let mut others =
+                    calls.iter().filter(|(made, _)| Some(made.name) != rules.tool_name());
+                others.any(|(_, state)| matches!(state, CallState::Ended { is_error: true, .. }))
+            });
         if is_suppressed {
             // The model gave a valid output, so the attempt did not fail.
             self.tally.run.output_attempts = self.tally.run.output_attempts.saturating_sub(1);
@@ -178,7 +176,7 @@ impl Ledger {
             self.answer_call(index, ToolOutput::error(text));
             return false;
         }
-        let output = self.call(index).and_then(|call| rules.read_call(call.made.input).ok());
+        let output = self.last_calls().nth(index).and_then(|call| rules.read_call(call.input).ok());
         self.answer_call(index, ToolOutput::text("The output is accepted."));
         let stop_reason = self.stop_reason();
         let (response, limit) = (self.answer_text(), limit.map(|limit| limit.error().to_string()));

@@ -10,7 +10,7 @@ use super::{Env, outer_call};
 /// The hooks of an agent, and where in the run they are called.
 #[derive(Clone, Copy)]
 pub(crate) struct Hooks<'a> {
-    env: &'a Env<'a>,
+    pub(crate) env: &'a Env<'a>,
     pub(crate) turn: usize,
     call_id: Option<&'a str>,
 }

@@ -13,7 +13,7 @@ use super::Step;
 use super::store::{SessionHandle, store};
 use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
-use crate::ledger::{AnswerView, Call, Ledger, Phase, is_invalid_json, may_be_cut_off};
+use crate::ledger::{AnswerView, Ledger, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::{Answered, call_model};
 use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
@@ -123,7 +123,7 @@ pub(super) async fn run_tools<'a>(
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Done, LoopError> {
     let calls: Vec<ToolCall> = match env.reader {
-        Reader::Step(_) => ledger.calls().map(Call::to_call).collect(),
+        Reader::Step(_) => ledger.open().map(|(calls, _)| calls.to_calls()).unwrap_or_default(),
         _ => Vec::new(),
     };
     pin!(run_batch(env, ledger, prefetch)).await?;

@@ -80,7 +80,7 @@ pub(super) struct Asked<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
     /// The arguments, where a person changed them.
-    edited: Option<Value>,
+    edited: Option<Box<Value>>,
     pub(super) verdict: Verdict,
     /// Its work, if a prefetch started it.
     pub(super) early: Option<Work<'a>>,
@@ -88,7 +88,7 @@ pub(super) struct Asked<'l, 'a> {
 
 impl Asked<'_, '_> {
     pub(super) fn call(&self) -> ToolUseRef<'_> {
-        ToolUseRef { input: self.edited.as_ref().unwrap_or(self.made.input), ..self.made }
+        ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
     }
 }
 
@@ -168,12 +168,10 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let Some(made) = self.calls.made(index) else {
                 continue;
             };
-            let edited = self.calls.state(index).and_then(CallState::edited).cloned();
+            let edited = self.calls.state(index).and_then(CallState::edited);
+            let edited = edited.cloned().map(Box::new);
             // The hooks are asked about it in any case.
-            let early = match edited {
-                Some(_) => None,
-                None => self.prefetch.hand_over(index, made),
-            };
+            let early = self.prefetch.hand_over(index, made);
             let (verdict, early) =
                 early.map_or((None, None), |early| (Some(early.verdict), early.work));
             asked.push(Asked { index, made, edited, verdict: Verdict::Run, early });
@@ -195,14 +193,13 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 self.start(&item);
             }
             let verdict = mem::replace(&mut item.verdict, Verdict::Run);
-            let (index, call) = (item.index, item.call());
             let told = match verdict {
-                Verdict::Answer(output) => self.finish(index, call, output).await,
+                Verdict::Answer(output) => self.finish(&item, *output).await,
                 Verdict::Refuse(error) => {
                     let ran = settle(self.env, &self.tools, error.into());
-                    self.record(index, call, ran).await
+                    self.record(&item, ran).await
                 }
-                Verdict::Wait(pending) => self.hold(index, call, *pending).await,
+                Verdict::Wait(pending) => self.hold(&item, *pending).await,
                 Verdict::Run | Verdict::Resume(_) => Ok(()),
             };
             first_error = first_error.or(told.err());
@@ -222,6 +219,6 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             Some(CallState::Asked(asked)) => Some(asked.clone()),
             _ => None,
         };
-        decide(self.env, self.hooks, &self.tools, call, asked).await
+        decide(self.hooks, &self.tools, call, asked).await
     }
 }

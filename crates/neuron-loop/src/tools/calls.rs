@@ -13,30 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
-use super::execute::{Ran, call_context, execute, outcome, settle};
+use super::execute::{Ran, call_context, outcome, settle};
 use super::prefetch::Work;
-use crate::parts::{Env, Hooks, Offered, check, or_cancelled};
-
-/// The work of a call that has begun.
-enum Begun<'a> {
-    Early(Work<'a>),
-    Now(Box<ToolContext>),
-}
-
-impl Begun<'_> {
-    async fn end(
-        self,
-        env: &Env<'_>,
-        hooks: Hooks<'_>,
-        tools: &Offered<'_>,
-        call: ToolUseRef<'_>,
-    ) -> Ran {
-        match self {
-            Self::Early(work) => work.end().await,
-            Self::Now(ctx) => execute(env, tools, call, ctx, hooks.open_call(call)).await,
-        }
-    }
-}
+use crate::parts::{check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
@@ -61,19 +40,16 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Notes that a call begins in this process.
-    fn begin(&mut self, item: &mut Asked<'l, 'a>, token: &CancellationToken) -> Begun<'a> {
+    fn begin(&mut self, item: &mut Asked<'l, 'a>, token: &CancellationToken) -> Work<'a> {
         self.start(item);
-        match item.early.take() {
-            Some(work) => Begun::Early(work),
-            None => Begun::Now(self.context_of(item, token)),
-        }
+        item.early.take().unwrap_or_else(|| Work::Ready(self.context_of(item, token)))
     }
 
     pub(super) async fn run_one(&mut self, item: &mut Asked<'l, 'a>) -> Result<(), LoopError> {
         check(self.env.token)?;
-        let begun = self.begin(item, self.env.token);
-        let ran = pin!(begun.end(self.env, self.hooks, &self.tools, item.call())).await;
-        self.record(item.index, item.call(), ran).await
+        let work = self.begin(item, self.env.token);
+        let ran = pin!(work.end(self.hooks, &self.tools, item.call())).await;
+        self.record(item, ran).await
     }
 
     /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
@@ -90,12 +66,12 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let mut ended = Ok(());
         while ended.is_ok() {
             for item in waiting.by_ref().take(most - running.len()) {
-                let (begun, token) = (self.begin(item, &token), token.clone());
-                let (env, hooks, tools) = (self.env, self.hooks, self.tools.clone());
+                let (work, token) = (self.begin(item, &token), token.clone());
+                let (hooks, tools) = (self.hooks, self.tools.clone());
                 running.push(async move {
                     // Nothing begins once a call beside it has failed.
                     let begins = !token.is_cancelled();
-                    let work = begun.end(env, hooks, &tools, item.call());
+                    let work = work.end(hooks, &tools, item.call());
                     let ran = if begins { Some(work.await) } else { None };
                     (&*item, ran)
                 });
@@ -119,7 +95,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Records the end of a call, if it began.
     async fn end(&mut self, item: &Asked<'_, '_>, ran: Option<Ran>) -> Result<(), LoopError> {
         match ran {
-            Some(ran) => self.record(item.index, item.call(), ran).await,
+            Some(ran) => self.record(item, ran).await,
             None => {
                 self.calls.never_began(item.index);
                 Err(LoopError::Cancelled)
@@ -165,7 +141,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 None => Err(self.missing_result()),
             };
             scope.end(outcome(&ran));
-            let recorded = self.record(item.index, item.call(), ran).await;
+            let recorded = self.record(item, ran).await;
             first_error = first_error.or(recorded.err());
         }
         first_error.map_or(Ok(()), Err)
@@ -178,61 +154,51 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Records the end of a call. A call in which an agent waits for an approval waits too.
-    pub(super) async fn record(
-        &mut self,
-        index: usize,
-        call: ToolUseRef<'_>,
-        ran: Ran,
-    ) -> Result<(), LoopError> {
+    pub(super) async fn record(&mut self, item: &Asked<'_, '_>, ran: Ran) -> Result<(), LoopError> {
         match ran {
-            Ok(output) => self.finish(index, call, output).await,
-            Err(error) => Box::pin(self.fail(index, call, error)).await,
+            Ok(output) => self.finish(item, output).await,
+            Err(error) => Box::pin(self.fail(item, error)).await,
         }
     }
 
-    async fn fail(
-        &mut self,
-        index: usize,
-        call: ToolUseRef<'_>,
-        error: LoopError,
-    ) -> Result<(), LoopError> {
+    async fn fail(&mut self, item: &Asked<'_, '_>, error: LoopError) -> Result<(), LoopError> {
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
-            let mut pending = PendingCall::new(call.to_call(), "an agent inside the call waits");
+            let call = item.call().to_call();
+            let mut pending = PendingCall::new(call, "an agent inside the call waits");
             pending.nested = Some(nested);
-            return self.hold(index, call, pending).await;
+            return self.hold(item, pending).await;
         }
-        self.told.push(index);
-        self.calls.fail(index, &error);
-        self.hooks.tell_failed(call, &error).await;
+        self.told.push(item.index);
+        self.calls.fail(item.index, &error);
+        self.hooks.tell_failed(item.call(), &error).await;
         Err(error)
     }
 
     /// Takes the result of a call, and tells reader and hooks.
     pub(super) async fn finish(
         &mut self,
-        index: usize,
-        call: ToolUseRef<'_>,
+        item: &Asked<'_, '_>,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
         if self.hooks.is_empty() && self.env.reader.is_nobody() {
-            self.calls.finish(index, output);
+            self.calls.finish(item.index, output);
             return Ok(());
         }
-        self.told.push(index);
-        self.calls.finish(index, output.clone());
-        self.env.reader.tell_result(call.id, call.name, &output).await;
-        let event = HookEvent::PostToolExecution { tool_name: call.name, output: &output };
-        self.hooks.in_call(call.id).ask(event).await.map(drop)
+        self.told.push(item.index);
+        self.calls.finish(item.index, output.clone());
+        let ToolUseRef { id, name, .. } = item.call();
+        self.env.reader.tell_result(id, name, &output).await;
+        let event = HookEvent::PostToolExecution { tool_name: name, output: &output };
+        self.hooks.in_call(id).ask(event).await.map(drop)
     }
 
     /// Lets a call wait for a person. For the hooks it has ended, and begins again once it is decided.
     pub(super) async fn hold(
         &mut self,
-        index: usize,
-        call: ToolUseRef<'_>,
+        item: &Asked<'_, '_>,
         pending: PendingCall,
     ) -> Result<(), LoopError> {
-        self.told.push(index);
+        self.told.push(item.index);
         let error = match &pending.nested {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
             None => {
@@ -240,8 +206,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 LoopError::ApprovalRequired(Box::new(state))
             }
         };
-        self.calls.hold(index, pending);
-        self.hooks.tell_failed(call, &error).await;
+        self.calls.hold(item.index, pending);
+        self.hooks.tell_failed(item.call(), &error).await;
         Ok(())
     }
 }

@@ -19,12 +19,18 @@ pub(crate) enum Verdict {
     /// It runs, and the agent that waited inside it goes on.
     Resume(Box<ResumedApproval>),
     /// It does not run. This is its result.
-    Answer(ToolOutput),
+    Answer(Box<ToolOutput>),
     /// It waits for a person.
     Wait(Box<PendingCall>),
     /// It does not run, because its tool is hidden, or would refuse it so that nobody need be asked. It counts as
     /// started.
     Refuse(ToolError),
+}
+
+impl Verdict {
+    fn answer(output: ToolOutput) -> Self {
+        Self::Answer(Box::new(output))
+    }
 }
 
 /// Asks the hooks about a call, and then decides. `asked` holds the decision of a person.
@@ -33,15 +39,15 @@ pub(crate) enum Verdict {
 ///
 /// [`LoopError::HookTerminated`].
 pub(crate) async fn decide(
-    env: &Env<'_>,
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
     call: ToolUseRef<'_>,
     asked: Option<Box<Asked>>,
 ) -> Result<Verdict, LoopError> {
+    let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
     if let Some(reason) = hooks.in_call(call.id).ask(event).await? {
-        return Ok(Verdict::Answer(ToolOutput::text(reason)));
+        return Ok(Verdict::answer(ToolOutput::text(reason)));
     }
     Ok(match asked.map(|asked| *asked) {
         Some(Asked { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
@@ -54,7 +60,7 @@ pub(crate) async fn decide(
 /// Decides on a call that the model has just made.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
-        return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()));
+        return Verdict::answer(ToolOutput::error(invalid_arguments(call).to_string()));
     }
     if tools.hides(call.name) {
         return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
@@ -62,13 +68,13 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     let refusal = || tools.get(call.name).and_then(|tool| tool.check_input(call.input).err());
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,
-        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
+        PermissionDecision::Deny(reason) => Verdict::answer(denial(&reason)),
         PermissionDecision::Ask(reason) if env.pauses => match refusal() {
             // It is not worth a question.
             Some(error) => Verdict::Refuse(error),
             None => Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason))),
         },
-        PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason)),
+        PermissionDecision::Ask(reason) => Verdict::answer(denial(&reason)),
     }
 }
 
@@ -81,15 +87,15 @@ fn after_decision(
     decision: ApprovalDecision,
 ) -> Verdict {
     let allowed = match (decision, pending.nested) {
-        (ApprovalDecision::Deny { reason }, _) => return Verdict::Answer(denial(&reason)),
-        (ApprovalDecision::Supply { output }, _) => return Verdict::Answer(output),
+        (ApprovalDecision::Deny { reason }, _) => return Verdict::answer(denial(&reason)),
+        (ApprovalDecision::Supply { output }, _) => return Verdict::answer(output),
         (ApprovalDecision::Nested { decisions }, Some(nested)) => {
             Verdict::Resume(Box::new(ResumedApproval::new(*nested, decisions)))
         }
         _ => Verdict::Run,
     };
     match ask_policy(env, tools, call) {
-        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason)),
+        PermissionDecision::Deny(reason) => Verdict::answer(denial(&reason)),
         PermissionDecision::Allow | PermissionDecision::Ask(_) => allowed,
     }
 }

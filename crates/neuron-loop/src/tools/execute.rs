@@ -4,25 +4,25 @@ use std::pin::pin;
 
 use neuron_types::clock::within;
 use neuron_types::{
-    LoopError, Outcome, Scopes, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef,
-    UsageMeter,
+    LoopError, Outcome, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::decide::denial;
-use crate::parts::{Env, Offered, or_cancelled};
+use crate::parts::{Env, Hooks, Offered, or_cancelled};
 
 /// The end of a call.
 pub(crate) type Ran = Result<ToolOutput, LoopError>;
 
 /// Runs a call inside its scopes, until it ends or the run is cancelled.
 pub(crate) async fn execute(
-    env: &Env<'_>,
+    hooks: Hooks<'_>,
     tools: &Offered<'_>,
     call: ToolUseRef<'_>,
     ctx: Box<ToolContext>,
-    mut scopes: Scopes,
 ) -> Ran {
+    let env = hooks.env;
+    let mut scopes = hooks.open_call(call);
     // Dropped while the call runs, it tells work that the tool started elsewhere.
     let guard = ctx.cancellation_token.clone().drop_guard();
     let ran = {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use neuron_types::{
-    LoopError, StreamEvent, ToolCall, ToolEffect, ToolError, ToolUseRef, WasmBoxedFuture,
+    LoopError, StreamEvent, ToolCall, ToolContext, ToolEffect, ToolError, ToolUseRef,
+    WasmBoxedFuture,
 };
 
 use super::decide::{Verdict, decide};
@@ -39,16 +40,24 @@ pub(super) struct Prefetched<'a> {
 
 /// The work of a call that was started.
 pub(super) enum Work<'a> {
+    /// It begins when its end is waited for.
+    Ready(Box<ToolContext>),
     /// Never locked. The mutex makes it `Sync`.
     Running(Mutex<WasmBoxedFuture<'a, Ran>>),
-    Ended(Ran),
+    Ended(Box<Ran>),
 }
 
 impl Work<'_> {
-    pub(super) async fn end(self) -> Ran {
+    pub(super) async fn end(
+        self,
+        hooks: Hooks<'_>,
+        tools: &Offered<'_>,
+        call: ToolUseRef<'_>,
+    ) -> Ran {
         match self {
+            Self::Ready(ctx) => execute(hooks, tools, call, ctx).await,
             Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
-            Self::Ended(ran) => ran,
+            Self::Ended(ran) => *ran,
         }
     }
 }
@@ -70,7 +79,7 @@ impl<'a> Prefetch<'a> {
                 && let running = running.get_mut().unwrap_or_else(PoisonError::into_inner)
                 && let Poll::Ready(ran) = running.as_mut().poll(cx)
             {
-                *work = Work::Ended(ran);
+                *work = Work::Ended(Box::new(ran));
             }
         }
     }
@@ -112,7 +121,7 @@ impl<'a> Prefetch<'a> {
         }
         let turn = tally.lock().run.turn;
         let hooks = env.hooks(turn);
-        let verdict = match decide(env, hooks, &tools, call.view(), None).await {
+        let verdict = match decide(hooks, &tools, call.view(), None).await {
             Ok(verdict) => verdict,
             Err(error) => {
                 hooks.tell_failed(call.view(), &error).await;
@@ -170,10 +179,10 @@ impl<'a> Prefetch<'a> {
         }
         let place = (run.turn, self.attempt, self.calls.len());
         let ctx = call_context(env, place, call.view(), env.token);
-        let scopes = env.hooks(run.turn).open_call(call.view());
+        let hooks = env.hooks(run.turn);
         let call = call.clone();
         Work::Running(Mutex::new(Box::pin(async move {
-            execute(env, &tools, call.view(), ctx, scopes).await
+            execute(hooks, &tools, call.view(), ctx).await
         })))
     }
 
