@@ -55,7 +55,7 @@ impl Work<'_> {
         call: ToolUseRef<'_>,
     ) -> Ran {
         match self {
-            Self::Ready(ctx) => execute(hooks, tools, call, ctx).await,
+            Self::Ready(ctx) => pin!(execute(hooks, tools, call, ctx)).await,
             Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
             Self::Ended(ran) => *ran,
         }
