@@ -131,6 +131,7 @@ mod context;
 mod conversation;
 mod facade;
 mod ledger;
+mod lock;
 mod model;
 mod parts;
 mod run;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalError, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput, WasmCompatSend,
-    WasmCompatSync,
+    WasmCompatSync, transcript,
 };
 
 /// A run that stopped because calls of its last answer need an approval.
@@ -110,6 +110,38 @@ impl PendingApproval {
             true => Err(ApprovalError::UnsupportedVersion { found, supported }),
             false => Ok(()),
         }
+    }
+
+    /// Checks that a stored state can go on: this release reads it, providers take its conversation, and the last answer
+    /// there made the calls that wait.
+    ///
+    /// # Errors
+    ///
+    /// [`ApprovalError::UnsupportedVersion`] and [`ApprovalError::Malformed`].
+    pub fn check_whole(&self) -> Result<(), ApprovalError> {
+        self.check_version()?;
+        let malformed = |reason: String| ApprovalError::Malformed { reason };
+        if self.calls.is_empty() {
+            return Err(malformed("no call is pending".into()));
+        }
+        transcript::validate(&self.messages)
+            .map_err(|violation| malformed(violation.to_string()))?;
+        let answer =
+            transcript::place_of_results(&self.messages).and_then(|place| place.checked_sub(1));
+        let answer = answer.and_then(|index| self.messages.get(index));
+        for PendingCall { call, nested, .. } in &self.calls {
+            let mut made = answer.into_iter().flat_map(Message::tool_uses);
+            // The arguments of a call that began may have been changed by a person.
+            let is_made = made.any(|made| {
+                (made.id, made.name) == (&*call.id, &*call.name)
+                    && (nested.is_some() || *made.input == call.input)
+            });
+            if !is_made {
+                let text = format!("the last answer did not make the call `{}`", call.id);
+                return Err(malformed(text));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that decisions fit: each is on a pending call, in its form, and none is missing.

@@ -34,16 +34,21 @@ pub async fn sleep(_duration: Duration) -> bool {
     false
 }
 
-/// Waits for work. `None` if the time is up before; then the work is dropped. Without a clock the time is never up.
-pub async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let (mut work, mut time) = (pin!(work), pin!(sleep(limit)));
-    let mut has_clock = true;
+/// Waits for work. `None` if the time is up before; then the work is dropped. Without a limit, and without a clock, the
+/// time is never up.
+pub async fn within<T>(
+    limit: impl Into<Option<Duration>>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let limit = limit.into();
+    let (mut work, mut time) = (pin!(work), pin!(sleep(limit.unwrap_or_default())));
+    let mut has_clock = limit.is_some();
     std::future::poll_fn(|cx| {
         if let Poll::Ready(done) = work.as_mut().poll(cx) {
             return Poll::Ready(Some(done));
         }
         if has_clock && let Poll::Ready(is_up) = time.as_mut().poll(cx) {
-            if is_up || limit.is_zero() {
+            if is_up || limit == Some(Duration::ZERO) {
                 return Poll::Ready(None);
             }
             has_clock = false;

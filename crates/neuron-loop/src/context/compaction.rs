@@ -1,6 +1,6 @@
 //! Compaction by the context strategy.
 
-use neuron_types::{HookEvent, LoopError, Message, OperationKind, Outcome};
+use neuron_types::{HookEvent, LoopError, OperationKind, Outcome};
 
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
@@ -24,15 +24,11 @@ pub(crate) async fn compact_if_needed(
     {
         return Ok(None);
     }
-    match compact(env, ledger, old_tokens, old_tokens).await? {
-        Some((messages, new_tokens)) => {
-            adopt(env, ledger, messages, (old_tokens, new_tokens)).await.map(Some)
-        }
-        None => {
-            ledger.compaction.unchanged(old_tokens);
-            Ok(None)
-        }
+    let compacted = compact(env, ledger, old_tokens, old_tokens).await?;
+    if compacted.is_none() {
+        ledger.compaction.unchanged(old_tokens);
     }
+    Ok(compacted)
 }
 
 /// Compacts after a call that did not fit into the context window, once, so that it can be made again. `None` if that is
@@ -47,16 +43,12 @@ pub(crate) async fn make_room(
     let old_tokens = env.current_tokens(ledger);
     let told_tokens = size_to_compact_at(env, ledger, old_tokens);
     match compact(env, ledger, old_tokens, told_tokens).await {
-        Ok(Some((messages, new_tokens))) => {
-            adopt(env, ledger, messages, (old_tokens, new_tokens)).await.map(Some)
-        }
-        Ok(None) => Ok(None),
         Err(LoopError::Context(error)) => {
             // Outside of any span: exporters of spans export what is logged within them.
             tracing::warn!(parent: None, %error, "the context window is exceeded, and compacting failed");
             Ok(None)
         }
-        Err(error) => Err(error),
+        compacted => compacted,
     }
 }
 
@@ -70,34 +62,17 @@ fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     enough.next().unwrap_or(tokens)
 }
 
-/// Goes on with the compacted history.
-async fn adopt(
-    env: &Env<'_>,
-    ledger: &mut Ledger,
-    messages: Vec<Message>,
-    (old_tokens, new_tokens): Sizes,
-) -> Result<Sizes, LoopError> {
-    let request = env.frame.request(&messages);
-    let is_enough = !env.parts.strategy.should_compact_request_dyn(request, new_tokens);
-    let frame = env.frame_size();
-    let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
-    ledger.compacted(messages, size, is_enough);
-    let hooks = env.hooks(ledger.tally.run.turn);
-    hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
-    Ok((old_tokens, new_tokens))
-}
-
-/// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it was. Returns its history
-/// and the new size, if that is progress. `told_tokens` is the size that the strategy is told.
+/// Lets the strategy work on a copy, so that an error or a dropped run leaves the history as it was. Goes on with its
+/// history if that is progress. `told_tokens` is the size that the strategy is told.
 async fn compact(
     env: &Env<'_>,
     ledger: &mut Ledger,
     old_tokens: usize,
     told_tokens: usize,
-) -> Result<Option<(Vec<Message>, usize)>, LoopError> {
+) -> Result<Option<Sizes>, LoopError> {
     let strategy = env.parts.strategy;
-    let mut scopes =
-        env.hooks(ledger.tally.run.turn).open(OperationKind::Compaction { old_tokens });
+    let hooks = env.hooks(ledger.tally.run.turn);
+    let mut scopes = hooks.open(OperationKind::Compaction { old_tokens });
     let request = env.frame.request(&ledger.messages);
     let work = async { Ok(strategy.compact_request_dyn(request, told_tokens).await?) };
     let compacted = scopes.run(or_cancelled(env.token, work)).await;
@@ -129,7 +104,16 @@ async fn compact(
     // An estimate may be coarse: fewer messages with the same estimate are progress.
     let is_shorter = messages.len() < ledger.messages.len();
     let progress = new_estimate < old_estimate || (new_estimate == old_estimate && is_shorter);
-    Ok(progress.then_some((messages, new_tokens)))
+    if !progress {
+        return Ok(None);
+    }
+    let request = env.frame.request(&messages);
+    let is_enough = !strategy.should_compact_request_dyn(request, new_tokens);
+    let frame = env.frame_size();
+    let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
+    ledger.compacted(messages, size, is_enough);
+    hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+    Ok(Some((old_tokens, new_tokens)))
 }
 
 /// Tokens after their estimate has gone from `old` to `new`.

@@ -1,8 +1,8 @@
 //! The stored forms of a conversation.
 
 use neuron_types::{
-    ApprovalError, DurableError, LoopError, Message, PendingApproval, PendingCall, RunSnapshot,
-    Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
+    ApprovalError, DurableError, LoopError, Message, PendingApproval, RunSnapshot, Session,
+    SessionState, StopReason, StorageError, TokenUsage, transcript,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -195,7 +195,7 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
 
 /// The conversation of a run that waits for an approval.
 pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalError> {
-    check_whole(&pending)?;
+    pending.check_whole()?;
     let mut ledger = Ledger { messages: pending.messages, ..Ledger::default() };
     ledger.tally.runs = pending.run_number.saturating_add(1);
     ledger.tally.run = RunRecord {
@@ -222,33 +222,6 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
     batch.calls = calls.into();
     ledger.phase = Phase::Batch(batch);
     Ok(ledger)
-}
-
-/// Checks that a stored state fits together.
-fn check_whole(pending: &PendingApproval) -> Result<(), ApprovalError> {
-    pending.check_version()?;
-    let malformed = |reason: String| ApprovalError::Malformed { reason };
-    if pending.calls.is_empty() {
-        return Err(malformed("no call is pending".into()));
-    }
-    transcript::validate(&pending.messages)
-        .map_err(|violation| malformed(violation.to_string()))?;
-    let answer =
-        transcript::place_of_results(&pending.messages).and_then(|place| place.checked_sub(1));
-    let answer = answer.and_then(|index| pending.messages.get(index));
-    for PendingCall { call, nested, .. } in &pending.calls {
-        let mut made = answer.into_iter().flat_map(Message::tool_uses);
-        // The arguments of a call that began may have been changed by a person.
-        let is_made = made.any(|made| {
-            (made.id, made.name) == (&*call.id, &*call.name)
-                && (nested.is_some() || *made.input == call.input)
-        });
-        if !is_made {
-            let text = format!("the last answer did not make the call `{}`", call.id);
-            return Err(malformed(text));
-        }
-    }
-    Ok(())
 }
 
 fn failed(error: serde_json::Error) -> LoopError {

@@ -1,8 +1,6 @@
 //! The states of the calls of an answer, and the decisions of a person on them.
 
-use neuron_types::{
-    ApprovalDecision, ApprovalDecisions, ApprovalError, PendingApproval, PendingCall, StopReason,
-};
+use neuron_types::{ApprovalDecision, ApprovalDecisions, PendingApproval, PendingCall, StopReason};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smallvec::{SmallVec, smallvec};
@@ -140,23 +138,6 @@ impl Ledger {
         pending.tool_usage = self.tally.run.usage.tools.clone();
         pending.messages.clone_from(&self.messages);
         Some(pending)
-    }
-
-    /// Checks that decisions fit the calls that wait.
-    ///
-    /// # Errors
-    ///
-    /// [`ApprovalError`] when they do not.
-    pub(crate) fn check_decisions(
-        &self,
-        decisions: &ApprovalDecisions,
-    ) -> Result<(), ApprovalError> {
-        let pending: Vec<_> = self.pending_calls().cloned().collect();
-        if pending.is_empty() {
-            return Err(ApprovalError::NothingPending);
-        }
-        // Only its calls are looked at.
-        PendingApproval::new("", pending).check(decisions)
     }
 
     /// Takes decisions on calls that wait. Earlier decisions that were not carried out count no more.

@@ -21,7 +21,7 @@ pub(crate) use compaction::{CompactionBackoff, KnownSize};
 pub(crate) use input::Said;
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
-pub(crate) use tally::{RunRecord, RunUsage, SharedTally, Tally};
+pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
 /// How often in a row the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;

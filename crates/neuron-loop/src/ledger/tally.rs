@@ -1,7 +1,6 @@
 //! Counters of a conversation and of its current run, and the limits on them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use neuron_types::{LoopConfig, LoopError, TokenUsage};
 use serde::{Deserialize, Serialize};
@@ -126,14 +125,5 @@ impl Tally {
     /// Counts a tool call that starts.
     pub(crate) fn count_tool_call(&mut self) {
         self.run.tool_calls = self.run.tool_calls.saturating_add(1);
-    }
-}
-
-/// A tally that the calls of a turn share.
-pub(crate) struct SharedTally<'l>(pub(crate) Mutex<&'l mut Tally>);
-
-impl<'l> SharedTally<'l> {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, &'l mut Tally> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

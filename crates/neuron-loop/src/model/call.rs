@@ -9,7 +9,8 @@ use neuron_types::{
 };
 
 use super::link::{Attempts, Link};
-use crate::ledger::{Ledger, OutputRules, SharedTally};
+use crate::ledger::{Ledger, OutputRules};
+use crate::lock::lock;
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
@@ -54,9 +55,8 @@ pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Ans
     call.output_tool = output_tool;
     call.is_last = limit.is_some();
     call.is_durable = env.parts.durability.is_some();
-    let tally = SharedTally(Mutex::new(tally));
+    let tally = Mutex::new(tally);
     let link = Link {
-        env,
         hooks: env.hooks(turn),
         messages: messages.len(),
         size,
@@ -72,7 +72,8 @@ pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Ans
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }
-    let Attempts { prefetch, hidden, usage, rejected, .. } = std::mem::take(&mut *link.state());
+    let Attempts { prefetch, hidden, usage, rejected, .. } =
+        std::mem::take(&mut *lock(&link.state));
     if let Ok(response) = &answer {
         env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }

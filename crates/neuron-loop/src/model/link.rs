@@ -4,7 +4,7 @@
 //! `LlmError` follows.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
@@ -13,8 +13,9 @@ use neuron_types::{
 };
 
 use super::source::Source;
-use crate::ledger::{KnownSize, SharedTally};
-use crate::parts::{Env, Hooks, check, or_cancelled};
+use crate::ledger::{KnownSize, Tally};
+use crate::lock::lock;
+use crate::parts::{Hooks, check, or_cancelled};
 use crate::tools::Prefetch;
 
 /// The tokens at which the first answer of a run is estimated.
@@ -22,12 +23,11 @@ const FIRST_ANSWER: usize = 1_000;
 
 /// Makes the calls of one turn.
 pub(super) struct Link<'a, 'l> {
-    pub(super) env: &'a Env<'a>,
     pub(super) hooks: Hooks<'a>,
     /// Number of messages of the conversation.
     pub(super) messages: usize,
     pub(super) size: Option<KnownSize>,
-    pub(super) tally: &'l SharedTally<'l>,
+    pub(super) tally: &'l Mutex<&'l mut Tally>,
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
@@ -52,7 +52,7 @@ impl ModelEndpoint for Link<'_, '_> {
     }
 
     fn take_back(&self, what: TakeBack) {
-        self.state().rejected = Some(what);
+        lock(&self.state).rejected = Some(what);
     }
 }
 
@@ -64,17 +64,17 @@ impl<'a, 'l> Link<'a, 'l> {
     ) -> Result<CompletionResponse, LoopError> {
         // A layer may have given up the answer before.
         self.give_up_prefetch(None).await;
-        let is_first = !mem::replace(&mut self.state().is_made, true);
+        let is_first = !mem::replace(&mut lock(&self.state).is_made, true);
         if !is_first {
-            check(self.env.token)?;
-            self.tally.lock().run.check_before_call(self.env.config())?;
+            check(self.hooks.env.token)?;
+            lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
         let mut reservation = self.reserve(&call)?;
         let (mut told, mut prefetch) = (TokenUsage::default(), Prefetch::default());
         let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
-        let answered = match asked.and_then(|_| check(self.env.token)) {
+        let answered = match asked.and_then(|_| check(self.hooks.env.token)) {
             Ok(()) => {
-                self.tally.lock().count_request(self.messages);
+                lock(self.tally).count_request(self.messages);
                 if let Some(reservation) = &mut reservation {
                     reservation.start();
                 }
@@ -95,12 +95,12 @@ impl<'a, 'l> Link<'a, 'l> {
         let turn = self.hooks.turn;
         match checked {
             Ok(response) => {
-                self.state().prefetch = prefetch;
+                lock(&self.state).prefetch = prefetch;
                 self.hooks.ask(HookEvent::PostLlmCall { response: &response }).await?;
                 Ok(response)
             }
             Err(error) => {
-                prefetch.give_up(self.env, turn, Some(&error)).await;
+                prefetch.give_up(self.hooks.env, turn, Some(&error)).await;
                 self.hooks.tell(HookEvent::LlmError { error: &error }).await;
                 Err(error)
             }
@@ -109,21 +109,21 @@ impl<'a, 'l> Link<'a, 'l> {
 
     /// Stops the calls that an answer started which is not taken.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
-        let mut prefetch = mem::take(&mut self.state().prefetch);
-        prefetch.give_up(self.env, self.hooks.turn, error).await;
+        let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
+        prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
     }
 
     /// Reserves room for the call in the budget.
     fn reserve(&self, call: &ModelCall<'_>) -> Result<Option<Reservation>, LoopError> {
-        let Some(budget) = &self.env.run.budget else {
+        let Some(budget) = &self.hooks.env.run.budget else {
             return Ok(None);
         };
-        let prompt = match self.env.parts.strategy.counts_tokens_dyn() {
-            true => self.env.tokens_of(call.request, self.size),
+        let prompt = match self.hooks.env.parts.strategy.counts_tokens_dyn() {
+            true => self.hooks.env.tokens_of(call.request, self.size),
             false => self.size.map(|size| size.tokens).unwrap_or_default(),
         };
         let (own, turns) = {
-            let run = &self.tally.lock().run;
+            let run = &lock(self.tally).run;
             let tools = run.usage.tools.output_tokens;
             (run.usage.total.output_tokens.saturating_sub(tools), run.turns)
         };
@@ -140,15 +140,15 @@ impl<'a, 'l> Link<'a, 'l> {
         answered: &Result<CompletionResponse, LoopError>,
         told: TokenUsage,
     ) -> TokenUsage {
-        let (mut used, mut tally) = (told, self.tally.lock());
+        let (mut used, mut tally) = (told, lock(self.tally));
         if let Ok(response) = answered {
             tally.count_answer();
-            self.state().usage = Some(response.usage.clone());
+            lock(&self.state).usage = Some(response.usage.clone());
             used.clone_from(&response.usage);
             if used.total_tokens() == 0 {
                 let answer = std::slice::from_ref(&response.message);
-                used.input_tokens = self.env.tokens_of(call.request, self.size);
-                used.output_tokens = self.env.parts.strategy.token_estimate_dyn(answer);
+                used.input_tokens = self.hooks.env.tokens_of(call.request, self.size);
+                used.output_tokens = self.hooks.env.parts.strategy.token_estimate_dyn(answer);
                 if tally.run.usage.estimated == TokenUsage::default() {
                     let text = "the provider reports no usage; the estimates of the context strategy count";
                     tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
@@ -157,7 +157,7 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         }
         tally.add_usage(&used);
-        self.env.ctx.usage.add(&used);
+        self.hooks.env.ctx.usage.add(&used);
         used
     }
 
@@ -168,7 +168,7 @@ impl<'a, 'l> Link<'a, 'l> {
         told: &mut TokenUsage,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        self.state().hidden = hidden_tools(self.env.frame.tools, request);
+        lock(&self.state).hidden = hidden_tools(self.hooks.env.frame.tools, request);
         let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
         let answered = scopes.run(self.ask(request, sink, told, prefetch)).await;
@@ -190,14 +190,14 @@ impl<'a, 'l> Link<'a, 'l> {
         if let Some(sink) = sink {
             return Box::pin(self.ask_for_stream(request, sink, told, prefetch)).await;
         }
-        let options = || self.env.config().llm_activity.clone();
+        let options = || self.hooks.env.config().llm_activity.clone();
         let work = async {
-            Ok(match self.env.parts.durability {
+            Ok(match self.hooks.env.parts.durability {
                 Some(engine) => Box::pin(engine.execute_llm_call_ref(request, options())).await?,
-                None => self.env.parts.model.complete_ref_dyn(request).await?,
+                None => self.hooks.env.parts.model.complete_ref_dyn(request).await?,
             })
         };
-        let response = or_cancelled(self.env.token, work).await?;
+        let response = or_cancelled(self.hooks.env.token, work).await?;
         // It is paid for, whatever the hooks say.
         told.clone_from(&response.usage);
         self.hooks.ask(HookEvent::FirstChunk).await?;
@@ -216,19 +216,19 @@ impl<'a, 'l> Link<'a, 'l> {
         told: &mut TokenUsage,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        let (token, slot) = (self.env.token, DeltaSlot::default());
-        let options = self.env.config().llm_activity.clone();
-        let mut source = match self.env.parts.durability {
+        let (token, slot) = (self.hooks.env.token, DeltaSlot::default());
+        let options = self.hooks.env.config().llm_activity.clone();
+        let mut source = match self.hooks.env.parts.durability {
             Some(engine) => {
                 Source::Engine(Box::pin(engine.execute_llm_stream(request, options, &slot)), &slot)
             }
             None => {
-                let open = self.env.parts.model.complete_stream_ref_dyn(request);
+                let open = self.hooks.env.parts.model.complete_stream_ref_dyn(request);
                 let opened = or_cancelled(token, async { Ok(open.await?) }).await?;
                 Source::Provider(opened.receiver, ResponseEnd::default())
             }
         };
-        let hidden = self.state().hidden.clone();
+        let hidden = lock(&self.state).hidden.clone();
         let mut heard = None;
         loop {
             let next = prefetch.beside(source.next(told));
@@ -246,18 +246,14 @@ impl<'a, 'l> Link<'a, 'l> {
                 }
                 Progress::Event(Some(delta)) if !matches!(heard, Some(Err(_))) => {
                     check(token)?;
-                    if self.env.config().early_tools && source.is_provider() {
-                        prefetch.take_event(self.env, &hidden, &delta, self.tally).await?;
+                    if self.hooks.env.config().early_tools && source.is_provider() {
+                        prefetch.take_event(self.hooks.env, &hidden, &delta, self.tally).await?;
                     }
                     sink.send(delta).await;
                 }
                 _ => {}
             }
         }
-    }
-
-    pub(super) fn state(&self) -> MutexGuard<'_, Attempts<'a>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

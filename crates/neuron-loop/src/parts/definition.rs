@@ -119,11 +119,8 @@ impl<'a> Parts<'a> {
     }
 
     /// The same parts with a durable engine.
-    pub(crate) fn with_durability<'b>(self, durability: Option<&'b Durability<'b>>) -> Parts<'b>
-    where
-        'a: 'b,
-    {
-        Parts { durability, ..self }
+    pub(crate) fn with_durability(self, durability: Option<&'a Durability<'a>>) -> Self {
+        Self { durability, ..self }
     }
 
     pub(crate) fn config(self) -> &'a LoopConfig {

@@ -3,13 +3,13 @@
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     Budget, Extensions, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
-    ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, ToolUseRef, UsageMeter,
+    ToolContext, ToolDefinition, ToolDyn, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -80,19 +80,6 @@ impl RunScope {
             tool_meter: UsageMeter::default(),
             spare: Mutex::default(),
         }
-    }
-
-    /// Takes a context for a call, or makes one.
-    pub(crate) fn context(&self, outer: &ToolContext) -> Box<ToolContext> {
-        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take();
-        spare.unwrap_or_else(|| {
-            Box::new(ToolContext { run_id: self.run_id.clone(), ..outer.clone() })
-        })
-    }
-
-    /// Keeps the context of a call that has ended for the next.
-    pub(crate) fn keep(&self, ctx: Box<ToolContext>) {
-        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(ctx);
     }
 }
 
@@ -168,15 +155,6 @@ impl<'a> Offered<'a> {
 
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
         self.tools.names().filter(|name| !self.hides(name))
-    }
-
-    /// Runs a call through the middleware of its tool.
-    pub(crate) async fn execute(
-        &self,
-        call: ToolUseRef<'_>,
-        ctx: &ToolContext,
-    ) -> Result<ToolOutput, ToolError> {
-        self.tools.execute_ref(call, ctx).await
     }
 }
 

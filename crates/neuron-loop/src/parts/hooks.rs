@@ -24,11 +24,8 @@ impl<'a> Env<'a> {
 
 impl<'a> Hooks<'a> {
     /// The same hooks, within a tool call.
-    pub(crate) fn in_call<'b>(self, call_id: &'b str) -> Hooks<'b>
-    where
-        'a: 'b,
-    {
-        Hooks { call_id: Some(call_id), ..self }
+    pub(crate) fn in_call(self, call_id: &'a str) -> Self {
+        Self { call_id: Some(call_id), ..self }
     }
 
     pub(crate) fn is_empty(self) -> bool {

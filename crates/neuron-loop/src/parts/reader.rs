@@ -1,8 +1,10 @@
 //! The reader of a run.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use neuron_types::{DeltaSink, StreamEvent, ToolOutput};
+
+use crate::lock::lock;
 
 /// The reader of a run.
 #[derive(Clone, Copy)]
@@ -24,16 +26,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(crate) fn is_nobody(self) -> bool {
-        matches!(self, Self::Nobody)
-    }
-
     /// Takes the result of a tool.
     pub(crate) fn take(self, call_id: &str) -> Option<ToolOutput> {
         let Self::Step(results) = self else {
             return None;
         };
-        let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut results = lock(results);
         let index = results.iter().position(|(id, _)| id == call_id)?;
         Some(results.swap_remove(index).1)
     }
@@ -50,7 +48,7 @@ impl<'a> Reader<'a> {
         match self {
             Self::Nobody => {}
             Self::Step(results) => {
-                let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut results = lock(results);
                 results.push((id.to_owned(), output.clone()));
             }
             Self::Stream(sink) => {

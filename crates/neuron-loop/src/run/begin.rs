@@ -59,8 +59,9 @@ pub(super) fn accept(
     decisions: &ApprovalDecisions,
 ) -> Result<(), ApprovalError> {
     check_signatures(parts, ledger)?;
-    ledger.check_decisions(decisions)?;
-    for pending in ledger.pending_calls() {
+    let pending = ledger.pending().ok_or(ApprovalError::NothingPending)?;
+    pending.check(decisions)?;
+    for pending in &pending.calls {
         let decision = decisions.get(&pending.call.id);
         if let (Some(ApprovalDecision::ApproveEdited { input }), Some(tool)) =
             (decision, parts.definition.tools.get(&pending.call.name))

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use neuron_types::{ApprovalDecisions, Message, PendingApproval};
 use tokio_util::sync::CancellationToken;
 
 use crate::Conversation;
+use crate::lock::lock;
 
 /// Control over a live run from outside: sends it messages, cancels it, decides on its calls, and takes its conversation
 /// back. Clones control the same run.
@@ -52,12 +53,12 @@ impl RunHandle {
     /// Sends a message to the run. It enters the conversation before the next call of the model. A message that arrives
     /// after the last call makes the run go on for one more turn, unless a limit ended it.
     pub fn steer(&self, message: impl Into<Message>) {
-        self.lock().sent.push(message.into());
+        lock(&self.0).sent.push(message.into());
     }
 
     /// Cancels the run, as [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) does.
     pub fn cancel(&self) {
-        let mut control = self.lock();
+        let mut control = lock(&self.0);
         control.is_cancelled = true;
         if let Some(token) = &control.token {
             token.cancel();
@@ -67,12 +68,12 @@ impl RunHandle {
     /// Returns the calls that wait for a decision, of a run that [waits for it](crate::Run::wait_for_approval).
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
-        self.lock().pending.clone()
+        lock(&self.0).pending.clone()
     }
 
     /// Decides on the calls of a run that [waits for it](crate::Run::wait_for_approval).
     pub fn decide(&self, decisions: ApprovalDecisions) {
-        let mut control = self.lock();
+        let mut control = lock(&self.0);
         control.decisions = Some(decisions);
         if let Some(waiting) = control.waiting.take() {
             waiting.wake();
@@ -82,12 +83,12 @@ impl RunHandle {
     /// Takes the conversation of an owned run that ended or was dropped.
     #[must_use]
     pub fn take_conversation(&self) -> Option<Conversation> {
-        self.lock().conversation.take()
+        lock(&self.0).conversation.take()
     }
 
     /// The token of a run with this handle, which `outer` and the handle cancel.
     pub(super) fn attach(&self, outer: &CancellationToken) -> CancellationToken {
-        let (mut control, token) = (self.lock(), outer.child_token());
+        let (mut control, token) = (lock(&self.0), outer.child_token());
         if control.is_cancelled {
             token.cancel();
         }
@@ -96,19 +97,19 @@ impl RunHandle {
     }
 
     pub(super) fn sent(&self) -> Vec<Message> {
-        self.lock().sent.clone()
+        lock(&self.0).sent.clone()
     }
 
     /// Forgets the first messages, which the run has.
     pub(super) fn taken(&self, count: usize) {
-        self.lock().sent.drain(..count);
+        lock(&self.0).sent.drain(..count);
     }
 
     /// Waits for decisions on calls.
     pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
-        self.lock().pending = Some(pending.clone());
+        lock(&self.0).pending = Some(pending.clone());
         let decisions = poll_fn(|cx| {
-            let mut control = self.lock();
+            let mut control = lock(&self.0);
             match control.decisions.take() {
                 Some(decisions) => Poll::Ready(decisions),
                 None => {
@@ -118,21 +119,17 @@ impl RunHandle {
             }
         })
         .await;
-        self.lock().pending = None;
+        lock(&self.0).pending = None;
         decisions
     }
 
     pub(super) fn give_back(&self, conversation: Conversation) {
-        self.lock().conversation = Some(conversation);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Control> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).conversation = Some(conversation);
     }
 }
 
 impl fmt::Debug for RunHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RunHandle").field("sent", &self.lock().sent.len()).finish_non_exhaustive()
+        f.debug_struct("RunHandle").field("sent", &lock(&self.0).sent.len()).finish_non_exhaustive()
     }
 }

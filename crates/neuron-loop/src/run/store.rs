@@ -1,7 +1,7 @@
 //! Storing a conversation while it runs.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     LoopError, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
@@ -10,6 +10,7 @@ use neuron_types::{
 
 use crate::conversation::{Conversation, session_parts};
 use crate::ledger::Ledger;
+use crate::lock::lock;
 
 /// A session in a storage, and the position up to which it is stored there. Clones share both.
 ///
@@ -87,7 +88,7 @@ impl<'s> SessionHandle<'s> {
 
     async fn write(&self, ledger: &Ledger) -> Result<(), StorageError> {
         let Stored { id, position, storage } = &*self.0;
-        let known = position.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = lock(position).clone();
         let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
         let (settled, state) = session_parts(ledger, state)?;
         let is_appended =
@@ -113,7 +114,7 @@ impl<'s> SessionHandle<'s> {
     }
 
     fn set(&self, position: Option<Position>) {
-        *self.0.position.lock().unwrap_or_else(PoisonError::into_inner) = position;
+        *lock(&self.0.position) = position;
     }
 }
 

@@ -34,8 +34,7 @@ pub(crate) async fn run_batch<'a>(
     let hidden = &calls.batch.hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
     let (reservation, told) = (None, Vec::new());
-    let mut run =
-        BatchRun { env, hooks, tools, attempt, reservation, calls, tally, told, prefetch };
+    let mut run = BatchRun { hooks, tools, attempt, reservation, calls, tally, told, prefetch };
     let open = run.calls.batch.open_calls();
     let room = if open.is_empty() { Ok(()) } else { run.reserve(&open) };
     let mut ran = match room {
@@ -62,7 +61,6 @@ pub(crate) async fn run_batch<'a>(
 }
 
 pub(super) struct BatchRun<'l, 'a> {
-    pub(super) env: &'a Env<'a>,
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
     pub(super) attempt: usize,
@@ -95,37 +93,31 @@ impl Asked<'_, '_> {
 impl<'l, 'a> BatchRun<'l, 'a> {
     /// Checks whether the calls may run, and reserves room for them.
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        check(self.env.token)?;
+        check(self.hooks.env.token)?;
         let starts = self.calls.batch.count_of_starts().saturating_sub(self.prefetch.started());
-        self.tally.run.check_before_tools(self.env.config(), starts)?;
-        if self.env.config().tool_errors == ToolErrorPolicy::EndRun {
-            self.check_arguments(open)?;
-        }
-        if let Some(budget) = &self.env.run.budget {
-            self.reservation = Some(budget.reserve_tool_calls(starts)?);
-        }
-        Ok(())
-    }
-
-    /// Fails with the first call whose arguments are not JSON.
-    fn check_arguments(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        for &index in open {
-            let Some(made) = self.calls.made(index) else { continue };
-            let is_open = matches!(self.calls.state(index), Some(CallState::Open));
-            if is_open && is_invalid_json(made.input, || self.tools.definition(made.name)) {
-                let error = LoopError::Tool(invalid_arguments(made));
-                self.calls.fail(index, &error);
-                return Err(error);
+        self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
+        if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
+            for &index in open {
+                let Some(made) = self.calls.made(index) else { continue };
+                let is_open = matches!(self.calls.state(index), Some(CallState::Open));
+                if is_open && is_invalid_json(made.input, || self.tools.definition(made.name)) {
+                    let error = LoopError::Tool(invalid_arguments(made));
+                    self.calls.fail(index, &error);
+                    return Err(error);
+                }
             }
+        }
+        if let Some(budget) = &self.hooks.env.run.budget {
+            self.reservation = Some(budget.reserve_tool_calls(starts)?);
         }
         Ok(())
     }
 
     /// Runs the calls in order, in groups of which all run at the same time.
     async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
-        let config = self.env.config();
+        let config = self.hooks.env.config();
         // An engine runs all calls of a group at once.
-        let most = match (config.parallel_tool_execution, self.env.parts.durability) {
+        let most = match (config.parallel_tool_execution, self.hooks.env.parts.durability) {
             (false, _) => 1,
             (true, Some(_)) => config.most_tools_at_once(),
             (true, None) => usize::MAX,
@@ -163,7 +155,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         group: &[usize],
         asked: &mut SmallVec<[Asked<'l, 'a>; 1]>,
     ) -> Result<(), LoopError> {
-        check(self.env.token)?;
+        check(self.hooks.env.token)?;
         for &index in group {
             let Some(made) = self.calls.made(index) else {
                 continue;
@@ -196,7 +188,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let told = match verdict {
                 Verdict::Answer(output) => self.finish(&item, *output).await,
                 Verdict::Refuse(error) => {
-                    let ran = settle(self.env, &self.tools, error.into());
+                    let ran = settle(self.hooks.env, &self.tools, error.into());
                     self.record(&item, ran).await
                 }
                 Verdict::Wait(pending) => self.hold(&item, *pending).await,
@@ -204,7 +196,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             };
             first_error = first_error.or(told.err());
         }
-        match (first_error, self.env.parts.durability, &mut asked[..]) {
+        match (first_error, self.hooks.env.parts.durability, &mut asked[..]) {
             (Some(error), ..) => Err(error),
             (None, _, []) => Ok(()),
             (None, Some(engine), run) => Box::pin(self.run_durably(engine, run)).await,

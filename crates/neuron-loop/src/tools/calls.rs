@@ -15,7 +15,7 @@ use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
 use super::execute::{Ran, call_context, outcome, settle};
 use super::prefetch::Work;
-use crate::parts::{check, or_cancelled};
+use crate::parts::{Reader, check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
     /// Counts a call as started. A prefetched call, or one that goes on, was counted before.
@@ -32,7 +32,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
 
     fn context_of(&self, item: &Asked<'_, '_>, token: &CancellationToken) -> Box<ToolContext> {
         let place = (self.hooks.turn, self.attempt, item.index);
-        let mut ctx = call_context(self.env, place, item.call(), token);
+        let mut ctx = call_context(self.hooks.env, place, item.call(), token);
         if let Verdict::Resume(resumed) = &item.verdict {
             ctx.extensions.insert((**resumed).clone());
         }
@@ -46,8 +46,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     pub(super) async fn run_one(&mut self, item: &mut Asked<'l, 'a>) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        let work = self.begin(item, self.env.token);
+        check(self.hooks.env.token)?;
+        let work = self.begin(item, self.hooks.env.token);
         let ran = pin!(work.end(self.hooks, &self.tools, item.call())).await;
         self.record(item, ran).await
     }
@@ -58,10 +58,10 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         &mut self,
         run: &mut [Asked<'l, 'a>],
     ) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        let token = self.env.token.child_token();
+        check(self.hooks.env.token)?;
+        let token = self.hooks.env.token.child_token();
         let mut waiting = run.iter_mut();
-        let most = self.env.config().most_tools_at_once();
+        let most = self.hooks.env.config().most_tools_at_once();
         let mut running = FuturesUnordered::new();
         let mut ended = Ok(());
         while ended.is_ok() {
@@ -82,7 +82,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             ended = self.end(item, ran).await;
         }
         token.cancel();
-        let mut grace = pin!(sleep(self.env.config().tool_grace));
+        let mut grace = pin!(sleep(self.hooks.env.config().tool_grace));
         while !running.is_empty() {
             match select(running.next(), grace.as_mut()).await {
                 Either::Left((Some((item, ran)), _)) => self.end(item, ran).await.ok(),
@@ -110,8 +110,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         engine: &Durability<'_>,
         run: &[Asked<'_, '_>],
     ) -> Result<(), LoopError> {
-        check(self.env.token)?;
-        let token = self.env.token.child_token();
+        check(self.hooks.env.token)?;
+        let token = self.hooks.env.token.child_token();
         // Dropped while the engine runs them, it tells work that the tools started elsewhere.
         let guard = token.clone().drop_guard();
         let mut batch = Vec::with_capacity(run.len());
@@ -120,16 +120,16 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             self.start(item);
             let scope = CallScope::new(self.hooks.open_call(item.call()));
             let ctx = self.context_of(item, &token);
-            let meter = self.env.metered(ctx.usage.clone());
+            let meter = self.hooks.env.metered(ctx.usage.clone());
             let tool = self.tools.get(item.call().name);
             let effect = tool.map(|tool| tool.effect()).unwrap_or_default();
             let invocation = ToolInvocation::new(item.call().to_call(), *ctx).with_effect(effect);
             batch.push(invocation.with_scope(scope.clone()));
             calls.push((item, scope, meter));
         }
-        let options = self.env.config().tool_activity.clone();
+        let options = self.hooks.env.config().tool_activity.clone();
         let work = async { Ok(engine.execute_tools(batch, options).await) };
-        let ran = or_cancelled(self.env.token, work).await;
+        let ran = or_cancelled(self.hooks.env.token, work).await;
         guard.disarm();
         let mut ran = ran.unwrap_or_default().into_iter();
         let mut first_error = None;
@@ -137,7 +137,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             drop(meter);
             let ran = match ran.next() {
                 Some(Ok(output)) => Ok(output),
-                Some(Err(error)) => settle(self.env, &self.tools, error.into()),
+                Some(Err(error)) => settle(self.hooks.env, &self.tools, error.into()),
                 None => Err(self.missing_result()),
             };
             scope.end(outcome(&ran));
@@ -150,7 +150,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     fn missing_result(&self) -> LoopError {
         let text = "the durable context returned fewer results than there were calls";
         let missing = LoopError::Durable(DurableError::ActivityFailed(text.into()));
-        check(self.env.token).err().unwrap_or(missing)
+        check(self.hooks.env.token).err().unwrap_or(missing)
     }
 
     /// Records the end of a call. A call in which an agent waits for an approval waits too.
@@ -180,14 +180,14 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item: &Asked<'_, '_>,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
-        if self.hooks.is_empty() && self.env.reader.is_nobody() {
+        if self.hooks.is_empty() && matches!(self.hooks.env.reader, Reader::Nobody) {
             self.calls.finish(item.index, output);
             return Ok(());
         }
         self.told.push(item.index);
         self.calls.finish(item.index, output.clone());
         let ToolUseRef { id, name, .. } = item.call();
-        self.env.reader.tell_result(id, name, &output).await;
+        self.hooks.env.reader.tell_result(id, name, &output).await;
         let event = HookEvent::PostToolExecution { tool_name: name, output: &output };
         self.hooks.in_call(id).ask(event).await.map(drop)
     }
@@ -202,7 +202,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let error = match &pending.nested {
             Some(nested) => ToolError::ApprovalRequired(nested.clone()).into(),
             None => {
-                let state = PendingApproval::new(&*self.env.run.run_id, vec![pending.clone()]);
+                let state =
+                    PendingApproval::new(&*self.hooks.env.run.run_id, vec![pending.clone()]);
                 LoopError::ApprovalRequired(Box::new(state))
             }
         };

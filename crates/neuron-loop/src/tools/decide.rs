@@ -27,12 +27,6 @@ pub(crate) enum Verdict {
     Refuse(ToolError),
 }
 
-impl Verdict {
-    fn answer(output: ToolOutput) -> Self {
-        Self::Answer(Box::new(output))
-    }
-}
-
 /// Asks the hooks about a call, and then decides. `asked` holds the decision of a person.
 ///
 /// # Errors
@@ -47,7 +41,7 @@ pub(crate) async fn decide(
     let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
     if let Some(reason) = hooks.in_call(call.id).ask(event).await? {
-        return Ok(Verdict::answer(ToolOutput::text(reason)));
+        return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
     Ok(match asked.map(|asked| *asked) {
         Some(Asked { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
@@ -60,7 +54,7 @@ pub(crate) async fn decide(
 /// Decides on a call that the model has just made.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
-        return Verdict::answer(ToolOutput::error(invalid_arguments(call).to_string()));
+        return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
     }
     if tools.hides(call.name) {
         return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
@@ -68,13 +62,13 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     let refusal = || tools.get(call.name).and_then(|tool| tool.check_input(call.input).err());
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,
-        PermissionDecision::Deny(reason) => Verdict::answer(denial(&reason)),
+        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason).into()),
         PermissionDecision::Ask(reason) if env.pauses => match refusal() {
             // It is not worth a question.
             Some(error) => Verdict::Refuse(error),
             None => Verdict::Wait(Box::new(PendingCall::new(call.to_call(), reason))),
         },
-        PermissionDecision::Ask(reason) => Verdict::answer(denial(&reason)),
+        PermissionDecision::Ask(reason) => Verdict::Answer(denial(&reason).into()),
     }
 }
 
@@ -87,15 +81,15 @@ fn after_decision(
     decision: ApprovalDecision,
 ) -> Verdict {
     let allowed = match (decision, pending.nested) {
-        (ApprovalDecision::Deny { reason }, _) => return Verdict::answer(denial(&reason)),
-        (ApprovalDecision::Supply { output }, _) => return Verdict::answer(output),
+        (ApprovalDecision::Deny { reason }, _) => return Verdict::Answer(denial(&reason).into()),
+        (ApprovalDecision::Supply { output }, _) => return Verdict::Answer(output.into()),
         (ApprovalDecision::Nested { decisions }, Some(nested)) => {
             Verdict::Resume(Box::new(ResumedApproval::new(*nested, decisions)))
         }
         _ => Verdict::Run,
     };
     match ask_policy(env, tools, call) {
-        PermissionDecision::Deny(reason) => Verdict::answer(denial(&reason)),
+        PermissionDecision::Deny(reason) => Verdict::Answer(denial(&reason).into()),
         PermissionDecision::Allow | PermissionDecision::Ask(_) => allowed,
     }
 }

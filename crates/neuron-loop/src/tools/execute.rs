@@ -9,6 +9,7 @@ use neuron_types::{
 use tokio_util::sync::CancellationToken;
 
 use super::decide::denial;
+use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered, or_cancelled};
 
 /// The end of a call.
@@ -28,12 +29,11 @@ pub(crate) async fn execute(
     let ran = {
         let _metered = env.metered(&ctx.usage);
         // In place once: a future that is handed on is copied in a build without optimisation.
-        let mut work = pin!(tools.execute(call, &ctx));
+        let mut work = pin!(env.parts.definition.tools.execute_ref(call, &ctx));
         let limited = pin!(async {
-            let Some(limit) = env.config().tool_timeout else {
-                return Ok(work.as_mut().await?);
-            };
-            let text = || format!("`{}` took longer than {limit:?}", call.name);
+            let limit = env.config().tool_timeout;
+            let text =
+                || format!("`{}` took longer than {:?}", call.name, limit.unwrap_or_default());
             let done = within(limit, work.as_mut()).await;
             Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
         });
@@ -42,7 +42,7 @@ pub(crate) async fn execute(
     let ran = ran.or_else(|error| settle(env, tools, error));
     scopes.end(outcome(&ran));
     guard.disarm();
-    env.run.keep(ctx);
+    *lock(&env.run.spare) = Some(ctx);
     ran
 }
 
@@ -90,7 +90,8 @@ pub(crate) fn call_context(
     call: ToolUseRef<'_>,
     cancellation: &CancellationToken,
 ) -> Box<ToolContext> {
-    let mut ctx = env.run.context(env.ctx);
+    let make = || ToolContext { run_id: env.run.run_id.clone(), ..env.ctx.clone() };
+    let mut ctx = lock(&env.run.spare).take().unwrap_or_else(|| Box::new(make()));
     call.id.clone_into(&mut ctx.call_id);
     // The position makes it unique in the conversation, the model's id between agents that were given the same run id.
     let key = &mut ctx.idempotency_key;

@@ -14,7 +14,8 @@ use neuron_types::{
 
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, call_context, execute};
-use crate::ledger::{SharedTally, is_invalid_json};
+use crate::ledger::{Tally, is_invalid_json};
+use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
 
 /// The calls of one answer that were decided on before it was whole. They are the first of the answer.
@@ -99,7 +100,7 @@ impl<'a> Prefetch<'a> {
         env: &'a Env<'a>,
         hidden: &Arc<[String]>,
         event: &StreamEvent,
-        tally: &SharedTally<'_>,
+        tally: &Mutex<&mut Tally>,
     ) -> Result<(), LoopError> {
         let call = match event {
             StreamEvent::ToolUseStart { .. } => {
@@ -113,13 +114,13 @@ impl<'a> Prefetch<'a> {
         };
         let tools = env.offered(hidden.clone());
         let budget = env.run.budget.as_ref();
-        let has_room = tally.lock().run.check_before_tools(env.config(), 1).is_ok()
+        let has_room = lock(tally).run.check_before_tools(env.config(), 1).is_ok()
             && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok());
         if !has_room || !self.may_start(env, &tools, &call) {
             self.is_closed = true;
             return Ok(());
         }
-        let turn = tally.lock().run.turn;
+        let turn = lock(tally).run.turn;
         let hooks = env.hooks(turn);
         let verdict = match decide(hooks, &tools, call.view(), None).await {
             Ok(verdict) => verdict,
@@ -163,9 +164,9 @@ impl<'a> Prefetch<'a> {
         env: &'a Env<'a>,
         tools: Offered<'a>,
         call: &ToolCall,
-        tally: &SharedTally<'_>,
+        tally: &Mutex<&mut Tally>,
     ) -> Work<'a> {
-        let mut tally = tally.lock();
+        let mut tally = lock(tally);
         let run = &mut tally.run;
         if self.started() == 0 {
             self.attempt = run.attempt();
