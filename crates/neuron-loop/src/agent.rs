@@ -14,7 +14,7 @@ use crate::conversation::Conversation;
 use crate::parts::{Definition, Parts};
 use crate::run::{OwnedRun, Run};
 
-/// The definition of an agent: a model, its tools, and how it runs. Cheap to clone, and shared by any number of
+/// The definition of an agent with its model, its tools and its settings. Cheap to clone, and shared by any number of
 /// [conversations](Conversation).
 ///
 /// # Example
@@ -56,7 +56,7 @@ impl Agent {
         Run::new(self.clone(), conversation, start.into())
     }
 
-    /// Starts a run that owns its conversation, and gives it back however it ends: for servers.
+    /// Starts a run that owns its conversation, and gives it back however it ends. It is for servers.
     pub fn run_owned(&self, conversation: Conversation, start: impl Into<Start>) -> OwnedRun {
         Run::owned(self.clone(), conversation, start.into())
     }
@@ -86,7 +86,7 @@ impl Agent {
     }
 }
 
-/// An agent that an engine hosts: each run has a new conversation.
+/// An agent that an engine hosts. Each run has a new conversation.
 impl DurableAgent for Agent {
     fn run<'d>(
         &'d self,

@@ -23,11 +23,11 @@ const RETRIES: usize = 2;
 /// The time limit for tools of an agent that sets no other.
 const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Builds an [`Agent`]; made by [`Agent::builder`].
+/// Builds an [`Agent`]. Made by [`Agent::builder`].
 ///
-/// Its defaults are for production: mistakes of the model (arguments that do not fit, unknown tools, tools that fail) go
-/// back to the model, a run has at most 50 turns, a call of the model is made again twice after an error that may pass,
-/// and a tool may take ten minutes. Providers that cache on request are asked to cache the conversation.
+/// Its defaults are for production: mistakes of the model (arguments that do not fit, unknown tools, tools that fail)
+/// go back to the model, a run has at most 50 turns, a call of the model is made again twice after an error that may
+/// pass, and a tool may take ten minutes. Providers that cache on request are asked to cache the conversation.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
@@ -104,8 +104,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the policy that decides which calls may run. It is asked after the hooks and before any middleware. Default:
-    /// all calls run.
+    /// Sets the policy that decides which calls may run. It is asked after the hooks and before any middleware.
+    /// Default: all calls run.
     pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.inner.definition.policy = Some(Arc::new(policy));
         self
@@ -129,7 +129,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a callback that may change the next request: its settings, its system prompt and which tools it offers. It is
+    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. It is
     /// a layer, and is asked again on replay.
     ///
     /// # Example: search first
@@ -174,14 +174,14 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds an injector. It is asked before each call of the model, and its texts become system messages at the end of the
-    /// conversation.
+    /// Adds an injector. It is asked before each call of the model, and its texts become system messages at the end of
+    /// the conversation.
     pub fn injector(mut self, injector: impl Injector + 'static) -> Self {
         self.inner.definition.injectors.push(Arc::new(injector));
         self
     }
 
-    /// Changes settings of the requests: sampling, thinking, tool choice.
+    /// Changes settings of the requests, such as sampling, thinking and tool choice.
     pub fn request(mut self, change: impl FnOnce(&mut RequestSettings)) -> Self {
         change(&mut self.inner.definition.config.request);
         self
@@ -203,8 +203,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the hooks of the run around a tool call: they watch this agent too, before its own hooks. `ctx` is the
-    /// context of the call.
+    /// Takes over the hooks of the run around a tool call. They watch this agent too, before its own hooks. `ctx` is
+    /// the context of the call.
     pub fn inherit_hooks(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             self.inner.definition.hooks.splice(..0, run.hooks.iter().cloned());
@@ -212,8 +212,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Takes over the policy of the run around a tool call, unless the agent has one of its own, and whether it waits for
-    /// approvals and signs them. `ctx` is the context of the call.
+    /// Takes over the policy of the run around a tool call, unless the agent has one of its own, and whether it waits
+    /// for approvals and signs them. `ctx` is the context of the call.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             let definition = &mut self.inner.definition;

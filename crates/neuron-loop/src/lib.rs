@@ -1,4 +1,4 @@
-//! The agent loop: call the model, run the tools that it asks for, keep the conversation small enough, and repeat until
+//! The agent loop, which calls the model, runs the tools that it asks for, and keeps the conversation small enough, until
 //! there is an answer.
 //!
 //! An [`Agent`] is defined once and shared. A [`Conversation`] is a value: it can be stored, forked, and continued by another

@@ -31,8 +31,8 @@ pub(crate) async fn compact_if_needed(
     Ok(compacted)
 }
 
-/// Compacts after a call that did not fit into the context window, once, so that it can be made again. `None` if that is
-/// of no use.
+/// Compacts after a call that did not fit into the context window, once, so that it can be made again. `None` if that
+/// is of no use.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,

@@ -9,7 +9,8 @@ pub(crate) use stored::{from_pending, from_snapshot, session_parts, snapshot};
 
 use crate::ledger::Ledger;
 
-/// A conversation as a value: messages, calls that wait, counters, and the place at which its current run stands.
+/// A conversation as a value, with its messages, calls that wait, counters, and the place at which its current run
+/// stands.
 ///
 /// Its history is one that providers accept at any time, however a run ended. It can be cloned, and stored with `serde`
 /// or as a [`Session`](neuron_types::Session).
@@ -57,7 +58,7 @@ impl Conversation {
         &self.ledger.tally.total_usage
     }
 
-    /// Returns the tokens of the last run, with those that its tools took.
+    /// Returns the tokens of the last run, including the tokens of its tools.
     #[must_use]
     pub fn usage(&self) -> &TokenUsage {
         &self.ledger.tally.run.usage.total

@@ -9,7 +9,7 @@ use neuron_types::{
 
 use super::AgentLoop;
 
-/// Builds an [`AgentLoop`]; made by [`AgentLoop::builder`].
+/// Builds an [`AgentLoop`]. Made by [`AgentLoop::builder`].
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentLoopBuilder<P, C, D = Durability<'static>> {
     pub(super) agent: AgentLoop<P, C, D>,

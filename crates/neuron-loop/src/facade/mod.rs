@@ -1,4 +1,4 @@
-//! [`AgentLoop`]: an agent with its conversation in one value, over a provider that may be borrowed.
+//! [`AgentLoop`] is an agent with its conversation in one value, over a provider that may be borrowed.
 
 mod builder;
 mod steps;
@@ -25,8 +25,8 @@ use crate::run::{Events, Live, Step, agent_result, drive};
 /// An agent with one conversation. Each run continues the conversation with one more message of the user.
 ///
 /// [`Agent`](crate::Agent) shares one definition between conversations and does more: sessions, approvals, typed runs,
-/// detached runs. This type has the defaults that its [configuration](LoopConfig) says: tools that fail end the run, and
-/// nothing is limited or tried again.
+/// detached runs. This type has the defaults that its [configuration](LoopConfig) says: tools that fail end the run,
+/// and nothing is limited or tried again.
 ///
 /// `D` is the type of the durable context; almost always its default, [`Durability`], which holds any.
 ///
@@ -136,8 +136,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the run. Results of tools that finished are in the conversation, and other calls have a
-    /// result that says so. To stop it with an answer, cancel [`ToolContext::cancellation_token`].
+    /// Dropping the future stops the run. Results of tools that finished are in the conversation, and other calls have
+    /// a result that says so. To stop it with an answer, cancel [`ToolContext::cancellation_token`].
     pub fn run(
         &mut self,
         message: Message,
@@ -164,8 +164,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.run(Message::user(text), ctx)
     }
 
-    /// [`run`](Self::run) as a stream of events: text as it comes, tool calls and their results. The run happens while the
-    /// stream is polled; see [`AgentStream`].
+    /// [`run`](Self::run) as a stream of text, tool calls and their results. The run happens while the
+    /// stream is polled. See [`AgentStream`].
     pub fn run_stream<'a>(
         &'a mut self,
         message: Message,
@@ -176,7 +176,7 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         })))
     }
 
-    /// [`run`](Self::run) turn by turn, with control in between; see [`StepIterator`].
+    /// [`run`](Self::run) turn by turn, with control in between. See [`StepIterator`].
     pub fn run_step<'a>(
         &'a mut self,
         message: Message,

@@ -14,7 +14,7 @@ use super::AgentLoop;
 use crate::parts::Reader;
 use crate::run::{Live, Step, agent_result, drive};
 
-/// A run turn by turn; made by [`AgentLoop::run_step`].
+/// A run turn by turn. Made by [`AgentLoop::run_step`].
 ///
 /// Between turns the conversation can be read, messages added and tools changed. Dropping it stops
 /// the run where it is; the history stays valid.
@@ -49,12 +49,12 @@ pub struct StepIterator<'a, P, C, D = Durability<'static>> {
     pub(super) run: Live<'a>,
 }
 
-/// What happened in a turn.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub enum TurnResult {
     /// The model called tools, and they ran. The run goes on.
     ToolsExecuted {
-        /// The calls: id, tool name and arguments.
+        /// The calls with id, tool name and arguments.
         calls: Vec<(String, String, Value)>,
         /// Their results, in the order of the calls.
         results: Vec<ToolOutput>,

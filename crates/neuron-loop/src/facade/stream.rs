@@ -9,7 +9,7 @@ use neuron_types::{AgentResult, LoopError, StreamEvent, WasmCompatSend};
 
 use crate::run::{Events, Item};
 
-/// A run as a stream of events; made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
+/// A run as a stream of events. Made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
 ///
 /// Polling it is what runs the agent: a slow reader slows the run, its tools included, and dropping
 /// it stops the run with all that is under way. It ends with exactly one

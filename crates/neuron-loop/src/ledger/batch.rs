@@ -100,7 +100,7 @@ impl Ledger {
         });
     }
 
-    /// Decides about calls that began in a run that was interrupted: `may_repeat` says by the tool's name whether a
+    /// Decides about calls that began in a run that was interrupted. `may_repeat` says by the tool's name whether a
     /// call can run again. For the others the result is that the outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
         let Some((calls, _)) = self.open() else {
@@ -166,7 +166,7 @@ impl<'l> Calls<'l> {
         self.set_state(index, CallState::Begun { input });
     }
 
-    /// Takes back that a call began: its turn had not come.
+    /// Takes back that a call began, because its turn had not come.
     pub(crate) fn never_began(&mut self, index: usize) {
         self.set_state(index, CallState::Open);
     }

@@ -38,7 +38,7 @@ pub(crate) enum CallState {
     /// Its result stands in the history.
     Ended {
         is_error: bool,
-        /// Whether it ran to its result.
+        /// True if it ran to its result.
         ran: bool,
     },
 }
@@ -55,7 +55,7 @@ impl Batch {
         Self { stop_reason, calls: smallvec![CallState::Open; calls], hidden, output: None }
     }
 
-    /// Whether a call can begin.
+    /// Returns whether a call can begin.
     pub(crate) fn has_work(&self) -> bool {
         self.calls.iter().any(CallState::can_begin)
     }
@@ -79,7 +79,7 @@ impl Batch {
         self.calls.iter().filter(starts).count()
     }
 
-    /// Whether a call waits for a person.
+    /// Returns whether a call waits for a person.
     pub(crate) fn waits(&self) -> bool {
         self.calls.iter().any(|state| state.pending().is_some() && !state.can_begin())
     }
@@ -147,7 +147,7 @@ impl Ledger {
         }
     }
 
-    /// Takes the decisions back: the calls wait again. Returns whether there are any.
+    /// Takes the decisions back, so that the calls wait again. Returns whether there are any.
     pub(crate) fn undecide(&mut self) -> bool {
         self.asked_calls().filter_map(|asked| asked.decision.take()).count() > 0
     }

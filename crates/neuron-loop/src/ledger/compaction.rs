@@ -26,7 +26,7 @@ impl KnownSize {
     }
 }
 
-/// How often in a row a compaction may change nothing before it is put off: each may cost a call of a
+/// Number of times in a row that a compaction may change nothing before it is put off. Each may cost a call of a
 /// model.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
@@ -38,22 +38,22 @@ const GROWTH_BEFORE_RETRY: usize = 8;
 /// run has another goal, so what could not go may go now.
 const MAX_MISSED_RUNS: usize = 2;
 
-/// What came of the compactions so far.
+/// The outcome of the compactions so far.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct CompactionBackoff {
-    /// How often in a row a compaction changed nothing.
+    /// Number of times in a row that a compaction changed nothing.
     futile: usize,
-    /// After a compaction that could not reach the budget: up to this size none is tried.
+    /// Up to this size no compaction is tried, after one could not reach the budget.
     compact_above: Option<usize>,
-    /// Whether the size that `compact_above` was made from is an estimate, and the provider has not
+    /// True if the size that `compact_above` was made from is an estimate, and the provider has not
     /// said since how large the conversation is.
     is_estimate: bool,
     /// In how many runs in a row the budget was missed.
     missed_runs: usize,
-    /// Whether it was missed in the current run.
+    /// True if it was missed in the current run.
     missed: bool,
-    /// Whether a budget that cannot be reached was reported.
+    /// True if a budget that cannot be reached was reported.
     reported: bool,
 }
 
@@ -65,7 +65,7 @@ impl CompactionBackoff {
         }
     }
 
-    /// Whether a conversation of this size has to grow before another compaction is tried.
+    /// Returns whether a conversation of this size has to grow before another compaction is tried.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }
@@ -94,7 +94,7 @@ impl CompactionBackoff {
         *self = Self { reported: self.reported, ..Self::default() };
     }
 
-    /// Notes what the provider says about the size of the conversation.
+    /// Notes the size of the conversation that the provider reports.
     pub(crate) fn note_size(&mut self, tokens: usize) {
         if std::mem::take(&mut self.is_estimate) && self.compact_above.is_some() {
             self.compact_above = Some(grown(tokens));

@@ -24,7 +24,7 @@ impl Said {
         self.0.insert(text);
     }
 
-    /// Whether the loop put this message into the conversation.
+    /// Returns whether the loop put this message into the conversation.
     pub(crate) fn contains(&self, message: &Message) -> bool {
         message.role == Role::System && !message.is_pinned() && self.0.contains(&message.text())
     }
@@ -95,8 +95,8 @@ impl Ledger {
         }
     }
 
-    /// Adds messages that were sent to a live run. An answer that would end the run is then not its last. Returns whether
-    /// there are any.
+    /// Adds messages that were sent to a live run. An answer that would end the run is then not its last. Returns
+    /// whether there are any.
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
         let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
         if messages.is_empty() || has_landed {
@@ -142,7 +142,7 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Takes what a layer rejected off the conversation: a paused answer, or the user's new messages with the reminders
+    /// Removes rejected input from the conversation. That is a paused answer, or the user's new messages with the reminders
     /// after them. Results of tools stay, or a text takes their place, so that each call has one.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);

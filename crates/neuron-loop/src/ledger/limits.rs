@@ -1,4 +1,4 @@
-//! What ends a run early: its limits, and tools that the model gets wrong too often. A limit of n allows exactly n, and one
+//! Limits that end a run early, and tools that the model gets wrong too often. A limit of n allows exactly n, and one
 //! more call of the model where a run may land softly.
 
 use std::collections::BTreeMap;
@@ -48,8 +48,8 @@ impl Limit {
 }
 
 impl Ledger {
-    /// Counts the tools whose calls of the batch ran and failed. A tool with a call that succeeded starts anew. Names that
-    /// no tool has count together.
+    /// Counts the tools whose calls of the batch ran and failed. A tool with a call that succeeded starts anew. Names
+    /// that no tool has count together.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Ledger {
     }
 }
 
-/// Whether the limits allow for any call at all.
+/// Returns whether the limits allow for any call at all.
 fn allows_calls(config: &LoopConfig) -> bool {
     let requests = config.usage_limits.as_ref().and_then(|limits| limits.request_limit);
     config.max_turns != Some(0) && requests != Some(0)

@@ -23,7 +23,7 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-/// How often in a row the provider may pause its turn before the paused answer is returned.
+/// Number of times in a row that the provider may pause its turn before the paused answer is returned.
 const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.
@@ -37,7 +37,7 @@ pub(crate) struct Ledger {
     pub(crate) said: Said,
     pub(crate) size: Option<KnownSize>,
     pub(crate) compaction: CompactionBackoff,
-    /// How often messages that stood in the history were changed or removed.
+    /// Number of times that messages that stood in the history were changed or removed.
     pub(crate) rewrites: usize,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum Phase {
     /// A limit was reached, and one last call follows.
     Landing {
         limit: Limit,
-        /// Whether the turn of the last call was announced.
+        /// True if the turn of the last call was announced.
         is_open: bool,
     },
     /// The answer of the run is known.
@@ -75,10 +75,10 @@ pub(crate) struct Ending {
     pub(crate) limit: Option<String>,
 }
 
-/// What the ledger cannot see of an answer by itself.
+/// The facts about an answer that the ledger cannot see by itself.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
-    /// Whether the arguments of one of its calls are incomplete.
+    /// True if the arguments of one of its calls are incomplete.
     pub(crate) is_cut_off: bool,
     /// Names of tools that the request did not offer.
     pub(crate) hidden: &'a [String],
@@ -97,7 +97,7 @@ impl Ledger {
         Self { messages, phase, tally, said, size, compaction, rewrites }
     }
 
-    /// Whether nothing can happen before a person has decided on calls.
+    /// Returns whether nothing can happen before a person has decided on calls.
     pub(crate) fn waits(&self) -> bool {
         self.batch().is_some_and(|batch| batch.waits() && !batch.has_work())
     }
@@ -175,7 +175,7 @@ impl Ledger {
         self.finish(text, stop_reason, limit, output)
     }
 
-    /// Ends the run with an answer, unless a typed run lacks its output: then the model is told and called again.
+    /// Ends the run with an answer. In a typed run without its output, the model is told and called again.
     fn finish(
         &mut self,
         response: String,
@@ -231,7 +231,7 @@ impl Ledger {
         transcript::trailing_answer(&self.messages)
     }
 
-    /// Whether the history ends with an answer that the model goes on with.
+    /// Returns whether the history ends with an answer that the model goes on with.
     pub(crate) fn is_paused(&self) -> bool {
         self.messages.last().is_some_and(|last| last.role == Role::Assistant)
     }
@@ -245,12 +245,12 @@ impl Ledger {
     }
 }
 
-/// Whether the model goes on with its answer when it is called again.
+/// Returns whether the model goes on with its answer when it is called again.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }
 
-/// Whether the arguments of the last call of an answer may be incomplete.
+/// Returns whether the arguments of the last call of an answer may be incomplete.
 pub(crate) fn may_be_cut_off(stop_reason: &StopReason) -> bool {
     use StopReason::{ContentFilter, ContextWindowExceeded, MaxTokens};
     matches!(stop_reason, MaxTokens | ContentFilter | ContextWindowExceeded)

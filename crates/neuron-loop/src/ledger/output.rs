@@ -1,5 +1,5 @@
-//! The output of a typed run: which answer or call gives it, and what the model is told about an output that does not
-//! fit.
+//! The output of a typed run. The rules say which answer or call gives it, and tell the model about an output that does
+//! not fit.
 
 use neuron_types::{
     EndStrategy, LoopError, OutputSchema, StopReason, ToolCall, ToolDefinition, ToolOutput, json_in,
@@ -15,7 +15,7 @@ pub(crate) struct OutputRules {
     pub(crate) tool: Option<ToolDefinition>,
     pub(crate) end: EndStrategy,
     pub(crate) schema: OutputSchema,
-    /// How often the model may try again.
+    /// Number of times that the model may try again.
     pub(crate) retries: usize,
 }
 
@@ -51,7 +51,7 @@ impl OutputRules {
 }
 
 impl Ledger {
-    /// Reads the output from the text of an answer that would end the run, or returns what the model is told.
+    /// Reads the output from the text of an answer that would end the run, or returns the complaint to the model.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Ledger {
         Err(self.invalid_output(raw, reason, stop_reason))
     }
 
-    /// Takes the calls of the output tool among those of an answer. The other calls run, unless the run has its output
+    /// Takes the calls of the output tool from an answer. The other calls run, unless the run has its output
     /// and ends early, or the call was the last.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ fn raw_arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Whether arguments were not JSON. A tool with an argument of the name that marks them is not meant.
+/// Returns whether arguments were not JSON. A tool with an argument of the name that marks them is not meant.
 pub(crate) fn is_invalid_json<'d>(
     input: &Value,
     definition: impl FnOnce() -> Option<&'d ToolDefinition>,

@@ -38,13 +38,13 @@ pub(crate) struct RunRecord {
     pub(crate) usage: RunUsage,
     /// Number of turns in a row in which the calls of a tool failed. Names that no tool has count under the empty name.
     pub(crate) failing: BTreeMap<String, usize>,
-    /// How often in a row the provider paused its turn.
+    /// Number of times in a row that the provider paused its turn.
     pub(crate) pauses: usize,
     /// Answers that were taken for the output of a typed run.
     pub(crate) output_attempts: usize,
-    /// The last turn in which prefetched calls were given up, and how often: their idempotency keys are used up.
+    /// The last turn in which prefetched calls were given up, and how often. Their idempotency keys are used up.
     pub(crate) given_up: (usize, usize),
-    /// Whether the last call did not fit into the context window and a compaction made room for it.
+    /// True if the last call did not fit into the context window and a compaction made room for it.
     pub(crate) overflowed: bool,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct RunUsage {
 }
 
 impl RunRecord {
-    /// Checks the limits before a call of the model: one more turn, one more request, and tokens left.
+    /// Checks before a call of the model that the limits leave a turn, a request and tokens.
     pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
@@ -71,7 +71,7 @@ impl RunRecord {
         })
     }
 
-    /// Checks the limits before tools: tokens left, and room for so many calls.
+    /// Checks before tools that the limits leave tokens and room for so many calls.
     pub(crate) fn check_before_tools(
         &self,
         config: &LoopConfig,
@@ -83,7 +83,7 @@ impl RunRecord {
         })
     }
 
-    /// How often prefetched calls of this turn were given up.
+    /// Returns the number of times that prefetched calls of this turn were given up.
     pub(crate) fn attempt(&self) -> usize {
         match self.given_up {
             (turn, attempts) if turn == self.turn => attempts,

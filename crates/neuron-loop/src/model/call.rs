@@ -1,4 +1,4 @@
-//! One call of the model through all layers, with its outcome for reader and conversation.
+//! Calls the model through all layers, and hands the outcome to reader and conversation.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The innermost link of the layers: one attempt to call the model.
+//! The innermost link of the layers makes one attempt to call the model.
 //!
 //! Each attempt is one request for limits and budget, and one `PreLlmCall` for the hooks, which `PostLlmCall` or
 //! `LlmError` follows.
@@ -31,10 +31,10 @@ pub(super) struct Link<'a, 'l> {
     pub(super) state: Mutex<Attempts<'a>>,
 }
 
-/// What is known of the attempts of one turn.
+/// The state of the attempts of one turn.
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
-    /// Whether there was an attempt.
+    /// True if there was an attempt.
     is_made: bool,
     /// The calls that the last answer started before it was whole.
     pub(super) prefetch: Prefetch<'a>,
@@ -179,7 +179,7 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Obtains the answer: from the durable engine or the provider, whole or as a stream.
+    /// Obtains the answer from the durable engine or the provider, whole or as a stream.
     async fn ask(
         &self,
         request: RequestRef<'_>,

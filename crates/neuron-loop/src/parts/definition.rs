@@ -1,4 +1,4 @@
-//! The definition of an agent: everything that its conversations share.
+//! The definition of an agent, which its conversations share.
 
 use std::sync::{Arc, OnceLock};
 

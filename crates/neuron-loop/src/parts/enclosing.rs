@@ -1,4 +1,4 @@
-//! What a run hands on to agents inside its tool calls: its hooks, its permissions, and how deep they are.
+//! The hooks and permissions that a run hands on to agents inside its tool calls, with the depth of those agents.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ pub(crate) struct Env<'a> {
     /// Ends work within a turn.
     pub(crate) token: &'a CancellationToken,
     pub(crate) run: &'a RunScope,
-    /// Whether calls wait for a person when the policy asks.
+    /// True if calls wait for a person when the policy asks.
     pub(crate) pauses: bool,
     pub(crate) reader: Reader<'a>,
 }
@@ -50,7 +50,7 @@ pub(crate) struct RunScope {
 }
 
 impl RunScope {
-    /// Takes from the context what the run shares with others, and what its tools are to find. `own_budget` is the
+    /// Takes the budget and the extensions for tools from the context. `own_budget` is the
     /// budget of the run or of its agent.
     pub(crate) fn new(
         parts: Parts<'_>,
@@ -88,7 +88,7 @@ impl<'a> Env<'a> {
         self.parts.config()
     }
 
-    /// The tokens of the next call: the size that the provider reported last, with an estimate of later messages. An
+    /// The tokens of the next call, from the size that the provider reported last and an estimate of later messages. An
     /// estimate of the whole at first, and for strategies that count something else than tokens.
     pub(crate) fn tokens_of(&self, request: RequestRef<'_>, size: Option<KnownSize>) -> usize {
         let strategy = self.parts.strategy;
@@ -133,7 +133,7 @@ impl<'a> Env<'a> {
     }
 }
 
-/// The tools that an answer can call: all but those that its request did not offer.
+/// The tools that an answer can call. Tools that its request did not offer are hidden.
 #[derive(Clone)]
 pub(crate) struct Offered<'a> {
     tools: &'a ToolRegistry,

@@ -1,4 +1,4 @@
-//! The driver: asks the ledger for the next thing, does it, and tells the ledger. It keeps nothing that must survive:
+//! The driver asks the ledger for the next thing, does it, and tells the ledger. It keeps nothing that must survive:
 //! dropped at any await and called again, it goes on.
 
 use std::borrow::Cow;
@@ -110,7 +110,7 @@ struct Driver<'a> {
     env: &'a Env<'a>,
     store: Option<&'a SessionHandle<'a>>,
     handle: Option<&'a RunHandle>,
-    /// Whether the run waits for decisions of the handle.
+    /// True if the run waits for decisions of the handle.
     waits: bool,
 }
 

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::Conversation;
 use crate::lock::lock;
 
-/// Control over a live run from outside: sends it messages, cancels it, decides on its calls, and takes its conversation
-/// back. Clones control the same run.
+/// Control over a live run from outside. It sends messages, cancels, decides on calls, and takes the conversation back.
+/// Clones control the same run.
 ///
 /// # Example
 ///

@@ -19,7 +19,7 @@ pub(crate) struct Live<'a> {
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
     pub(crate) handle: Option<RunHandle>,
-    /// Whether the run waits for decisions of the handle.
+    /// True if the run waits for decisions of the handle.
     pub(crate) waits: bool,
     /// The output of a typed run.
     pub(crate) typed: Option<OutputType>,
@@ -37,7 +37,7 @@ pub(crate) enum Progress {
     Open {
         /// The hooks' scopes around the run.
         scopes: Scopes,
-        /// Whether the hooks have been told of the start, so that they must be told of the end.
+        /// True if the hooks have been told of the start, so that they must be told of the end.
         is_announced: bool,
     },
     /// The outcome is there, and the hooks are told of it.

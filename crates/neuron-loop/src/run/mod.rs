@@ -1,4 +1,4 @@
-//! Runs: the driver, and the ways to start it and to watch it.
+//! The driver of runs, and the ways to start and watch one.
 
 mod begin;
 mod driver;

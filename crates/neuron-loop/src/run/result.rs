@@ -14,19 +14,19 @@ pub struct RunResult<O = ()> {
     pub response: String,
     /// The output of a [typed](crate::Run::typed) run.
     pub output: O,
-    /// Tokens of the run, with those that its tools took.
+    /// Tokens of the run, including the tokens of its tools.
     pub usage: TokenUsage,
     /// The part of `usage` that is an estimate, because the provider did not report it.
     pub estimated_usage: TokenUsage,
     /// Answered calls of the model.
     pub turns: usize,
-    /// Why the model stopped: tells whether the answer is whole.
+    /// The reason for which the model stopped. It tells whether the answer is whole.
     pub stop_reason: StopReason,
-    /// The limit that ended the run with a last call; see [`OnLimit::Finalize`](crate::OnLimit::Finalize).
+    /// The limit that ended the run with a last call. See [`OnLimit::Finalize`](crate::OnLimit::Finalize).
     pub limit_reached: Option<String>,
 }
 
-/// One step of a run.
+/// A step of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nobody keeps many steps")]

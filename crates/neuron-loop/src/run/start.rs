@@ -1,4 +1,4 @@
-//! A run that has not begun: its parts, and the ways to begin it.
+//! A run that has not begun, with its parts and the ways to begin it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::parts::Reader;
 /// Reads the output of a run. `None` means that there is none.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
-/// A run of a conversation; made by [`Agent::run`]. It does nothing until it is awaited,
+/// A run of a conversation. Made by [`Agent::run`]. It does nothing until it is awaited,
 /// [streamed](Self::stream) or [stepped](Self::steps).
 ///
 /// # Cancel safety
@@ -70,7 +70,7 @@ pub struct Run<'a, O = (), C = &'a mut Conversation> {
     pub(super) conversation: C,
 }
 
-/// A run that owns its conversation; made by [`Agent::run_owned`]. Awaiting it gives the conversation and the outcome.
+/// A run that owns its conversation. Made by [`Agent::run_owned`]. Awaiting it gives the conversation and the outcome.
 /// However it ends, also if it is dropped, the conversation goes to [its handle](RunHandle::take_conversation).
 pub type OwnedRun<O = ()> = Run<'static, O, Lent>;
 
@@ -103,8 +103,8 @@ impl<'a, C> Run<'a, (), C> {
     }
 
     /// Lets the run end with a value of a type. The model gives it in the way that
-    /// [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) says. A value that does not fit goes back to the model
-    /// with the place and the reason.
+    /// [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) says. A value that does not fit goes back to the
+    /// model with the place and the reason.
     ///
     /// A run without a value that fits ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
@@ -131,8 +131,8 @@ impl OwnedRun {
 }
 
 impl<'a, O, C> Run<'a, O, C> {
-    /// Sets the context of the caller, borrowed or owned: cancellation, session, extensions for tools. Default:
-    /// [`ToolContext::default`].
+    /// Sets the context of the caller, borrowed or owned. It has the cancellation, the session and extensions for
+    /// tools. Default: [`ToolContext::default`].
     pub fn context(mut self, ctx: impl Into<Cow<'a, ToolContext>>) -> Self {
         self.live.ctx = ctx.into();
         self
@@ -144,8 +144,8 @@ impl<'a, O, C> Run<'a, O, C> {
         self
     }
 
-    /// Lets another strategy keep the conversation small in this run. It may borrow: the durable engine that journals its
-    /// calls of a model, say.
+    /// Lets another strategy keep the conversation small in this run. It may borrow: the durable engine that journals
+    /// its calls of a model, say.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
         let strategy = Box::new(strategy);
         self.strategy = Some(Strategy { strategy, frame_size: OnceLock::new() });
@@ -164,7 +164,7 @@ impl<'a, O, C> Run<'a, O, C> {
         self
     }
 
-    /// Stores the conversation while it runs: after each turn, before tools begin, and at the end.
+    /// Stores the conversation after each turn, before tools begin, and at the end.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self

@@ -40,14 +40,15 @@ struct Stored<S: ?Sized> {
 struct Position {
     revision: SessionRevision,
     messages: usize,
-    /// How often the history was rewritten before.
+    /// Number of times that the history was rewritten before.
     rewrites: usize,
     /// The state of the session, which may hold values of others.
     state: SessionState,
 }
 
 impl<'s> SessionHandle<'s> {
-    /// Creates a handle for a session, which need not exist. Give it an `Arc` of a storage for a run that owns its parts.
+    /// Creates a handle for a session, which need not exist. Give it an `Arc` of a storage for a run that owns its
+    /// parts.
     pub fn new(storage: impl VersionedSessionStorage + 's, id: impl Into<String>) -> Self {
         Self(Arc::new(Stored { id: id.into(), position: Mutex::default(), storage }))
     }
@@ -76,8 +77,8 @@ impl<'s> SessionHandle<'s> {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Conflict`] if somebody else changed the session since this handle loaded or stored it; other errors
-    /// of the storage.
+    /// [`StorageError::Conflict`] if somebody else changed the session since this handle loaded or stored it; other
+    /// errors of the storage.
     ///
     /// # Cancel safety
     ///

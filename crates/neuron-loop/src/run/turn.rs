@@ -1,4 +1,4 @@
-//! One turn of a run: opening it, calling the model, and running the tools of its answer.
+//! Opens a turn of a run, calls the model, and runs the tools of its answer.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Calls the model, stores its answer, and runs the tools that it calls. The last call of a run that has reached a limit runs none.
+/// Calls the model, stores its answer, and runs the tools that it calls. The last call of a run that has reached a
+/// limit runs none.
 ///
 /// # Errors
 ///
@@ -148,8 +149,8 @@ pub(super) async fn run_tools<'a>(
     Ok(Some(Step::Tools { calls, results }))
 }
 
-/// Whether a call did not fit into the context window. Calls of tools that came whole run first: the next call of the
-/// model will not fit.
+/// Returns whether a call did not fit into the context window. Calls of tools that came whole run first: the next call
+/// of the model will not fit.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),

@@ -12,7 +12,7 @@ const TOOL_NAME: &str = "final_output";
 const TOOL_RULE: &str = "Gives the final output. Call it once, when everything else is done: it ends the task. An answer as text does not \
                          count.";
 
-/// The type of an output: its schema as an object, and as it is.
+/// The schemas of an output type, as an object and plain.
 #[derive(Clone, Copy)]
 pub(crate) struct OutputType {
     pub(crate) object: fn() -> OutputSchema,

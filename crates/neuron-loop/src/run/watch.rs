@@ -1,4 +1,4 @@
-//! Watching a run: as a stream of events, or step by step.
+//! Watching a run as a stream of events, or step by step.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -27,7 +27,7 @@ pub enum RunEvent<O = ()> {
 
 type Outcome<O> = Result<RunResult<O>, LoopError>;
 
-/// A run as a stream of events; made by [`Run::stream`](crate::Run::stream).
+/// A run as a stream of events. Made by [`Run::stream`](crate::Run::stream).
 ///
 /// A slow reader slows the run, its tools included, and dropping the stream stops it. It ends with one
 /// [`RunEvent::Ended`] or one error.
@@ -164,7 +164,7 @@ impl Drop for RunEvents {
     }
 }
 
-/// A run step by step; made by [`Run::steps`](crate::Run::steps). Between two steps the conversation can be read,
+/// A run step by step. Made by [`Run::steps`](crate::Run::steps). Between two steps the conversation can be read,
 /// messages added and the agent changed.
 ///
 /// # Example
@@ -218,7 +218,7 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Steps<
         &self.0.agent
     }
 
-    /// Replaces the agent from the next step on; see [`Agent::to_builder`].
+    /// Replaces the agent from the next step on. See [`Agent::to_builder`].
     pub fn set_agent(&mut self, agent: Agent) {
         self.0.agent = agent;
     }

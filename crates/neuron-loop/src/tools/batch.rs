@@ -1,4 +1,4 @@
-//! The tool calls of one answer: in which order they run and beside which others, and what is asked before.
+//! Runs the tool calls of one answer, in groups, after hooks and policy were asked.
 
 use std::mem;
 use std::pin::pin;
@@ -149,7 +149,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         ran
     }
 
-    /// Asks about the calls of a group, in order, and then runs them: here, or in the durable engine.
+    /// Asks about the calls of a group, in order, and then runs them here or in the durable engine.
     async fn ask_and_run(
         &mut self,
         group: &[usize],

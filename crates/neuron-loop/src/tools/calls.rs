@@ -1,4 +1,4 @@
-//! Running the calls of a group: alone, at the same time, or in a durable engine; and the record of their ends.
+//! Runs the calls of a group alone, at the same time, or in a durable engine, and records their ends.
 
 use std::pin::pin;
 
@@ -52,8 +52,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.record(item, ran).await
     }
 
-    /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run have
-    /// until the grace period ends.
+    /// Runs calls at the same time, and records each as it ends. After an error no other begins, and calls that run
+    /// have until the grace period ends.
     pub(super) async fn run_together(
         &mut self,
         run: &mut [Asked<'l, 'a>],
@@ -103,7 +103,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Runs calls in a durable engine: all handed over at once, so that it can run them in the order that is safe for
+    /// Runs calls in a durable engine. It gets all at once, so that it can run them in the order that is safe for
     /// its replay.
     pub(super) async fn run_durably(
         &mut self,

@@ -1,4 +1,4 @@
-//! What happens with a call: by the hooks, its arguments, the policy, and the decision of a person, in this order.
+//! Decides on a call by the hooks, its arguments, the policy, and the decision of a person, in this order.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::ledger::{Asked, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered};
 
-/// What happens with a call.
+/// The decision on a call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// It runs.

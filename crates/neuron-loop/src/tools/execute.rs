@@ -1,4 +1,4 @@
-//! Running a call in this process: its context, and the meaning of its error.
+//! Runs a call in this process. Makes its context, and reads its error.
 
 use std::pin::pin;
 
@@ -82,8 +82,8 @@ pub(crate) fn outcome(ran: &Ran) -> Outcome<'_> {
     }
 }
 
-/// The context of a call: the one at `index` in the answer of a turn in which prefetched calls were given up `attempt`
-/// times before. The token is a child of `cancellation`.
+/// The context of a call. It is the one at `index` in the answer of a turn in which prefetched calls were given up
+/// `attempt` times before. The token is a child of `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),

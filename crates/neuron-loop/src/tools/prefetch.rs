@@ -1,6 +1,7 @@
 //! Tools that only read, started while the answer that calls them still streams.
 //!
-//! A prefetched call is asked about, decided on and counted like any other. The batch reuses the verdict and the result.
+//! A prefetched call is asked about, decided on and counted like any other. The batch reuses the verdict and the
+//! result.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -23,11 +24,11 @@ use crate::parts::{Env, Hooks, Offered};
 pub(crate) struct Prefetch<'a> {
     /// `None` for a call that the batch has taken over. The batch tells the hooks of its end.
     calls: Vec<Option<Prefetched<'a>>>,
-    /// How many calls the answer has begun.
+    /// Number of calls that the answer has begun.
     begun: usize,
-    /// Whether a call has come that must wait for the whole answer, so that all calls after it wait too.
+    /// True if a call has come that must wait for the whole answer, so that all calls after it wait too.
     is_closed: bool,
-    /// How often prefetched calls of the turn were given up before this answer.
+    /// Number of times that prefetched calls of the turn were given up before this answer.
     attempt: usize,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Prefetch<'a> {
         Ok(())
     }
 
-    /// Whether the call and all calls before it only read.
+    /// Returns whether the call and all calls before it only read.
     fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
@@ -158,7 +159,7 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Starts a call, and counts it: it counts also if the answer breaks off.
+    /// Starts a call, and counts it, also if the answer breaks off.
     fn start(
         &mut self,
         env: &'a Env<'a>,
@@ -187,7 +188,8 @@ impl<'a> Prefetch<'a> {
         })))
     }
 
-    /// How often prefetched calls of the turn were given up before this answer. `None` if no call has begun.
+    /// Returns the number of times that prefetched calls of the turn were given up before this answer. `None` if no
+    /// call has begun.
     pub(crate) fn attempt(&self) -> Option<usize> {
         (self.started() > 0).then_some(self.attempt)
     }
@@ -207,7 +209,7 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the calls that no batch took over, and tells the hooks: the answer broke off, or its calls must not run.
+    /// Stops the calls that no batch took over, and tells the hooks. The answer broke off, or its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {
