@@ -14,17 +14,13 @@ use crate::lock::lock;
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
-/// The outcome of a call of the model.
-pub(crate) struct Answered<'a> {
-    pub(crate) answer: Result<CompletionResponse, LoopError>,
-    /// The calls that the answer started before it was whole.
-    pub(crate) prefetch: Prefetch<'a>,
-    /// Names of tools that the request did not offer.
-    pub(crate) hidden: Arc<[String]>,
-}
-
-/// Calls the model. After an error the conversation is as before, without input that a layer rejected.
-pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Answered<'a> {
+/// Calls the model. Returns its answer with the names of tools that the request did not offer. After an error the
+/// conversation is as before, without input that a layer rejected.
+pub(crate) async fn call_model<'a>(
+    env: &'a Env<'a>,
+    ledger: &mut Ledger,
+    prefetch: &mut Prefetch<'a>,
+) -> (Result<CompletionResponse, LoopError>, Arc<[String]>) {
     let (limit, output_tool) =
         (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
     // A turn that the provider paused goes on without a notice.
@@ -72,8 +68,9 @@ pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Ans
     if let Err(error) = &answer {
         link.give_up_prefetch(Some(error)).await;
     }
-    let Attempts { prefetch, hidden, usage, rejected, .. } =
+    let Attempts { prefetch: begun, hidden, usage, rejected, .. } =
         std::mem::take(&mut *lock(&link.state));
+    *prefetch = begun;
     if let Ok(response) = &answer {
         env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
@@ -91,7 +88,7 @@ pub(crate) async fn call_model<'a>(env: &'a Env<'a>, ledger: &mut Ledger) -> Ans
         (Err(_), _, Some(rejected)) => ledger.take_back(rejected),
         _ => {}
     }
-    Answered { answer, prefetch, hidden }
+    (answer, hidden)
 }
 
 /// The tool choice of the last call of a run. `None` where the choice is only asked for in words.

@@ -69,42 +69,44 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
-        let mut reservation = self.reserve(&call)?;
-        let (mut told, mut prefetch) = (TokenUsage::default(), Prefetch::default());
-        let asked = self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await;
-        let answered = match asked.and_then(|_| check(self.hooks.env.token)) {
-            Ok(()) => {
-                lock(self.tally).count_request(self.messages);
-                if let Some(reservation) = &mut reservation {
-                    reservation.start();
-                }
-                let answered =
-                    self.ask_in_scope(call.request, sink, &mut told, &mut prefetch).await;
-                let used = self.count(&call, &answered, told);
-                if let Some(reservation) = reservation {
-                    settle(reservation, &answered, &used);
-                }
-                answered
-            }
-            Err(error) => Err(error),
-        };
-        let checked = answered.and_then(|response| {
-            transcript::check_answer(&response.message)?;
-            Ok(response)
-        });
-        let turn = self.hooks.turn;
-        match checked {
+        let reservation = self.reserve(&call)?;
+        let mut prefetch = Prefetch::default();
+        let answered = self.ask_and_count(&call, sink, reservation, &mut prefetch).await;
+        let told = match &answered {
             Ok(response) => {
                 lock(&self.state).prefetch = prefetch;
-                self.hooks.ask(HookEvent::PostLlmCall { response: &response }).await?;
-                Ok(response)
+                self.hooks.ask(HookEvent::PostLlmCall { response }).await
             }
             Err(error) => {
-                prefetch.give_up(self.hooks.env, turn, Some(&error)).await;
-                self.hooks.tell(HookEvent::LlmError { error: &error }).await;
-                Err(error)
+                prefetch.give_up(self.hooks.env, self.hooks.turn, Some(error)).await;
+                self.hooks.ask(HookEvent::LlmError { error }).await.or(Ok(None))
             }
+        };
+        told.and(answered)
+    }
+
+    /// Makes the call, and counts its tokens, once the hooks let it.
+    async fn ask_and_count(
+        &self,
+        call: &ModelCall<'_>,
+        sink: Option<&dyn DeltaSink>,
+        mut reservation: Option<Reservation>,
+        prefetch: &mut Prefetch<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await?;
+        check(self.hooks.env.token)?;
+        lock(self.tally).count_request(self.messages);
+        reservation.iter_mut().for_each(Reservation::start);
+        let mut told = TokenUsage::default();
+        let answered = self.ask_in_scope(call.request, sink, &mut told, prefetch).await;
+        let used = self.count(call, &answered, told);
+        if let Some(reservation) = reservation {
+            settle(reservation, &answered, &used);
         }
+        if let Ok(response) = &answered {
+            transcript::check_answer(&response.message)?;
+        }
+        answered
     }
 
     /// Stops the calls that an answer started which is not taken.

@@ -4,4 +4,4 @@ mod call;
 mod link;
 mod source;
 
-pub(crate) use call::{Answered, call_model};
+pub(crate) use call::call_model;

@@ -17,7 +17,7 @@ use super::begin::begin;
 use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::{SessionHandle, store};
-use super::turn::{call_and_run, open_turn, run_tools};
+use super::turn::{Done, call_and_run, open_turn, run_tools};
 use super::typed::typed_output;
 use super::waiting::wait_for_decisions;
 use crate::ledger::{Ledger, Phase};
@@ -142,7 +142,7 @@ impl Driver<'_> {
             let advanced = pin!(self.advance(ledger)).await;
             match advanced {
                 Ok(ControlFlow::Break(())) => return Ok(None),
-                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(step)),
+                Ok(ControlFlow::Continue(Some(step))) if stops => return Ok(Some(*step)),
                 Ok(ControlFlow::Continue(_)) => {}
                 Err(error) if ledger.land_on(&error, self.env.config()) => {}
                 Err(error) => return Err(error),
@@ -152,10 +152,7 @@ impl Driver<'_> {
 
     /// Does the next thing in the run, unless it is over. Before, it stores the conversation and takes messages of the
     /// handle where that is possible.
-    async fn advance(
-        &self,
-        ledger: &mut Ledger,
-    ) -> Result<ControlFlow<(), Option<Step<Option<Value>>>>, LoopError> {
+    async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
         let has_ended = matches!(ledger.phase, Phase::Ended(_));
         let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();
         let is_steered = (takes_messages || has_ended) && self.steer(ledger).await?;

@@ -14,12 +14,12 @@ use super::store::{SessionHandle, store};
 use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Ledger, Phase, is_invalid_json, may_be_cut_off};
-use crate::model::{Answered, call_model};
+use crate::model::call_model;
 use crate::parts::{Env, Reader, check};
 use crate::tools::{Prefetch, run_batch};
 
 /// The step of a run that was done, for a reader of steps.
-type Done = Option<Step<Option<Value>>>;
+pub(super) type Done = Option<Box<Step<Option<Value>>>>;
 
 /// Checks whether another turn may start, announces it, and compacts the history if that is due.
 pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
@@ -39,8 +39,8 @@ pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done
     Ok(compacted.map(compaction))
 }
 
-fn compaction((old_tokens, new_tokens): (usize, usize)) -> Step<Option<Value>> {
-    Step::Compacted { old_tokens, new_tokens }
+fn compaction((old_tokens, new_tokens): (usize, usize)) -> Box<Step<Option<Value>>> {
+    Box::new(Step::Compacted { old_tokens, new_tokens })
 }
 
 /// Tells the hooks that a turn begins.
@@ -70,7 +70,8 @@ pub(super) async fn call_and_run(
         ledger.tally.run.check_before_call(env.config())?;
     }
     remind(env, ledger);
-    let Answered { answer, mut prefetch, hidden } = pin!(call_model(env, ledger)).await;
+    let mut prefetch = Prefetch::default();
+    let (answer, hidden) = pin!(call_model(env, ledger, &mut prefetch)).await;
     // The conversation is not compacted for a last call.
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
@@ -123,9 +124,9 @@ pub(super) async fn run_tools<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<Done, LoopError> {
-    let calls: Vec<ToolCall> = match env.reader {
-        Reader::Step(_) => ledger.open().map(|(calls, _)| calls.to_calls()).unwrap_or_default(),
-        _ => Vec::new(),
+    let calls = match env.reader {
+        Reader::Step(_) => ledger.open().map(|(calls, _)| calls.to_calls()),
+        Reader::Nobody | Reader::Stream(_) => None,
     };
     pin!(run_batch(env, ledger, prefetch)).await?;
     if ledger.waits() {
@@ -139,14 +140,17 @@ pub(super) async fn run_tools<'a>(
         let seen = || ledger.open().and_then(|(mut calls, _)| calls.result(index));
         env.reader.take(&call.id).or_else(seen).unwrap_or_default()
     };
-    let results = calls.iter().enumerate().map(result).collect();
+    let step = calls.map(|calls| {
+        let results = calls.iter().enumerate().map(result).collect();
+        Box::new(Step::Tools { calls, results })
+    });
     let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
     let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }
-    Ok(Some(Step::Tools { calls, results }))
+    Ok(step)
 }
 
 /// Returns whether a call did not fit into the context window. Calls of tools that came whole run first: the next call
