@@ -83,7 +83,7 @@ impl Conversation {
     }
 
     /// Returns the calls that wait for a decision, with the state of their run. `None` if no call waits.
-    /// [`Start::Decide`] goes on with them.
+    /// [`Start::Decide`](neuron_types::Start::Decide) goes on with them.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         self.ledger.pending()

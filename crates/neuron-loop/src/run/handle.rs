@@ -25,8 +25,9 @@ use crate::lock::lock;
 /// let mut run = agent.run_owned(Conversation::new(), "Hi");
 /// let handle = run.handle();
 /// handle.steer("Speak French.");
-/// let finished = run.await;
-/// assert_eq!(finished.conversation.messages().len(), 3);
+/// let (conversation, result) = run.await;
+/// assert_eq!(conversation.messages().len(), 3);
+/// assert_eq!(result?.response, "Hello.");
 /// # Ok(())
 /// # }
 /// ```
