@@ -1108,8 +1108,13 @@ impl Run<'_> {
         &mut self,
         decisions: &ApprovalDecisions,
     ) -> Result<Option<StopReason>, Failure> {
-        let batch = self.memory.waiting.as_ref().map_or(0, |waiting| waiting.pending.len());
-        if let Err(failure) = self.limits_before_tools(batch) {
+        let waiting = self.memory.waiting.as_ref().expect("a run waits");
+        let pending = &waiting.pending;
+        let is_decided = pending.iter().any(|pending| decisions.get(&pending.call.id).is_some());
+        let batch = pending.len();
+        // Calls that wait on need no room.
+        let room = if is_decided { self.limits_before_tools(batch) } else { Ok(()) };
+        if let Err(failure) = room {
             if self.lands_on(&failure) {
                 self.give_up_waiting(&failure);
             }
