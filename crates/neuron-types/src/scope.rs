@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::{
-    AgentResult, CompletionResponse, HookScope, ObservabilityHook, RequestRef, ToolCall,
+    AgentResult, CompletionResponse, HookScope, LoopError, ObservabilityHook, RequestRef, ToolCall,
     ToolDefinition, ToolOutput, WasmCompatSend,
 };
 
@@ -81,6 +81,18 @@ pub enum Outcome<'a> {
     },
     /// It failed or was cancelled.
     Error(&'a (dyn Error + 'static)),
+}
+
+impl<'a> From<&'a Result<ToolOutput, LoopError>> for Outcome<'a> {
+    fn from(ended: &'a Result<ToolOutput, LoopError>) -> Self {
+        ended.as_ref().map_or_else(|error| Self::Error(error), Self::ToolOutput)
+    }
+}
+
+impl<'a> From<&'a Result<CompletionResponse, LoopError>> for Outcome<'a> {
+    fn from(ended: &'a Result<CompletionResponse, LoopError>) -> Self {
+        ended.as_ref().map_or_else(|error| Self::Error(error), Self::Response)
+    }
 }
 
 /// What a hook keeps around one operation.

@@ -56,10 +56,13 @@ impl TryFrom<StoredConversation> for Conversation {
 pub(crate) fn session_parts(
     ledger: &Ledger,
     mut state: SessionState,
+    tools_begin: bool,
 ) -> Result<(&[Message], SessionState), StorageError> {
     let (settled, open) = ledger.messages.split_at_checked(ledger.settled()).unwrap_or_default();
     let mut head = ledger.with_messages(open.to_vec());
-    head.begin_all_calls();
+    if let Some((mut calls, _)) = head.open().filter(|_| tools_begin) {
+        calls.batch.open_calls().into_iter().for_each(|index| calls.begin(index));
+    }
     head.explain_missing(None);
     let stored = StoredConversation { version: VERSION, ledger: head };
     let value = serde_json::to_value(stored)?;
@@ -97,7 +100,7 @@ impl Conversation {
     /// [`StorageError`] if a value cannot be written as JSON.
     pub fn write_session(&self, session: &mut Session) -> Result<(), StorageError> {
         let state = std::mem::take(&mut session.state);
-        let (settled, state) = session_parts(&self.ledger, state)?;
+        let (settled, state) = session_parts(&self.ledger, state, false)?;
         session.messages = settled.to_vec();
         session.state = state;
         session.touch();
@@ -145,9 +148,10 @@ pub(crate) fn from_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> 
         return from_first_snapshot(snapshot);
     }
     match serde_json::from_value(snapshot.loop_state) {
-        Ok(StoredConversation { ledger, .. }) => {
+        Ok(StoredConversation { version: ..=VERSION, ledger }) => {
             Ok(Ledger { messages: snapshot.messages, ..ledger })
         }
+        Ok(_) => Err(damaged("a newer release wrote it")),
         Err(error) => Err(damaged(&error.to_string())),
     }
 }

@@ -60,13 +60,6 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Notes that all calls begin that can.
-    pub(crate) fn begin_all_calls(&mut self) {
-        if let Some((mut calls, _)) = self.open() {
-            calls.batch.open_calls().into_iter().for_each(|index| calls.begin(index));
-        }
-    }
-
     /// Writes for each call without a result why it has none. Without a reason, the run is left where it is.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {

@@ -15,6 +15,9 @@ pub(crate) struct Batch {
     /// Names of tools that the answer could not call, because the request did not offer them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
+    /// The number in the idempotency keys of its calls, once it has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attempt: Option<usize>,
     /// The call with a valid output of a typed run, until the other calls have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<usize>,
@@ -52,7 +55,13 @@ pub(crate) struct Asked {
 
 impl Batch {
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
-        Self { stop_reason, calls: smallvec![CallState::Open; calls], hidden, output: None }
+        Self {
+            stop_reason,
+            calls: smallvec![CallState::Open; calls],
+            hidden,
+            attempt: None,
+            output: None,
+        }
     }
 
     /// Returns whether a call can begin.

@@ -89,6 +89,9 @@ impl Ledger {
             block.as_tool_use().is_none() && block.as_tool_result_id().is_none()
         };
         let is_safe = message.role == Role::User && message.content.iter().all(is_plain);
+        if message.role == Role::Assistant {
+            self.close_batch("the conversation went on without it");
+        }
         self.messages.push(message);
         if !is_safe {
             self.repair();

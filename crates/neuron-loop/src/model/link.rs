@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelAnswer,
-    ModelCall, ModelEndpoint, OperationKind, Outcome, Progress, RequestRef, Reservation,
-    ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
+    ModelCall, ModelEndpoint, OperationKind, Progress, RequestRef, Reservation, ResponseEnd,
+    StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -70,7 +70,7 @@ impl<'a, 'l> Link<'a, 'l> {
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
         let reservation = self.reserve(&call)?;
-        let mut prefetch = Prefetch::default();
+        let mut prefetch = Prefetch::new(call.is_last);
         let answered = self.ask_and_count(&call, sink, reservation, &mut prefetch).await;
         let told = match &answered {
             Ok(response) => {
@@ -101,7 +101,11 @@ impl<'a, 'l> Link<'a, 'l> {
         let answered = self.ask_in_scope(call.request, sink, &mut told, prefetch).await;
         let used = self.count(call, &answered, told);
         if let Some(reservation) = reservation {
-            settle(reservation, &answered, &used);
+            // Where the tokens are not known, their estimate counts.
+            match answered.as_ref().err().is_none_or(LoopError::takes_no_tokens) {
+                true => reservation.settle(&used),
+                false => reservation.settle_at_least(&used),
+            }
         }
         if let Ok(response) = &answered {
             transcript::check_answer(&response.message)?;
@@ -174,10 +178,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
         let answered = scopes.run(self.ask(request, sink, told, prefetch)).await;
-        scopes.end(match &answered {
-            Ok(response) => Outcome::Response(response),
-            Err(error) => Outcome::Error(error),
-        });
+        scopes.end((&answered).into());
         answered
     }
 
@@ -256,19 +257,6 @@ impl<'a, 'l> Link<'a, 'l> {
                 _ => {}
             }
         }
-    }
-}
-
-/// Exchanges a reservation for the tokens that the call took. Where they are not known, its estimate counts.
-fn settle(
-    reservation: Reservation,
-    answered: &Result<CompletionResponse, LoopError>,
-    used: &TokenUsage,
-) {
-    match answered {
-        Ok(_) => reservation.settle(used),
-        Err(LoopError::Provider(error)) if error.takes_no_tokens() => reservation.settle(used),
-        Err(_) => reservation.settle_at_least(used),
     }
 }
 

@@ -24,9 +24,9 @@ impl EnclosingRun {
     }
 
     /// The run of an agent inside a call, unless nobody could make use of it.
-    pub(crate) fn new(parts: Parts<'_>, ctx: &ToolContext) -> Option<Self> {
+    pub(crate) fn new(parts: Parts<'_>, ctx: &ToolContext, waits: bool) -> Option<Self> {
         let (definition, is_durable) = (parts.definition, parts.durability.is_some());
-        let (depth, pauses) = (depth_in(ctx), definition.config.pauses(is_durable));
+        let (depth, pauses) = (depth_in(ctx), waits || definition.config.pauses(is_durable));
         // An agent that is not inside another, and has nothing to hand on, need not allocate.
         if depth == 0 && !pauses && definition.hooks.is_empty() && definition.policy.is_none() {
             return None;

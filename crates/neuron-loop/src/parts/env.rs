@@ -57,6 +57,7 @@ impl RunScope {
         ctx: &ToolContext,
         ledger: &Ledger,
         own_budget: Option<&Budget>,
+        waits: bool,
     ) -> Self {
         let mut extensions = ctx.extensions.clone();
         // It is for the agent that finds it, and not for agents inside its calls.
@@ -69,7 +70,7 @@ impl RunScope {
         if let (Some(_), Some(budget)) = (own_budget, &budget) {
             extensions.insert(budget.clone());
         }
-        if let Some(run) = EnclosingRun::new(parts, ctx) {
+        if let Some(run) = EnclosingRun::new(parts, ctx, waits) {
             extensions.insert(run);
         }
         Self {

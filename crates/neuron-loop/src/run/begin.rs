@@ -16,7 +16,7 @@ use crate::parts::{Parts, RunScope};
 ///
 /// # Errors
 ///
-/// [`LoopError::Approval`] when decisions do not fit; errors of a run that cannot continue. Then nothing has changed.
+/// [`LoopError::Approval`] when decisions do not fit; errors of a run that cannot continue. Then no run has begun.
 pub(super) fn begin(
     parts: Parts<'_>,
     ledger: &mut Ledger,
@@ -37,18 +37,20 @@ pub(super) fn begin(
             ledger.begin(run_id());
             ledger.add_message(message);
         }
+        Start::Continue if live.waits && ledger.waits() => {}
         Start::Continue => ledger.begin_continued(run_id())?,
         Start::Decide(decisions) => accept(parts, ledger, &decisions)?,
         Start::Snapshot(snapshot) => {
-            *ledger = from_snapshot(*snapshot)?;
-            ledger.begin_continued(run_id())?;
+            let mut other = from_snapshot(*snapshot)?;
+            other.begin_continued(run_id())?;
+            *ledger = other;
         }
     }
     for message in live.injected.drain(..) {
         ledger.add_message(message);
     }
     let own_budget = live.budget.as_ref().or(parts.definition.budget.as_ref());
-    live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget));
+    live.scope = Some(RunScope::new(parts, ctx, ledger, own_budget, live.waits));
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::RunHandle;
-use super::begin::begin;
+use super::begin::{begin, sign};
 use super::live::{Live, Progress};
 use super::result::{RunResult, Step, agent_result};
 use super::store::{SessionHandle, store};
@@ -161,6 +161,10 @@ impl Driver<'_> {
             return Ok(ControlFlow::Continue(None));
         }
         if matches!(ledger.phase, Phase::TurnStart | Phase::Batch(_) | Phase::Ended(_)) {
+            if ledger.waits() {
+                // What is stored can be decided on elsewhere.
+                sign(self.env.parts, ledger);
+            }
             store(self.store, ledger).await?;
         }
         let env = self.env;
@@ -198,8 +202,8 @@ impl Driver<'_> {
         if let Some(durability) = self.env.parts.durability {
             // A replay takes the same messages at the same place.
             let failed = |error| LoopError::from(DurableError::Other(Box::new(error)));
-            let name =
-                format!("steering {}.{}", ledger.tally.run.number, ledger.tally.run.requests);
+            let (run, messages_before) = (&ledger.tally.run, ledger.messages.len());
+            let name = format!("steering {}.{}.{messages_before}", run.number, run.requests);
             let value = serde_json::to_value(&messages).map_err(failed)?;
             let value = durability.record(&name, value).await?;
             messages = serde_json::from_value(value).map_err(failed)?;

@@ -109,7 +109,9 @@ impl RunHandle {
     /// Waits for decisions on calls.
     pub(super) async fn decided(&self, pending: &PendingApproval) -> ApprovalDecisions {
         lock(&self.0).pending = Some(pending.clone());
-        let decisions = poll_fn(|cx| {
+        // Nobody waits any more, also if the wait is dropped.
+        let _over = scopeguard::guard((), |()| lock(&self.0).pending = None);
+        poll_fn(|cx| {
             let mut control = lock(&self.0);
             match control.decisions.take() {
                 Some(decisions) => Poll::Ready(decisions),
@@ -119,9 +121,7 @@ impl RunHandle {
                 }
             }
         })
-        .await;
-        lock(&self.0).pending = None;
-        decisions
+        .await
     }
 
     pub(super) fn give_back(&self, conversation: Conversation) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     LoopError, Session, SessionRevision, SessionState, StorageError, VersionedSessionStorage,
-    VersionedSessionStorageDyn,
+    VersionedSessionStorageDyn, transcript,
 };
 
 use crate::conversation::{Conversation, session_parts};
@@ -67,8 +67,10 @@ impl<'s> SessionHandle<'s> {
             loaded => loaded?,
         };
         let (messages, state) = (session.messages.len(), session.state.clone());
+        let is_valid = transcript::validate(&session.messages).is_ok();
         let conversation = Conversation::from_session(session);
-        let rewrites = conversation.ledger.rewrites;
+        // A history that was repaired is stored anew.
+        let rewrites = if is_valid { conversation.ledger.rewrites } else { usize::MAX };
         self.set(Some(Position { revision, messages, rewrites, state }));
         Ok(conversation)
     }
@@ -84,14 +86,14 @@ impl<'s> SessionHandle<'s> {
     ///
     /// Dropping the future leaves it open whether the session was written. The next one finds out.
     pub async fn save(&self, conversation: &Conversation) -> Result<(), StorageError> {
-        self.write(&conversation.ledger).await
+        self.write(&conversation.ledger, false).await
     }
 
-    async fn write(&self, ledger: &Ledger) -> Result<(), StorageError> {
+    async fn write(&self, ledger: &Ledger, tools_begin: bool) -> Result<(), StorageError> {
         let Stored { id, position, storage } = &*self.0;
         let known = lock(position).clone();
         let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
-        let (settled, state) = session_parts(ledger, state)?;
+        let (settled, state) = session_parts(ledger, state, tools_begin)?;
         let is_appended =
             |known: &Position| known.rewrites == ledger.rewrites && known.messages <= settled.len();
         let revision = match &known {
@@ -125,7 +127,7 @@ pub(super) async fn store(
     ledger: &Ledger,
 ) -> Result<(), LoopError> {
     match session {
-        Some(session) => Ok(Box::pin(session.write(ledger)).await?),
+        Some(session) => Ok(Box::pin(session.write(ledger, true)).await?),
         None => Ok(()),
     }
 }

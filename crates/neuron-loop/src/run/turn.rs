@@ -75,6 +75,7 @@ pub(super) async fn call_and_run(
     // The conversation is not compacted for a last call.
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
+            prefetch.give_up(env, ledger.tally.run.turn, answer.as_ref().err()).await;
             // An answer that was cut off was a turn. A call that was refused was none.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());

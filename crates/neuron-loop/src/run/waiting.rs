@@ -24,17 +24,14 @@ pub(super) async fn wait_for_decisions(
 ) -> Result<(), LoopError> {
     let parts = env.parts;
     for _ in 0..MOST_UNFIT {
-        // A signature whose life is over would refuse every decision.
-        sign(parts, ledger);
         let Some(pending) = ledger.pending() else {
             return Ok(());
         };
-        let Some(decisions) = next_signal(env, handle, &pending).await? else {
-            continue;
-        };
-        match accept(parts, ledger, &decisions) {
-            Ok(()) => return Ok(()),
-            Err(error) => {
+        let decided = next_signal(env, handle, &pending).await?;
+        match decided.map(|decisions| accept(parts, ledger, &decisions)) {
+            None => {}
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => {
                 tracing::warn!(
                     run_id = pending.run_id,
                     %error,
@@ -42,6 +39,8 @@ pub(super) async fn wait_for_decisions(
                 );
             }
         }
+        // A signature whose life is over would refuse every decision.
+        sign(parts, ledger);
     }
     let text = format!(
         "{MOST_UNFIT} signals in a row do not fit the calls that wait: is one never taken?"

@@ -26,11 +26,13 @@ pub(crate) async fn run_batch<'a>(
     ledger: &mut Ledger,
     prefetch: &mut Prefetch<'a>,
 ) -> Result<(), LoopError> {
-    let attempt = prefetch.attempt().unwrap_or_else(|| ledger.tally.run.attempt());
     let hooks = env.hooks(ledger.tally.run.turn);
     let Some((calls, tally)) = ledger.open() else {
         return Ok(());
     };
+    let attempt = prefetch.attempt(&calls).unwrap_or_else(|| tally.run.attempt());
+    // It stays, so that a call that runs again has the key that it had.
+    let attempt = *calls.batch.attempt.get_or_insert(attempt);
     let hidden = &calls.batch.hidden[..];
     let tools = env.offered(if hidden.is_empty() { Arc::default() } else { hidden.into() });
     let (reservation, told) = (None, Vec::new());
@@ -94,7 +96,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Checks whether the calls may run, and reserves room for them.
     fn reserve(&mut self, open: &[usize]) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
-        let starts = self.calls.batch.count_of_starts().saturating_sub(self.prefetch.started());
+        let early = self.prefetch.taken_by(&self.calls);
+        let starts = self.calls.batch.count_of_starts().saturating_sub(early);
         self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
         if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
             for &index in open {

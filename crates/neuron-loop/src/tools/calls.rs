@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
-use super::execute::{Ran, call_context, outcome, settle};
+use super::execute::{Ran, call_context, settle};
 use super::prefetch::Work;
 use crate::parts::{Reader, check, or_cancelled};
 
@@ -97,7 +97,10 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         match ran {
             Some(ran) => self.record(item, ran).await,
             None => {
-                self.calls.never_began(item.index);
+                // An agent inside a call that goes on has begun.
+                if !matches!(item.verdict, Verdict::Resume(_)) {
+                    self.calls.never_began(item.index);
+                }
                 Err(LoopError::Cancelled)
             }
         }
@@ -140,7 +143,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 Some(Err(error)) => settle(self.hooks.env, &self.tools, error.into()),
                 None => Err(self.missing_result()),
             };
-            scope.end(outcome(&ran));
+            scope.end((&ran).into());
             let recorded = self.record(item, ran).await;
             first_error = first_error.or(recorded.err());
         }

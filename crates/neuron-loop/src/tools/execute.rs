@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use neuron_types::clock::within;
 use neuron_types::{
-    LoopError, Outcome, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef, UsageMeter,
+    LoopError, ToolContext, ToolError, ToolErrorPolicy, ToolOutput, ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,12 +35,15 @@ pub(crate) async fn execute(
             let text =
                 || format!("`{}` took longer than {:?}", call.name, limit.unwrap_or_default());
             let done = within(limit, work.as_mut()).await;
-            Ok(done.unwrap_or_else(|| Err(ToolError::ExecutionFailed(text().into())))?)
+            Ok(done.unwrap_or_else(|| {
+                ctx.cancellation_token.cancel();
+                Err(ToolError::ExecutionFailed(text().into()))
+            })?)
         });
         scopes.run(or_cancelled(env.token, limited)).await
     };
     let ran = ran.or_else(|error| settle(env, tools, error));
-    scopes.end(outcome(&ran));
+    scopes.end((&ran).into());
     guard.disarm();
     *lock(&env.run.spare) = Some(ctx);
     ran
@@ -72,13 +75,6 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ra
             Ok(ToolOutput::error(error.to_string()))
         }
         error => Err(error),
-    }
-}
-
-pub(crate) fn outcome(ran: &Ran) -> Outcome<'_> {
-    match ran {
-        Ok(output) => Outcome::ToolOutput(output),
-        Err(error) => Outcome::Error(error),
     }
 }
 

@@ -15,7 +15,7 @@ use neuron_types::{
 
 use super::decide::{Verdict, decide};
 use super::execute::{Ran, call_context, execute};
-use crate::ledger::{Tally, is_invalid_json};
+use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
 
@@ -65,6 +65,11 @@ impl Work<'_> {
 }
 
 impl<'a> Prefetch<'a> {
+    /// Nothing begins before the answer is whole if it `is_closed`.
+    pub(crate) fn new(is_closed: bool) -> Self {
+        Self { is_closed, ..Self::default() }
+    }
+
     /// Waits for `work` while the calls run.
     pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
@@ -115,12 +120,12 @@ impl<'a> Prefetch<'a> {
         };
         let tools = env.offered(hidden.clone());
         let budget = env.run.budget.as_ref();
-        let has_room = lock(tally).run.check_before_tools(env.config(), 1).is_ok()
-            && budget.is_none_or(|budget| budget.reserve_tool_calls(1).is_ok());
-        if !has_room || !self.may_start(env, &tools, &call) {
+        let room = budget.map(|budget| budget.reserve_tool_calls(1)).transpose();
+        let has_room = lock(tally).run.check_before_tools(env.config(), 1).is_ok();
+        let (true, Ok(room)) = (has_room && self.may_start(env, &tools, &call), room) else {
             self.is_closed = true;
             return Ok(());
-        }
+        };
         let turn = lock(tally).run.turn;
         let hooks = env.hooks(turn);
         let verdict = match decide(hooks, &tools, call.view(), None).await {
@@ -131,7 +136,14 @@ impl<'a> Prefetch<'a> {
             }
         };
         let work = match &verdict {
-            Verdict::Run => Some(self.start(env, tools, &call, tally)),
+            Verdict::Run => {
+                room.into_iter().for_each(|mut room| room.spend_tool_call());
+                let place = (turn, self.count(&mut lock(tally).run), self.calls.len());
+                let ctx = call_context(env, place, call.view(), env.token);
+                let call = call.clone();
+                let work = async move { execute(hooks, &tools, call.view(), ctx).await };
+                Some(Work::Running(Mutex::new(Box::pin(work))))
+            }
             Verdict::Answer(_) => None,
             Verdict::Resume(_) | Verdict::Wait(_) | Verdict::Refuse(_) => {
                 self.is_closed = true;
@@ -159,44 +171,35 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Starts a call, and counts it, also if the answer breaks off.
-    fn start(
-        &mut self,
-        env: &'a Env<'a>,
-        tools: Offered<'a>,
-        call: &ToolCall,
-        tally: &Mutex<&mut Tally>,
-    ) -> Work<'a> {
-        let mut tally = lock(tally);
-        let run = &mut tally.run;
+    /// Counts a call that starts, also if the answer breaks off. Returns the attempt that it belongs to.
+    fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
             run.begin_attempt();
         }
         run.tool_calls = run.tool_calls.saturating_add(1);
-        if let Some(Ok(mut reserved)) =
-            env.run.budget.as_ref().map(|budget| budget.reserve_tool_calls(1))
-        {
-            reserved.spend_tool_call();
-        }
-        let place = (run.turn, self.attempt, self.calls.len());
-        let ctx = call_context(env, place, call.view(), env.token);
-        let hooks = env.hooks(run.turn);
-        let call = call.clone();
-        Work::Running(Mutex::new(Box::pin(async move {
-            execute(hooks, &tools, call.view(), ctx).await
-        })))
+        self.attempt
     }
 
     /// Returns the number of times that prefetched calls of the turn were given up before this answer. `None` if no
-    /// call has begun.
-    pub(crate) fn attempt(&self) -> Option<usize> {
-        (self.started() > 0).then_some(self.attempt)
+    /// call has begun, or the answer has one otherwise.
+    pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
+        let started = self.started();
+        (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
     }
 
     /// Number of calls that were counted as started.
-    pub(crate) fn started(&self) -> usize {
+    fn started(&self) -> usize {
         self.calls.iter().flatten().filter(|call| call.work.is_some()).count()
+    }
+
+    /// Number of calls that were counted as started, and that the answer has too.
+    pub(super) fn taken_by(&self, calls: &Calls<'_>) -> usize {
+        let is_made = |(index, early): &(usize, &Option<Prefetched<'_>>)| {
+            let early = early.as_ref().filter(|early| early.work.is_some());
+            early.is_some_and(|early| calls.made(*index) == Some(early.call.view()))
+        };
+        self.calls.iter().enumerate().filter(is_made).count()
     }
 
     /// Hands a call over to the batch. A call that came otherwise in the whole answer than in the stream was not

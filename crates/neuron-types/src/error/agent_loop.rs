@@ -78,6 +78,12 @@ impl From<ContextError> for LoopError {
 }
 
 impl LoopError {
+    /// Returns `true` if the call of the model took no tokens, because the provider refused it or it was not sent.
+    #[must_use]
+    pub fn takes_no_tokens(&self) -> bool {
+        matches!(self, Self::Provider(error) if error.takes_no_tokens())
+    }
+
     /// Whether the same run may succeed later.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
