@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use neuron_loop::{Budget, LoopError};
+use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
@@ -469,4 +469,73 @@ async fn a_call_of_another_attempt_has_a_key_of_its_own() {
     let lines = hook.log.lines();
     let keys: Vec<_> = lines.iter().filter(|line| line.starts_with("key")).collect();
     assert_eq!(keys, ["key r/0/0/0/c0", "key r/0/0/0/c0/1", "key r/0/1/0/c0"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_begins_early_in_the_last_call_of_a_run() {
+    let read = [("read", json!({"text": "a"}))];
+    let hook = Recorder::default();
+    let mut agent = agent([answer(&read), answer(&read)], &hook, |builder| {
+        builder.max_turns(1).on_limit(OnLimit::Finalize)
+    });
+    let ctx = ToolContext::default();
+    let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+    while stream.recv().await.is_some() {}
+    assert_eq!(hook.log.count("start"), 1);
+}
+
+/// Notes its key. Its first call hangs.
+struct Notes(Log);
+
+impl ToolDyn for Notes {
+    fn name(&self) -> &str {
+        "note"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("note")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            self.0.push(ctx.idempotency_key.clone());
+            if self.0.lines().len() == 1 {
+                std::future::pending::<()>().await;
+            }
+            Ok(ToolOutput::text("ok"))
+        })
+    }
+
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::Idempotent
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_runs_again_has_the_key_that_it_had_beside_early_ones() {
+    let (log, keys) = (Log::default(), Log::default());
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Read(Act { name: "act", log })));
+    tools.register_dyn(Arc::new(Notes(keys.clone())));
+    let first = answer(&[("read", json!({"text": "a"})), ("note", json!({}))]);
+    let provider = Slow { answers: Mutex::new([first, done()].into_iter().collect()) };
+    let agent = Agent::builder(provider)
+        .tools(tools)
+        .config(|config| (config.early_tools, config.parallel_tool_execution) = (true, true))
+        .build();
+    let ctx = ToolContext { run_id: "run".into(), ..ToolContext::default() };
+    let mut chat = Conversation::new();
+    let run = async {
+        let mut stream = agent.run(&mut chat, "go").context(&ctx).stream();
+        while stream.next().await.is_some() {}
+    };
+    tokio::time::timeout(Duration::from_secs(60), run).await.unwrap_err();
+    agent.run(&mut chat, Start::Continue).context(&ctx).await.unwrap();
+    let keys = keys.lines();
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[0], keys[1]);
 }

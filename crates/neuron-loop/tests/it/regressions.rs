@@ -288,6 +288,10 @@ async fn a_decision_is_not_lost_with_a_run_that_is_dropped_inside_a_hook() {
     assert_eq!(log.count("start"), 0, "nothing began");
     assert_eq!(chat.pending().unwrap().calls, pending.calls);
     check_valid(chat.messages());
+    // The decisions stay in a session too.
+    let mut session = Session::new("s", ".".into());
+    chat.write_session(&mut session).unwrap();
+    assert_eq!(Conversation::from_session(session), chat);
     assert_eq!(agent.run(&mut chat, decisions).await.unwrap().response, "done");
     assert_eq!(log.count("start c0"), 1);
 }
@@ -582,4 +586,102 @@ async fn a_run_that_is_polled_after_a_wake_of_its_own_ends() {
     })
     .await;
     assert!(count > 4);
+}
+
+/// An agent whose first call waits for a person, and its conversation.
+async fn waiting(replies: [Reply; 2], log: &Log) -> (Agent, Conversation) {
+    let agent = Agent::builder(ScriptedProvider::new(replies))
+        .tools(registry(log))
+        .permission_policy(Counts(Log::default()))
+        .config(|config| config.pause_for_approval = true)
+        .build();
+    let mut chat = Conversation::new();
+    agent.run(&mut chat, "go").await.unwrap_err();
+    assert!(chat.pending().is_some());
+    (agent, chat)
+}
+
+#[tokio::test]
+async fn a_run_that_was_left_waiting_can_wait_on() {
+    let log = Log::default();
+    let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
+    let (agent, mut chat) = waiting(replies, &log).await;
+    let decisions = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+    let mut run = agent.run(&mut chat, Start::Continue).wait_for_approval();
+    let handle = run.handle();
+    let mut run = pin!(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    assert!(handle.pending().is_some());
+    handle.decide(decisions);
+    assert_eq!(run.await.unwrap().response, "done");
+    assert_eq!(log.count("start c0"), 1);
+}
+
+#[tokio::test]
+async fn nothing_waits_after_a_wait_that_was_dropped() {
+    let log = Log::default();
+    let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
+    let (agent, mut chat) = waiting(replies, &log).await;
+    let mut run = agent.run(&mut chat, Start::Continue).wait_for_approval();
+    let handle = run.handle();
+    {
+        let mut run = pin!(run.into_future());
+        assert!(run.as_mut().now_or_never().is_none());
+    }
+    assert!(handle.pending().is_none());
+    assert!(chat.pending().is_some(), "the call waits on");
+}
+
+#[tokio::test]
+async fn an_answer_from_outside_ends_the_wait_of_calls() {
+    let log = Log::default();
+    let replies = [calls([json!({ "ask": "?" })]), Reply::text("done")];
+    let (agent, mut chat) = waiting(replies, &log).await;
+    let decisions = ApprovalDecisions::approve_all(&chat.pending().unwrap());
+    chat.push(Message::assistant("I go on without it."));
+    assert!(chat.pending().is_none());
+    check_valid(chat.messages());
+    let results: Vec<_> = chat
+        .messages()
+        .iter()
+        .filter(|message| message.content.iter().any(|block| block.as_tool_result_id().is_some()))
+        .collect();
+    assert!(format!("{results:?}").contains("[not executed: the conversation went on without it]"));
+    let error = agent.run(&mut chat, decisions).await.unwrap_err();
+    assert!(matches!(error, LoopError::Approval(ApprovalError::NothingPending)), "{error}");
+    assert_eq!(log.count("start"), 0);
+}
+
+/// Hands its token out, and hangs.
+struct Hangs(Arc<std::sync::Mutex<Option<tokio_util::sync::CancellationToken>>>);
+
+impl ToolDyn for Hangs {
+    fn name(&self) -> &str {
+        "act"
+    }
+
+    fn definition(&self) -> ToolDefinition {
+        Act::definition_of("act")
+    }
+
+    fn call_dyn<'a>(
+        &'a self,
+        _: Value,
+        ctx: &'a ToolContext,
+    ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+        *self.0.lock().unwrap() = Some(ctx.cancellation_token.clone());
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_takes_too_long_tells_what_it_started_elsewhere() {
+    let token = Arc::default();
+    let mut tools = ToolRegistry::new();
+    tools.register_dyn(Arc::new(Hangs(Arc::clone(&token))));
+    let provider = ScriptedProvider::new([calls([json!({})]), Reply::text("done")]);
+    let limit = std::time::Duration::from_secs(1);
+    let agent = Agent::builder(provider).tools(tools).tool_timeout(limit).build();
+    agent.run(&mut Conversation::new(), "go").await.unwrap();
+    assert!(token.lock().unwrap().as_ref().unwrap().is_cancelled());
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use neuron_loop::{Agent, Conversation, LoopError, SessionHandle, Start};
-use neuron_runtime::InMemorySessionStorage;
+use neuron_runtime::{ApprovalKey, InMemorySessionStorage};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::*;
 use serde_json::json;
@@ -227,7 +227,12 @@ async fn a_run_that_waits_for_an_approval_is_found_waiting() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
     let build = |replies: Vec<Reply>| {
         let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
-        builder.permission_policy(Asks).config(|config| config.pause_for_approval = true).build()
+        builder
+            .permission_policy(Asks)
+            // Only calls that this agent signed can be decided on.
+            .approval_signer(ApprovalKey::new("secret"))
+            .config(|config| config.pause_for_approval = true)
+            .build()
     };
     let session = SessionHandle::new(&storage, "s");
     let mut chat = Conversation::new();
@@ -240,4 +245,20 @@ async fn a_run_that_waits_for_an_approval_is_found_waiting() {
     second.run(&mut chat, decisions).store(&session).await.unwrap();
     assert_eq!(log.count("start c0"), 1);
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+}
+
+#[tokio::test]
+async fn a_session_that_was_repaired_is_stored_anew() {
+    let storage = InMemorySessionStorage::new();
+    let mut session = Session::new("s", ".".into());
+    session.messages = vec![Message::assistant("hi"), Message::user("a")];
+    storage.create(&session).await.unwrap();
+    for text in ["b", "c"] {
+        let session = SessionHandle::new(&storage, "s");
+        let mut chat = session.load().await.unwrap();
+        check_valid(chat.messages());
+        chat.push(text);
+        session.save(&chat).await.unwrap();
+        assert_eq!(storage.load("s").await.unwrap().messages, chat.messages(), "{text}");
+    }
 }
