@@ -274,9 +274,9 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the new input from the conversation once this layer has returned its error: new messages of the user,
-    /// with the reminders after them. Results of tools stay, unless `with_tool_results` is set: then each gets a text
-    /// that says that it was removed.
+    /// Removes the new input from the conversation once this layer has returned its error. That is the new messages of
+    /// the user with the reminders after them. Results of tools stay, unless `with_tool_results` is set. Then each gets
+    /// a text that says that it was removed. Input that a call of this turn has already sent stays.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
