@@ -161,6 +161,10 @@ impl<'d> ChatBuilder<'d> {
         self.with(|builder| builder.approval_signer(key))
     }
 
+    pub(crate) fn layer(self, layer: impl neuron_types::ModelLayer + 'static) -> Self {
+        self.with(|builder| builder.layer(layer))
+    }
+
     pub(crate) fn inherit_hooks(self, ctx: &ToolContext) -> Self {
         self.with(|builder| builder.inherit_hooks(ctx))
     }

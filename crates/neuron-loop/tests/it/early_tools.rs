@@ -8,7 +8,7 @@ use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
-    Provider, ProviderError, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver,
+    ModelCall, ModelLayer, ModelNext, Provider, ProviderError, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver,
     TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
     UsageLimits, WasmBoxedFuture, message_events,
 };
@@ -538,4 +538,41 @@ async fn a_call_that_runs_again_has_the_key_that_it_had_beside_early_ones() {
     let keys = keys.lines();
     assert_eq!(keys.len(), 2);
     assert_eq!(keys[0], keys[1]);
+}
+
+/// Changes the arguments of each call.
+struct Changes;
+
+impl ModelLayer for Changes {
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let mut response = next.run(call).await?;
+        for block in &mut response.message.content {
+            if let ContentBlock::ToolUse { input, .. } = block {
+                *input = json!({ "text": "changed" });
+            }
+        }
+        Ok(response)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_early_call_that_a_layer_changes_counts_beside_the_changed_one() {
+    for limit in [1, 2] {
+        let hook = Recorder::default();
+        let limits = UsageLimits { tool_calls_limit: Some(limit), ..UsageLimits::default() };
+        let answers = [answer(&[("read", json!({"text": "a"}))]), done()];
+        let mut agent =
+            agent(answers, &hook, |builder| builder.layer(Changes).usage_limits(limits));
+        let ctx = ToolContext::default();
+        let mut stream = agent.run_stream(Message::user("go"), &ctx).await;
+        while stream.recv().await.is_some() {}
+        let lines = hook.log.lines();
+        let mut keys: Vec<_> = lines.iter().filter(|line| line.starts_with("key")).collect();
+        keys.dedup();
+        assert_eq!(keys.len(), limit, "{lines:#?}");
+    }
 }

@@ -1,9 +1,12 @@
 //! What an agent inside a tool call takes over from the run around it, and what of it ends that run.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use neuron_loop::{LoopError, ToolErrorPolicy};
+use futures_util::FutureExt;
+use neuron_loop::{Agent, Conversation, LoopError, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolRegistry;
 use neuron_types::{
     HookAction, HookError, HookEvent, HookScope, ObservabilityHook, PermissionDecision,
     PermissionPolicy, ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture,
@@ -217,4 +220,22 @@ async fn outside_of_a_call_nothing_is_taken_over() {
     let ended = agent.run_text("go", &ctx).await;
     assert!(matches!(ended, Err(LoopError::ApprovalRequired(_))));
     assert_eq!(setup.log.count("start"), 0);
+}
+
+#[tokio::test]
+async fn an_agent_inside_waits_where_the_run_around_it_waits_for_decisions() {
+    let mut tools = ToolRegistry::new();
+    let inner = Inner(Takes::Permissions, Log::default(), PermissionDecision::Allow);
+    tools.register_dyn(Arc::new(inner));
+    let agent = Agent::builder(ScriptedProvider::new(script()))
+        .tools(tools)
+        .permission_policy(Decides(PermissionDecision::Ask("?".into())))
+        .build();
+    let mut chat = Conversation::new();
+    let mut run = agent.run(&mut chat, "go").wait_for_approval();
+    let handle = run.handle();
+    let mut run = pin!(run.into_future());
+    assert!(run.as_mut().now_or_never().is_none());
+    let pending = handle.pending().expect("somebody is asked");
+    assert!(pending.calls[0].nested.is_some());
 }
