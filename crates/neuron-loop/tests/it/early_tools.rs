@@ -7,10 +7,10 @@ use std::time::Duration;
 use neuron_loop::{Agent, Budget, Conversation, LoopError, OnLimit, Start};
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, PermissionDecision,
-    ModelCall, ModelLayer, ModelNext, Provider, ProviderError, Role, StopReason, StreamEvent, StreamHandle, StreamReceiver,
-    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
-    UsageLimits, WasmBoxedFuture, message_events,
+    CompletionRequest, CompletionResponse, ContentBlock, HookAction, Message, ModelCall,
+    ModelLayer, ModelNext, PermissionDecision, Provider, ProviderError, Role, StopReason,
+    StreamEvent, StreamHandle, StreamReceiver, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolEffect, ToolError, ToolOutput, UsageLimits, WasmBoxedFuture, message_events,
 };
 use serde_json::{Value, json};
 
