@@ -59,11 +59,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use neuron_types::{
-    BoxedSandbox, ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
-    WasmCompatSend, WasmCompatSync,
+    BoxedSandbox, ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, ToolUseRef,
+    WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 pub use neuron_types::ToolCall;
+use serde_json::Value;
 
 use crate::panic;
 use crate::registry::Registered;
@@ -185,19 +186,35 @@ impl<'a> Next<'a> {
             return middleware.process(call, ctx, Next { own, ..self });
         }
         // Caught here and around the whole chain: middleware sees how the call ended.
-        Box::pin(panic::caught(&call.name, move || self.call_tool(call, ctx)))
+        Box::pin(panic::caught(&call.name, move || self.call_tool(&call.input, ctx)))
     }
 
     /// The innermost step.
     fn call_tool<'b>(
         &self,
-        call: &'b ToolCall,
+        input: &'b Value,
         ctx: &'b ToolContext,
     ) -> WasmBoxedFuture<'b, Result<ToolOutput, ToolError>>
     where
         'a: 'b,
     {
-        self.target.call(&call.input, ctx, self.sandbox)
+        self.target.call(input, ctx, self.sandbox)
+    }
+
+    fn is_bare(&self) -> bool {
+        self.global.is_empty() && self.own.is_empty()
+    }
+
+    /// Runs the whole chain like [`run_caught`](Self::run_caught). The call is cloned only for middleware.
+    pub(crate) async fn run_ref(
+        self,
+        call: ToolUseRef<'_>,
+        ctx: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
+        match self.is_bare() {
+            true => panic::caught(call.name, || self.call_tool(call.input, ctx)).await,
+            false => Box::pin(self.run_caught(&call.to_call(), ctx)).await,
+        }
     }
 
     /// Runs the whole chain. A panic in it is an error for the model.
@@ -206,8 +223,8 @@ impl<'a> Next<'a> {
         call: &ToolCall,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        let start = || match self.global.is_empty() && self.own.is_empty() {
-            true => self.call_tool(call, ctx),
+        let start = || match self.is_bare() {
+            true => self.call_tool(&call.input, ctx),
             false => self.run(call, ctx),
         };
         panic::caught(&call.name, start).await

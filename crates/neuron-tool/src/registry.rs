@@ -14,7 +14,6 @@ use serde_json::Value;
 
 use crate::merged::{self, Merged};
 use crate::middleware::{Next, ToolMiddleware};
-use crate::panic;
 
 /// The tools that a model can call, in the order in which they were registered.
 ///
@@ -443,13 +442,7 @@ impl ToolRegistry {
         call: ToolUseRef<'_>,
         ctx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
-        match self.tools.get(call.name) {
-            Some(tool) if self.global.is_empty() && !self.by_tool.contains_key(call.name) => {
-                let start = || tool.call(call.input, ctx, self.sandbox.as_ref());
-                panic::caught(call.name, start).await
-            }
-            _ => Box::pin(self.execute_call(&call.to_call(), ctx)).await,
-        }
+        self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
     }
 
     /// Runs a tool call, through the middleware, in a sandbox.
@@ -459,11 +452,18 @@ impl ToolRegistry {
         ctx: &ToolContext,
         sandbox: Option<&BoxedSandbox>,
     ) -> Result<ToolOutput, ToolError> {
-        let Some(registered) = self.tools.get(&call.name) else {
-            return Err(ToolError::NotFound(call.name.clone()));
-        };
-        let own = self.by_tool.get(&call.name).map_or(&[][..], Vec::as_slice);
-        Next::new(&self.global, own, sandbox, registered).run_caught(call, ctx).await
+        self.chain(&call.name, sandbox)?.run_caught(call, ctx).await
+    }
+
+    /// The middleware of a tool, and the tool.
+    fn chain<'a>(
+        &'a self,
+        name: &str,
+        sandbox: Option<&'a BoxedSandbox>,
+    ) -> Result<Next<'a>, ToolError> {
+        let registered = self.tools.get(name).ok_or_else(|| ToolError::NotFound(name.into()))?;
+        let own = self.by_tool.get(name).map_or(&[][..], Vec::as_slice);
+        Ok(Next::new(&self.global, own, sandbox, registered))
     }
 
     pub(crate) fn sandbox(&self) -> Option<&BoxedSandbox> {

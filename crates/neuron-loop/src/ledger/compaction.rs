@@ -116,7 +116,7 @@ impl CompactionBackoff {
     }
 }
 
-/// The size up to which no compaction is tried after one that could not reach the budget.
+/// The size at which a compaction is tried again after it could not reach the budget.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }

@@ -95,6 +95,11 @@ impl RunRecord {
     pub(crate) fn begin_attempt(&mut self) {
         self.given_up = (self.turn, self.attempt().saturating_add(1));
     }
+
+    /// Counts a tool call that starts.
+    pub(crate) fn count_tool_call(&mut self) {
+        self.tool_calls = self.tool_calls.saturating_add(1);
+    }
 }
 
 impl Tally {
@@ -120,10 +125,5 @@ impl Tally {
     pub(crate) fn add_tool_usage(&mut self, usage: &TokenUsage) {
         self.add_usage(usage);
         self.run.usage.tools += usage;
-    }
-
-    /// Counts a tool call that starts.
-    pub(crate) fn count_tool_call(&mut self) {
-        self.run.tool_calls = self.run.tool_calls.saturating_add(1);
     }
 }

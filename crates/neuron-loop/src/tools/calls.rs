@@ -22,7 +22,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     pub(super) fn start(&mut self, item: &Asked<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
-            self.tally.count_tool_call();
+            self.tally.run.count_tool_call();
             if let Some(reservation) = &mut self.reservation {
                 reservation.spend_tool_call();
             }

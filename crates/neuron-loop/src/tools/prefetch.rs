@@ -177,7 +177,7 @@ impl<'a> Prefetch<'a> {
             self.attempt = run.attempt();
             run.begin_attempt();
         }
-        run.tool_calls = run.tool_calls.saturating_add(1);
+        run.count_tool_call();
         self.attempt
     }
 
