@@ -24,11 +24,11 @@ use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
 
-/// By how much the server's time limit is longer than that of the activity, which keeps its time itself:
-/// so the server's means that the worker is gone.
+/// Added to the time limit of an activity for the limit that the server is told. The activity keeps its own time, so
+/// the server's limit passes only when the worker is gone.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
-/// How long a tool may go on after it was told that it is cancelled.
+/// Time for a tool to end after it was told that it is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The type of failures of an activity that was not begun.
@@ -71,7 +71,7 @@ impl AgentActivities {
         Self { provider: BoxedProvider::new(provider), tools: tools.into(), options }
     }
 
-    /// One attempt at a call of the model.
+    /// Makes an attempt at a call of the model.
     async fn attempt(
         &self,
         request: RequestRef<'_>,
@@ -186,7 +186,7 @@ impl fmt::Debug for AgentActivities {
     }
 }
 
-/// What the work gives, unless the engine cancels it first.
+/// Waits for work. `None` if the engine cancels it first.
 async fn unless_cancelled<T>(work: impl Future<Output = T>, ctx: &ActivityContext) -> Option<T> {
     tokio::select! {
         biased;
@@ -206,7 +206,7 @@ fn unless_panicked<T>(
     })
 }
 
-/// What another attempt would not mend.
+/// An error that another attempt would not mend.
 fn broken(error: &DurableError) -> ActivityError {
     let failure = ApplicationFailure::builder(std::io::Error::other(error.to_string()))
         .type_name(BROKEN.to_owned())

@@ -45,7 +45,7 @@ impl LocalCalls {
     }
 }
 
-/// What a call was left under. Dropped, it takes the call away.
+/// The claim on a call that was left. Dropped, it takes the call away.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     calls: LocalCalls,

@@ -96,7 +96,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// What the loop sees where no attempt gave a record.
+/// The error for the loop when no attempt gave a record.
 fn failed(error: &ActivityExecutionError, limit: Duration) -> DurableError {
     match error {
         ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,
