@@ -202,18 +202,16 @@ impl<'l> Calls<'l> {
 
     fn explain_missing(&mut self, why: Option<&str>) {
         for index in 0..self.batch.calls.len() {
-            let text = match self.state(index) {
-                Some(CallState::Open) => not_executed(why.unwrap_or(INTERRUPTED)),
-                Some(CallState::Begun { .. }) => interrupted(why.unwrap_or(INTERRUPTED)),
+            let (text, otherwise): (fn(&str) -> _, _) = match self.state(index) {
+                Some(CallState::Open) => (not_executed, INTERRUPTED),
+                Some(CallState::Begun { .. }) => (interrupted, INTERRUPTED),
                 Some(CallState::Asked(asked)) => match asked.pending.nested {
-                    Some(_) => {
-                        interrupted(why.unwrap_or("an agent inside the call awaits an approval"))
-                    }
-                    None => not_executed(why.unwrap_or("the call awaits an approval")),
+                    Some(_) => (interrupted, "an agent inside the call awaits an approval"),
+                    None => (not_executed, "the call awaits an approval"),
                 },
                 Some(CallState::Ended { .. }) | None => continue,
             };
-            self.write(index, ToolOutput::error(text));
+            self.write(index, ToolOutput::error(text(why.unwrap_or(otherwise))));
         }
     }
 

@@ -108,15 +108,9 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
 /// The engine's id if there is one; within a tool call, the key of that call, so that a nested run is told from the run
 /// around it; else the caller's, or a new one.
 fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
-    if let Some(id) = durability.and_then(DurableContext::run_id) {
-        return id.to_owned();
-    }
-    if !ctx.idempotency_key.is_empty() {
-        return ctx.idempotency_key.clone();
-    }
-    if !ctx.run_id.is_empty() {
-        return ctx.run_id.clone();
-    }
+    let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
     // The hasher's keys are random for every `RandomState`.
-    format!("run-{:016x}", RandomState::new().build_hasher().finish())
+    let random = || format!("run-{:016x}", RandomState::new().build_hasher().finish());
+    let id = durability.and_then(DurableContext::run_id).or(of_context);
+    id.map_or_else(random, str::to_owned)
 }

@@ -88,6 +88,13 @@ pub(crate) async fn drive(
         let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
+    if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
+        && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
+        && let Some(session) = store
+        && let Err(error) = Box::pin(session.write(ledger, false)).await
+    {
+        tracing::warn!(%error, "what a failed run left was not stored");
+    }
     if let Progress::Ending { scopes, is_announced, is_told, outcome } = progress
         && !std::mem::replace(is_told, true)
         && (parts.durability.is_some() || !parts.definition.hooks.is_empty())

@@ -89,7 +89,11 @@ impl<'s> SessionHandle<'s> {
         self.write(&conversation.ledger, false).await
     }
 
-    async fn write(&self, ledger: &Ledger, tools_begin: bool) -> Result<(), StorageError> {
+    pub(super) async fn write(
+        &self,
+        ledger: &Ledger,
+        tools_begin: bool,
+    ) -> Result<(), StorageError> {
         let Stored { id, position, storage } = &*self.0;
         let known = lock(position).clone();
         let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();

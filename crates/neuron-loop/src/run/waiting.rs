@@ -31,13 +31,11 @@ pub(super) async fn wait_for_decisions(
         match decided.map(|decisions| accept(parts, ledger, &decisions)) {
             None => {}
             Some(Ok(())) => return Ok(()),
-            Some(Err(error)) => {
-                tracing::warn!(
-                    run_id = pending.run_id,
-                    %error,
-                    "decisions do not fit the calls that wait; the run waits again"
-                );
-            }
+            Some(Err(error)) => tracing::warn!(
+                run_id = pending.run_id,
+                %error,
+                "decisions do not fit the calls that wait; the run waits again"
+            ),
         }
         // A signature whose life is over would refuse every decision.
         sign(parts, ledger);

@@ -804,6 +804,13 @@ async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stop
         assert_eq!(ids(&pending), ["out0", "out1"]);
         let nested = pending.calls[0].nested.as_deref().unwrap();
         assert_eq!((ids(nested), nested.calls[0].reason.as_str()), (vec!["c0"], "inner?"));
+        let interrupted =
+            "an agent inside the call awaits an approval; whether the call took effect is unknown";
+        let results = [
+            format!("out0: ![interrupted: {interrupted}]"),
+            "out1: ![not executed: the call awaits an approval]".into(),
+        ];
+        assert_eq!(last_results(agent.messages()), results);
 
         // Through a store, as another process would.
         let pending: PendingApproval =

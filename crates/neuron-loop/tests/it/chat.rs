@@ -10,7 +10,7 @@ use futures_core::Stream;
 use neuron_loop::{
     Agent, AgentBuilder, AgentResult, Budget, CancelMode, Conversation, EndStrategy, LoopConfig,
     LoopError, OnLimit, OutputMode, RequestSettings, Run, RunEvent, RunHandle, RunStream, RunView,
-    Steps, ToolErrorPolicy, TurnSetup,
+    SessionHandle, Steps, ToolErrorPolicy, TurnSetup,
 };
 use neuron_tool::{ToolCall, ToolRegistry};
 use neuron_types::{
@@ -28,6 +28,8 @@ pub(crate) struct Chat<'d> {
     durability: Option<Durability<'d>>,
     /// Where the handle of the last run is kept, if it is wanted.
     pub(crate) handle: Option<Arc<Mutex<Option<RunHandle>>>>,
+    /// Where each run stores the conversation.
+    pub(crate) session: Option<SessionHandle<'static>>,
 }
 
 /// Builds a [`Chat`] without the defaults for production.
@@ -185,7 +187,7 @@ impl<'d> ChatBuilder<'d> {
 
     pub(crate) fn build(self) -> Chat<'d> {
         let Self { builder, conversation, durability } = self;
-        Chat { agent: builder.build(), conversation, durability, handle: None }
+        Chat { agent: builder.build(), conversation, durability, handle: None, session: None }
     }
 }
 
@@ -194,6 +196,9 @@ impl<'d> Chat<'d> {
         let mut run = self.agent.run(&mut self.conversation, start).context(ctx);
         if let Some(place) = &self.handle {
             *place.lock().unwrap() = Some(run.handle());
+        }
+        if let Some(session) = &self.session {
+            run = run.store(session);
         }
         match &self.durability {
             Some(durability) => run.durable(durability),

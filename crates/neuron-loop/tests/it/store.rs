@@ -2,9 +2,10 @@
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::FutureExt;
-use neuron_loop::{Agent, Conversation, LoopError, SessionHandle, Start};
+use neuron_loop::{Agent, Conversation, LoopError, SessionHandle, Start, ToolErrorPolicy};
 use neuron_runtime::{ApprovalKey, InMemorySessionStorage};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::*;
@@ -245,6 +246,51 @@ async fn a_run_that_waits_for_an_approval_is_found_waiting() {
     second.run(&mut chat, decisions).store(&session).await.unwrap();
     assert_eq!(log.count("start c0"), 1);
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
+}
+
+/// Otherwise the session says that the outcomes of these calls are unknown.
+#[tokio::test(start_paused = true)]
+async fn what_a_failed_or_cancelled_run_left_is_stored() {
+    for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {
+        let (storage, log) = (InMemorySessionStorage::new(), Log::default());
+        let replies = [calls([json!({ "text": "a" }), second])];
+        let builder = Agent::builder(ScriptedProvider::new(replies)).tools(registry(&log));
+        let agent = builder.config(|config| config.tool_errors = ToolErrorPolicy::EndRun).build();
+        let ctx = ToolContext::default();
+        let token = ctx.cancellation_token.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            token.cancel();
+        });
+        let session = SessionHandle::new(&storage, "s");
+        let mut chat = Conversation::new();
+        agent.run(&mut chat, "go").context(&ctx).store(&session).await.unwrap_err();
+        let stored = storage.load("s").await.unwrap();
+        assert_eq!(stored.messages, chat.messages());
+        assert_eq!(last_results(&stored.messages)[0], "c0: a");
+    }
+}
+
+#[tokio::test]
+async fn a_conflict_at_the_end_of_a_failed_run_does_not_hide_why_it_failed() {
+    let storage = InMemorySessionStorage::new();
+    let failure = ProviderError::Authentication("no key".into());
+    let other = storage.clone();
+    let agent = Agent::builder(ScriptedProvider::new([Reply::error(failure)]))
+        .prepare_turn(move |_| {
+            let (mut session, revision) =
+                other.load_versioned("s").now_or_never().unwrap().unwrap();
+            session.state.custom.insert("of others".into(), json!(1));
+            other.update(&session, &revision).now_or_never().unwrap().unwrap();
+        })
+        .build();
+    let session = SessionHandle::new(&storage, "s");
+    let mut chat = Conversation::new();
+    let error = agent.run(&mut chat, "go").store(&session).await.unwrap_err();
+    assert!(error.to_string().contains("no key"), "{error}");
+    assert_eq!(storage.load("s").await.unwrap().state.custom["of others"], 1);
+    let error = session.save(&chat).await.unwrap_err();
+    assert!(matches!(error, StorageError::Conflict { .. }), "{error:?}");
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ pub(crate) struct Case {
     pub(crate) reuse: Reuse,
     /// A budget that two agents share, in runs of their own.
     pub(crate) shared: Option<Shared>,
+    /// Whether the runs store the conversation as a session.
+    pub(crate) stores: bool,
 }
 
 /// How a run begins, or goes on after a pause.

@@ -308,9 +308,23 @@ impl<'a> Session<'a> {
         self.same_calls_wait()?;
         check_history(self.agent.messages())?;
         no_scope_is_open(&journal)?;
+        self.check_stored()?;
         self.seen.extend(expected.seen);
         self.note(&journal)?;
         Ok((waited, journal))
+    }
+
+    /// What is stored at the end of a run is the conversation as it is.
+    fn check_stored(&mut self) -> Checked {
+        if !self.case.stores {
+            return Ok(());
+        }
+        self.seen.insert("stored".into());
+        let stored = self.world.stored().unwrap_or_default();
+        let chat = &self.agent.conversation;
+        same_list("the stored history", stored.messages(), chat.messages())?;
+        same("what is stored of the calls", &stored.pending(), &chat.pending())?;
+        same("the stored usage", stored.usage(), chat.usage())
     }
 
     fn same_calls_wait(&self) -> Checked {
@@ -479,7 +493,7 @@ async fn interrupted(
         ended,
         now,
     };
-    interrupted.check(session.seen).map_err(|fault| {
+    interrupted.check(&session.world, session.seen).map_err(|fault| {
         let events = interrupted.journal.events.first();
         format!(
             "{way:?}, {how:?} of part {part} at {stop:?} {plan:?}: {fault}\nevents: {events:#?}"
@@ -551,9 +565,10 @@ struct Interrupted<'a> {
 }
 
 impl Interrupted<'_> {
-    fn check(&self, seen: &mut BTreeSet<String>) -> Checked {
+    fn check(&self, world: &World, seen: &mut BTreeSet<String>) -> Checked {
         no_faults(&self.journal)?;
         check_history(self.agent.messages())?;
+        check_history(world.stored().unwrap_or_default().messages())?;
         no_scope_is_open(&self.journal)?;
         only_once("a call", self.journal.begun.iter().filter(|call| **call != u64::MAX))?;
         self.check_results()?;

@@ -211,7 +211,8 @@ const BUDGETS: [&str; 9] = [
     "no tool call",
 ];
 
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 20] = [
+    "stored",
     "held back",
     "error: ApprovalRequired ",
     "resumed after an interruption",

@@ -48,7 +48,8 @@ pub(crate) fn case(seed: u64) -> Case {
         (20, Reuse::Session),
         (20, Reuse::OtherAgent),
     ]);
-    Case { messages, interruption, config, script, answers, early, reuse, shared }
+    let stores = generator.random.percent(30);
+    Case { messages, interruption, config, script, answers, early, reuse, shared, stores }
 }
 
 struct Generator {

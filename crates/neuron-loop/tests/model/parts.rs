@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use crate::case::*;
 use crate::chat::Chat;
 use crate::generator::said;
+use crate::reference::written_by_loop;
 use crate::world::World;
 
 /// The tools that there are.
@@ -40,6 +41,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
     let mut tools = ToolRegistry::new();
+    let stores = case.stores;
     for name in TOOLS {
         let most = match config.parallel {
             true => config.most_at_once.map_or(usize::MAX, |most| most.max(1)),
@@ -49,7 +51,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
             true => ToolEffect::Pure,
             false => ToolEffect::default(),
         };
-        tools.register_dyn(Arc::new(Obedient { name, most, effect, world: world.clone() }));
+        tools.register_dyn(Arc::new(Obedient { name, most, effect, stores, world: world.clone() }));
     }
     let strategy = Counting { strategy: config.strategy.clone(), world: world.clone() };
     let mut builder = Chat::builder(provider.clone(), strategy)
@@ -111,6 +113,7 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
         // What hooks send would have to be the same in a replay.
         agent.handle = Some(world.handle());
     }
+    agent.session = case.stores.then(|| world.session());
     agent
 }
 
@@ -232,6 +235,8 @@ struct Obedient {
     /// How many may run at the same time.
     most: usize,
     effect: ToolEffect,
+    /// Whether the conversation is stored.
+    stores: bool,
     world: World,
 }
 
@@ -275,6 +280,7 @@ impl ToolDyn for Obedient {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             let order = Order::read(&input);
+            self.check_stored(&order);
             self.world.note(|journal| {
                 journal.begun.push(order.number);
                 journal.keys.push(ctx.idempotency_key.clone());
@@ -302,6 +308,35 @@ impl ToolDyn for Obedient {
             }
             done(&order)
         })
+    }
+}
+
+impl Obedient {
+    /// A call that runs is one of which the stored conversation says that its outcome is unknown.
+    fn check_stored(&self, order: &Order) {
+        if !self.stores
+            || order.number == u64::MAX
+            || self.world.note(|journal| journal.is_streaming)
+        {
+            return;
+        }
+        let stored = self.world.stored().unwrap_or_default();
+        let is_told = stored.messages().windows(2).rev().any(|pair| {
+            let mut results = pair[0].tool_uses().zip(&pair[1].content);
+            results.any(|(call, result)| {
+                let made = Order::read(call.input);
+                (made.number == order.number || made.edits().contains(&order.number))
+                    && written_by_loop(result)
+                        .is_some_and(|text| text.starts_with("[interrupted: "))
+            })
+        });
+        if !is_told {
+            let number = order.number;
+            let messages = stored.messages();
+            self.world.note(|journal| {
+                journal.faults.push(format!("call {number} runs, but stored is {messages:#?}"));
+            });
+        }
     }
 }
 

@@ -6,8 +6,10 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use neuron_loop::RunHandle;
-use neuron_types::{Message, PendingApproval, transcript};
+use futures_util::FutureExt;
+use neuron_loop::{Conversation, RunHandle, SessionHandle};
+use neuron_runtime::InMemorySessionStorage;
+use neuron_types::{Message, PendingApproval, SessionStorage, transcript};
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -16,6 +18,9 @@ use crate::case::Place;
 
 /// What a planned panic says.
 pub(crate) const PLANNED: &str = "a planned panic";
+
+/// The id of the session in which a case stores its conversation.
+const SESSION: &str = "model";
 
 /// How often the parts of an agent were used. The reference counts the same way.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -103,6 +108,8 @@ struct State {
     plan: Option<(Place, usize, Plan)>,
     token: CancellationToken,
     handle: Arc<Mutex<Option<RunHandle>>>,
+    storage: Arc<InMemorySessionStorage>,
+    session: Option<SessionHandle<'static>>,
 }
 
 #[derive(Clone, Default)]
@@ -119,6 +126,20 @@ impl World {
     /// Where the handle of the run is.
     pub(crate) fn handle(&self) -> Arc<Mutex<Option<RunHandle>>> {
         self.state().handle.clone()
+    }
+
+    /// The session of all runs, as those store it.
+    pub(crate) fn session(&self) -> SessionHandle<'static> {
+        let mut state = self.state();
+        let storage = state.storage.clone();
+        state.session.get_or_insert_with(|| SessionHandle::new(storage, SESSION)).clone()
+    }
+
+    /// The conversation in the storage, as another process finds it. `None` before one is stored.
+    pub(crate) fn stored(&self) -> Option<Conversation> {
+        let storage = self.state().storage.clone();
+        let session = storage.load(SESSION).now_or_never().expect("memory is never busy");
+        session.ok().map(Conversation::from_session)
     }
 
     /// Sends the run a message.
