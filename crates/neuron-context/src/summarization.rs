@@ -239,7 +239,7 @@ fn render<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
                 // Reasoning was for the answer that follows it.
                 ContentBlock::Thinking { .. } | ContentBlock::RedactedThinking { .. } => Ok(()),
                 ContentBlock::Compaction { content } => writeln!(text, "summary: {content}\n"),
-                block if block.is_pin() => Ok(()),
+                block if block.is_mark() => Ok(()),
                 block => writeln!(text, "{role}: {block}\n"),
             };
         }

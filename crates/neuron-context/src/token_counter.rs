@@ -152,7 +152,7 @@ impl TokenCounter {
             ContentBlock::Document { .. } => TOKENS_PER_DOCUMENT,
             ContentBlock::Compaction { content } => self.estimate_text(content),
             // A mark that is not sent.
-            block if block.is_pin() => 0,
+            block if block.is_mark() => 0,
             ContentBlock::Raw { json, .. } => self.tokens(json_len(json)),
             // A kind that a newer neuron-types knows; its text form is the best guess.
             other => self.estimate_text(&other.to_string()),

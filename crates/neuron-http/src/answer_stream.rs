@@ -1,14 +1,15 @@
 //! A streamed answer: bytes in, [`StreamEvent`]s out, whatever the vendor.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::{fmt, mem};
 
 use bytes::Bytes;
 use futures_core::Stream;
 use neuron_types::{
-    CompletionResponse, ProviderError, StreamEvent, StreamHandle, StreamReceiver, WasmCompatSend,
+    AnswerMetadata, CompletionResponse, Message, ProviderError, StreamEvent, StreamHandle,
+    StreamReceiver, WasmCompatSend,
 };
 
 use crate::{Body, Framing, Secret};
@@ -63,13 +64,16 @@ pub struct AnswerStream<B, A: Answer> {
     expect_end: fn(&mut B) -> bool,
     /// The body's end is waited for before the last event.
     awaits_end: bool,
+    /// The facts in the response's headers.
+    metadata: AnswerMetadata,
     secret: Secret,
 }
 
 impl<A: Answer> AnswerStream<Body, A> {
     /// Reads an answer from a response's body. Errors are without the secret.
-    pub fn new(body: Body, answer: A, secret: Secret) -> Self {
-        Self { expect_end: Body::expect_end, ..Self::from_bytes(body, answer, secret) }
+    pub fn new(mut body: Body, answer: A, secret: Secret) -> Self {
+        let metadata = std::mem::take(&mut body.metadata);
+        Self { expect_end: Body::expect_end, metadata, ..Self::from_bytes(body, answer, secret) }
     }
 }
 
@@ -84,8 +88,20 @@ impl<B, A: Answer> AnswerStream<B, A> {
             ended: false,
             expect_end: |_| false,
             awaits_end: false,
+            metadata: AnswerMetadata::default(),
             secret,
         }
+    }
+
+    /// Adds the facts in the headers to an event with the whole message.
+    fn add_metadata(&self, event: &mut StreamEvent) {
+        let message = match event {
+            StreamEvent::MessageComplete(message) => message,
+            StreamEvent::ResponseComplete(response) => &mut response.message,
+            _ => return,
+        };
+        let plain = Message { role: message.role, content: mem::take(&mut message.content) };
+        *message = plain.with_metadata(&self.metadata);
     }
 
     fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
@@ -133,7 +149,8 @@ where
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(mut event) = self.ready.pop_front() {
+                self.add_metadata(&mut event);
                 return Poll::Ready(Some(event));
             }
             if self.ended {

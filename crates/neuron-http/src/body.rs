@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_core::Stream;
-use neuron_types::{ProviderError, WasmBoxedStream};
+use neuron_types::{AnswerMetadata, ProviderError, WasmBoxedStream};
 use reqwest::{Response, Url};
 
 use crate::deadline::Deadline;
+use crate::headers::metadata;
 use crate::transport;
 
 /// The most bytes that a body which is read whole may have. Answers of models stay far below it; the
@@ -96,6 +97,8 @@ pub struct Body {
     chunks: Chunks,
     url: Url,
     idle: Duration,
+    /// The facts in the response's headers.
+    pub(crate) metadata: AnswerMetadata,
     /// Runs while a piece is waited for.
     #[cfg(not(target_family = "wasm"))]
     timer: Option<Pin<Box<tokio::time::Sleep>>>,
@@ -105,6 +108,7 @@ impl Body {
     pub(crate) fn new(response: Response, idle: Duration) -> Self {
         Self {
             url: response.url().clone(),
+            metadata: metadata(response.headers()),
             chunks: chunks(response),
             idle,
             #[cfg(not(target_family = "wasm"))]

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use neuron_types::ProviderError;
-use reqwest::header::{HeaderMap, HeaderValue};
+use neuron_types::{AnswerMetadata, ProviderError};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// How long the server asks to wait: `retry-after-ms`, else `retry-after` in seconds or as a date.
 #[must_use]
@@ -32,6 +32,22 @@ pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
+/// Headers with the id of the request, by vendor: Anthropic; OpenAI and most others; Azure; OpenRouter; Bedrock.
+const REQUEST_IDS: [&str; 5] =
+    ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
+
+/// Returns the facts about an answer that stand in its headers: the id of the request, and the limits on rates, whose
+/// names contain `ratelimit` at every vendor.
+pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
+    let mut metadata = AnswerMetadata::default();
+    let id = REQUEST_IDS.iter().find_map(|name| header(headers, name));
+    metadata.request_id = id.map(str::to_owned);
+    let limits = headers.keys().map(HeaderName::as_str).filter(|name| name.contains("ratelimit"));
+    let limit = |name: &str| Some((name.to_owned(), header(headers, name)?.to_owned()));
+    metadata.rate_limits = limits.filter_map(limit).collect();
+    metadata
+}
+
 /// Makes a header's value of a text.
 ///
 /// # Errors
@@ -44,8 +60,6 @@ pub fn header_value(name: &str, text: &str) -> Result<HeaderValue, ProviderError
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::{HeaderName, HeaderValue};
-
     use super::*;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -53,6 +67,27 @@ mod tests {
             (HeaderName::from_static(name), HeaderValue::from_static(value))
         };
         pairs.iter().map(pair).collect()
+    }
+
+    #[test]
+    fn metadata_has_the_request_id_and_the_rate_limits_of_every_vendor() {
+        // https://platform.openai.com/docs/guides/rate-limits, https://docs.anthropic.com/en/api/rate-limits
+        let metadata = metadata(&headers(&[
+            ("content-type", "application/json"),
+            ("x-ratelimit-remaining-tokens", "149984"),
+            ("anthropic-ratelimit-requests-reset", "2026-01-27T00:00:00Z"),
+            ("request-id", "req_1"),
+        ]));
+        assert_eq!(metadata.request_id.as_deref(), Some("req_1"));
+        let names: Vec<&str> = metadata.rate_limits.keys().map(String::as_str).collect();
+        assert_eq!(names, ["anthropic-ratelimit-requests-reset", "x-ratelimit-remaining-tokens"]);
+        for name in REQUEST_IDS {
+            assert_eq!(
+                super::metadata(&headers(&[(name, "id")])).request_id.as_deref(),
+                Some("id")
+            );
+        }
+        assert!(super::metadata(&headers(&[("content-type", "text/plain")])).is_empty());
     }
 
     #[test]

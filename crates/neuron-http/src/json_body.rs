@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use neuron_types::ProviderError;
+use neuron_types::{ProviderError, ToolDefinition};
 use serde::ser::{Error as _, SerializeMap};
 use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Compound};
@@ -67,6 +67,23 @@ pub fn write_json(
     match written {
         Ok(()) => Ok(body),
         Err(error) => Err(ProviderError::InvalidRequest(format!("cannot be written: {error}"))),
+    }
+}
+
+/// The [fields of a vendor](ToolDefinition::vendor_fields) on a tool, to be flattened into the tool's JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorFields<'a> {
+    /// The tool.
+    pub tool: &'a ToolDefinition,
+    /// Name of the provider.
+    pub provider: &'a str,
+    /// Names of the fields that the provider writes itself.
+    pub written: &'a [&'a str],
+}
+
+impl Serialize for VendorFields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.tool.vendor_fields(self.provider, self.written))
     }
 }
 

@@ -40,7 +40,7 @@ pub use body::Body;
 pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
-pub use json_body::{Fields, ObjectInput, Shortest, sorted_extra, write_json};
+pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
 pub use lines::LineDecoder;
 pub use rejection::{Rejection, describe_within};
 pub use reply::Reply;

@@ -1,12 +1,13 @@
 //! A response whose status is a success.
 
-use neuron_types::ProviderError;
+use neuron_types::{CompletionResponse, ProviderError};
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
 
 use crate::body::{read_beginning, read_body};
 use crate::deadline::Deadline;
 use crate::endpoint::{EXPLANATION, Timeouts};
+use crate::headers::metadata;
 use crate::{Body, Secret, header};
 
 /// A response whose status is a success, and whose body has not been read.
@@ -32,6 +33,26 @@ impl Reply {
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.response.headers()
+    }
+
+    /// Reads the body, and the answer in it. Adds the facts in the headers to the answer's
+    /// [metadata](neuron_types::Message::metadata).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`read`](Self::read) and of the function.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the connection. The answer is lost.
+    pub async fn answer(
+        self,
+        read: impl FnOnce(&[u8]) -> Result<CompletionResponse, ProviderError>,
+    ) -> Result<CompletionResponse, ProviderError> {
+        let metadata = metadata(self.headers());
+        let mut response = read(&self.read().await?)?;
+        response.message = response.message.with_metadata(&metadata);
+        Ok(response)
     }
 
     /// Reads the whole body.

@@ -56,7 +56,7 @@ pub(crate) fn tool_definitions(tools: &[ToolDefinition]) -> Value {
             "type": "function",
             "name": tool.name,
             "description": tool.description,
-            "parameters": tool.input_schema,
+            "parameters": tool.plain_schema(),
         })
     };
     tools.iter().map(definition).collect()
@@ -81,7 +81,7 @@ fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
 
 /// The conventions give results of tools a role of their own; ours travel in user messages.
 fn role(message: &Message) -> &'static str {
-    let mut blocks = message.content.iter().filter(|block| !block.is_pin()).peekable();
+    let mut blocks = message.content.iter().filter(|block| !block.is_mark()).peekable();
     let has_blocks = blocks.peek().is_some();
     match message.role {
         _ if has_blocks && blocks.all(is_result) => "tool",

@@ -3,7 +3,10 @@
 //! The same request always gives the same bytes, and `messages` comes last: between compactions the
 //! body of a turn begins as that of the turn before, which is what prompt caches need.
 
-use neuron_http::{Fields, ObjectInput, Shortest, write_json};
+use std::borrow::Cow;
+use std::ops::Not;
+
+use neuron_http::{Fields, ObjectInput, Shortest, VendorFields, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, DocumentSource, ImageSource,
     Message, ModelContent, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role,
@@ -226,15 +229,23 @@ impl Serialize for Tools<'_> {
         struct Tool<'a> {
             name: &'a str,
             description: &'a str,
-            input_schema: &'a Value,
+            input_schema: Cow<'a, Value>,
             #[serde(skip_serializing_if = "Option::is_none")]
             cache_control: Option<Cache>,
+            #[serde(skip_serializing_if = "Not::not")]
+            strict: bool,
+            #[serde(flatten)]
+            vendor: VendorFields<'a>,
         }
+        const WRITTEN: [&str; 5] =
+            ["name", "description", "input_schema", "cache_control", "strict"];
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             name: &tool.name,
             description: &tool.description,
-            input_schema: &tool.input_schema,
+            input_schema: tool.plain_schema(),
             cache_control: tool.cache_control.as_ref().map(Cache::from),
+            strict: tool.is_strict(),
+            vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
         }))
     }
 }

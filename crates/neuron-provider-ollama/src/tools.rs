@@ -2,10 +2,13 @@
 
 use std::borrow::Cow;
 
+use neuron_http::VendorFields;
 use neuron_types::ToolDefinition;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
+
+use crate::request::PROVIDER;
 
 pub(crate) struct Tools<'a>(pub(crate) &'a [ToolDefinition]);
 
@@ -21,13 +24,20 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
+            #[serde(flatten)]
+            vendor: VendorFields<'a>,
         }
+        const WRITTEN: [&str; 3] = ["name", "description", "parameters"];
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: Parameters(inlined(&tool.input_schema)),
+                parameters: Parameters(match tool.plain_schema() {
+                    Cow::Borrowed(schema) => inlined(schema),
+                    Cow::Owned(schema) => Cow::Owned(inlined(&schema).into_owned()),
+                }),
+                vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
             },
         }))
     }

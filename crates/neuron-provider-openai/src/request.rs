@@ -4,7 +4,10 @@
 //! The same request always gives the same bytes, and `messages` comes last: the body of a turn begins
 //! as that of the turn before, which is what prompt caches need.
 
-use neuron_http::{Fields, Shortest, write_json};
+use std::borrow::Cow;
+use std::ops::Not;
+
+use neuron_http::{Fields, Shortest, VendorFields, write_json};
 use neuron_types::{
     Message, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role, SystemPrompt,
     ThinkingConfig, ToolChoice, ToolDefinition,
@@ -155,25 +158,37 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
+            #[serde(skip_serializing_if = "Not::not")]
+            strict: bool,
+            #[serde(flatten)]
+            vendor: VendorFields<'a>,
         }
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: &tool.name,
                 description: &tool.description,
-                parameters: Parameters(&tool.input_schema),
+                parameters: Parameters(tool.plain_schema()),
+                strict: tool.is_strict(),
+                vendor: vendor_fields(tool),
             },
         }))
     }
 }
 
+/// The fields of a tool that a user added for OpenAI's wires.
+pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
+    const WRITTEN: [&str; 5] = ["type", "name", "description", "parameters", "strict"];
+    VendorFields { tool, provider: PROVIDER, written: &WRITTEN }
+}
+
 /// The schema of a tool's arguments. The API refuses an object without `properties`, which is what
 /// a tool without arguments has.
-pub(crate) struct Parameters<'a>(pub(crate) &'a Value);
+pub(crate) struct Parameters<'a>(pub(crate) Cow<'a, Value>);
 
 impl Serialize for Parameters<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = match self.0 {
+        let fields = match &*self.0 {
             Value::Object(fields) => fields,
             // Anything at all.
             Value::Bool(true) => return Map::new().serialize(serializer),

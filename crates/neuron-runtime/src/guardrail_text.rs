@@ -25,7 +25,7 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
                 (_, Some(ContentBlock::ToolResult { content, .. })) if with_tool_results => {
                     lines.extend(content.iter().filter_map(text_of_item));
                 }
-                (ContentBlock::Raw { json, .. }, None) if !block.is_pin() => {
+                (ContentBlock::Raw { json, .. }, None) if !block.is_mark() => {
                     add_texts(json, &mut lines);
                 }
                 _ => {}

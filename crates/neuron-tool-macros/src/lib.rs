@@ -45,6 +45,7 @@
 //! | `title = "…"` | a name for people; any `&str` expression | none |
 //! | `effect = …` | `Pure`, `Idempotent` or `AtMostOnce`: what running it twice would do | `AtMostOnce` |
 //! | `runs_alone` | no other call of the same answer runs beside it | it may have others beside it |
+//! | `strict` | the vendor holds the model to the schema, see `ToolDefinition::strict` | it may not |
 //! | `crate = path` | where `neuron-tool` is | looked up, see below |
 //!
 //! A tool without a description is an error.

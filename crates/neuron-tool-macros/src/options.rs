@@ -14,6 +14,7 @@ pub(crate) struct Options {
     /// A variant of `ToolEffect`.
     pub(crate) effect: Option<Ident>,
     pub(crate) runs_alone: bool,
+    pub(crate) strict: bool,
     pub(crate) crate_path: Option<Path>,
 }
 
@@ -31,6 +32,7 @@ impl Options {
             "description" => self.description.replace(text(&meta)?).is_some(),
             "effect" => self.effect.replace(effect(&meta)?).is_some(),
             "runs_alone" => std::mem::replace(&mut self.runs_alone, true),
+            "strict" => std::mem::replace(&mut self.strict, true),
             "crate" => self.crate_path.replace(meta.value()?.parse()?).is_some(),
             _ => return Err(unknown(&meta)),
         };
@@ -39,7 +41,9 @@ impl Options {
 }
 
 fn unknown(meta: &ParseNestedMeta<'_>) -> Error {
-    meta.error("the options are `name`, `title`, `description`, `effect`, `runs_alone` and `crate`")
+    meta.error(
+        "the options are `name`, `title`, `description`, `effect`, `runs_alone`, `strict` and `crate`",
+    )
 }
 
 fn name(meta: &ParseNestedMeta<'_>) -> Result<LitStr> {

@@ -14,6 +14,7 @@ pub(crate) struct Description {
     text: TokenStream,
     effect: Option<Ident>,
     runs_alone: bool,
+    strict: bool,
 }
 
 impl Description {
@@ -48,8 +49,8 @@ impl Description {
             Some(title) => quote!(::core::option::Option::Some(#title)),
             None => quote!(::core::option::Option::None),
         };
-        let Options { effect, runs_alone, .. } = options;
-        Ok(Self { name, title, text, effect, runs_alone })
+        let Options { effect, runs_alone, strict, .. } = options;
+        Ok(Self { name, title, text, effect, runs_alone, strict })
     }
 }
 
@@ -83,7 +84,8 @@ impl ToolImpl<'_> {
     /// Writes it out.
     pub(crate) fn expand(&self) -> TokenStream {
         let Self { support, tool, description, args, output, error, call, span } = self;
-        let Description { name, title, text, effect, runs_alone } = description;
+        let Description { name, title, text, effect, runs_alone, strict } = description;
+        let strict = strict.then(|| quote!(.strict()));
         let effect = effect.as_ref().map(|effect| {
             quote! {
                 fn effect(&self) -> #support::ToolEffect {
@@ -116,7 +118,7 @@ impl ToolImpl<'_> {
                 type Error = #error;
 
                 fn definition(&self) -> #support::ToolDefinition {
-                    #support::definition::<Self>(#title, #text)
+                    #support::definition::<Self>(#title, #text) #strict
                 }
 
                 #effect

@@ -111,6 +111,21 @@ fn a_tool_that_runs_alone_says_so_behind_a_pointer_too() {
 }
 
 #[test]
+fn strict_tool_has_a_schema_that_vendors_enforce() {
+    #[neuron_tool(description = "d", strict)]
+    async fn find(text: String, limit: Option<u32>) -> Result<String, ToolError> {
+        let _ = (text, limit);
+        Ok(String::new())
+    }
+
+    let definition = ToolDyn::definition(&FindTool);
+    assert!(definition.is_strict());
+    assert_eq!(definition.plain_schema()["required"], json!(["text", "limit"]));
+    assert_eq!(definition.plain_schema()["additionalProperties"], json!(false));
+    assert!(!ToolDyn::definition(&LookupTool).is_strict());
+}
+
+#[test]
 fn an_effect_reaches_the_erased_tool() {
     #[neuron_tool(description = "d", effect = Pure)]
     async fn pure() -> Result<(), ToolError> {

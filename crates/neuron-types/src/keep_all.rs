@@ -56,7 +56,9 @@ fn length(block: &ContentBlock) -> usize {
         ContentBlock::Text(text) | ContentBlock::Thinking { thinking: text, .. } => text.len(),
         ContentBlock::RedactedThinking { data } => data.len(),
         ContentBlock::Compaction { content } => content.len(),
-        ContentBlock::Raw { json, portable: None, .. } if !block.is_pin() => json.to_string().len(),
+        ContentBlock::Raw { json, portable: None, .. } if !block.is_mark() => {
+            json.to_string().len()
+        }
         other => other.to_string().len(),
     }
 }

@@ -41,9 +41,9 @@
 
 mod wasm;
 
+mod marks;
 mod message;
 mod model_content;
-mod pin;
 mod request;
 mod request_ref;
 mod request_settings;
@@ -67,9 +67,11 @@ mod tool;
 mod tool_arguments;
 mod tool_context;
 mod tool_failure;
+mod tool_options;
 mod trace_context;
 
 mod agent;
+mod answer_metadata;
 mod approval;
 mod budget;
 mod call_scope;
@@ -98,6 +100,7 @@ pub mod stored_json;
 mod error;
 
 pub use agent::AgentResult;
+pub use answer_metadata::AnswerMetadata;
 pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
     PendingCall, ResumedApproval,

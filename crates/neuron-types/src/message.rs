@@ -230,7 +230,7 @@ impl fmt::Display for ContentBlock {
             Self::Document { .. } => f.write_str("[document]"),
             Self::Compaction { .. } => f.write_str("[summary of the conversation so far]"),
             Self::Raw { portable: Some(block), .. } => block.fmt(f),
-            block if block.is_pin() => Ok(()),
+            block if block.is_mark() => Ok(()),
             Self::Raw { provider, portable: None, .. } => write!(f, "[{provider} block]"),
         }
     }

@@ -159,7 +159,7 @@ const TOLD: [&str; 11] = [
 /// The form of a schema that providers can enforce strictly: every object is closed, and all its fields are required. What
 /// may be missing is `null`, or what the model gives. `None` where there is no such form: for maps, tuples, flattened
 /// enums and values of any kind.
-fn enforceable(schema: &Value) -> Option<Value> {
+pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
     let fields = schema.as_object()?;
     let mut form = Map::new();
     let mut told = Vec::new();

@@ -304,7 +304,13 @@ impl ResponseEnd {
                 "the stream ended before the answer was complete".into(),
             ));
         };
-        let stop_reason = match message.content.last().and_then(ContentBlock::portable) {
+        let stop_reason = match message
+            .content
+            .iter()
+            .rev()
+            .find(|block| !block.is_mark())
+            .and_then(ContentBlock::portable)
+        {
             _ if message.tool_uses().next().is_some() => StopReason::ToolUse,
             // The provider compacted the conversation and expects another call.
             Some(ContentBlock::Compaction { .. }) => StopReason::Compaction,

@@ -179,7 +179,7 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
     // The results of the last message's calls, with which the next must begin.
     let mut results: Vec<ContentBlock> = Vec::new();
     // Noted first: results that move leave messages empty too.
-    let is_empty = |message: &Message| message.content.iter().all(ContentBlock::is_pin);
+    let is_empty = |message: &Message| message.content.iter().all(ContentBlock::is_mark);
     let empty: Vec<bool> = messages.iter().map(is_empty).collect();
     let mut empty = empty.into_iter();
     let mut following = messages.as_mut_slice();
@@ -196,8 +196,8 @@ pub fn repair(mut messages: Vec<Message>) -> Vec<Message> {
                 _ => repaired.push(Message { role: Role::User, content: results }),
             }
         }
-        // A pin is no content.
-        if !was_empty && content.iter().all(ContentBlock::is_pin) {
+        // A mark is no content.
+        if !was_empty && content.iter().all(ContentBlock::is_mark) {
             continue;
         }
         if !started && role == Role::Assistant {

@@ -13,7 +13,7 @@ use crate::McpVersion;
 pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     let annotated_title =
         tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
-    ToolDefinition {
+    let definition = ToolDefinition {
         name: tool.name.into_owned(),
         title: tool.title.or(annotated_title),
         description: tool.description.unwrap_or_default().into_owned(),
@@ -26,7 +26,10 @@ pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
             open_world_hint: annotations.open_world_hint,
         }),
         cache_control: None,
-    }
+    };
+    // A foreign server has no say in what a provider's request tells of a tool beside its schema.
+    let input_schema = definition.plain_schema().into_owned();
+    ToolDefinition { input_schema, ..definition }
 }
 
 /// A tool as it is offered. The protocol wants schemas of objects: one that is no object says nothing.
@@ -34,7 +37,7 @@ pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     let mut tool = Tool::new(
         definition.name.clone(),
         definition.description.clone(),
-        object_schema(&definition.input_schema),
+        object_schema(&definition.plain_schema()),
     );
     tool.title.clone_from(&definition.title);
     tool.output_schema = definition
@@ -109,6 +112,16 @@ mod tests {
         assert_eq!(definition.title.as_deref(), Some("Look"));
         assert_eq!(definition.annotations.unwrap().idempotent_hint, Some(true));
         assert_eq!(serde_json::to_value(definition_to_sdk(&definition)).unwrap(), json);
+    }
+
+    #[test]
+    fn options_for_vendors_neither_come_from_a_server_nor_go_to_a_client() {
+        let schema = json!({ "type": "object" });
+        let plain = read(json!({ "name": "t", "inputSchema": schema }));
+        let tool = plain.clone().with_vendor_field("anthropic", "type", "bash_20250124");
+        let sent = json!({ "name": "t", "inputSchema": tool.input_schema });
+        assert_eq!(read(sent), plain);
+        assert_eq!(*definition_to_sdk(&tool).input_schema, *definition_to_sdk(&plain).input_schema);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The parts of a message's blocks. Marks that are no content have none.
 pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
-    blocks.iter().filter(|block| !block.is_pin()).map(block).collect()
+    blocks.iter().filter(|block| !block.is_mark()).map(block).collect()
 }
 
 /// A text.

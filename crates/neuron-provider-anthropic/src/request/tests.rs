@@ -942,3 +942,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn strict_tools_and_fields_of_the_vendor() {
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    let tool: neuron_types::ToolDefinition = serde_json::from_value(
+        json!({ "name": "act", "description": "d", "input_schema": schema }),
+    )
+    .unwrap();
+    let tool = tool
+        .strict()
+        .with_vendor_field("anthropic", "defer_loading", true)
+        .with_vendor_field("anthropic", "name", "ignored")
+        .with_vendor_field("another", "other", true);
+    let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
+    assert_eq!(
+        json_of(request.view())["tools"][0],
+        json!({
+            "name": "act", "description": "d", "strict": true, "defer_loading": true,
+            "input_schema": { "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": false },
+        })
+    );
+}

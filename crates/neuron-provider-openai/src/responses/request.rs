@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use neuron_http::{Fields, Shortest, write_json};
+use neuron_http::{Fields, Shortest, VendorFields, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
     RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::message::{self, Arguments, DataUrl, FILE_NAME, ToolText, is_own_fields};
-use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools};
+use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
 
 /// Writes the body of a request.
 ///
@@ -127,13 +127,16 @@ impl Serialize for Tools<'_> {
             parameters: Parameters<'a>,
             /// Left out it means true, and then most schemas are refused.
             strict: bool,
+            #[serde(flatten)]
+            vendor: VendorFields<'a>,
         }
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             name: &tool.name,
             description: &tool.description,
-            parameters: Parameters(&tool.input_schema),
-            strict: false,
+            parameters: Parameters(tool.plain_schema()),
+            strict: tool.is_strict(),
+            vendor: vendor_fields(tool),
         }))
     }
 }

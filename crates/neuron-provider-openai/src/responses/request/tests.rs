@@ -467,3 +467,26 @@ mod conversations {
         }
     }
 }
+
+#[test]
+fn strict_tools_and_fields_of_the_vendor() {
+    let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
+    let tool: neuron_types::ToolDefinition = serde_json::from_value(
+        json!({ "name": "act", "description": "d", "input_schema": schema }),
+    )
+    .unwrap();
+    let tool = tool
+        .strict()
+        .with_vendor_field("openai", "defer_loading", true)
+        .with_vendor_field("openai", "name", "ignored")
+        .with_vendor_field("another", "other", true);
+    let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
+    let written: Value = serde_json::from_slice(&crate::wire::responses::write_request(request.view(), false).unwrap()).unwrap();
+    assert_eq!(
+        written["tools"][0],
+        json!({
+            "type": "function", "name": "act", "description": "d", "strict": true, "defer_loading": true,
+            "parameters": { "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": false },
+        })
+    );
+}

@@ -1,12 +1,15 @@
-//! Messages that no strategy drops: the mark, and how to set it.
+//! Marks in messages that are no content, and the mark of a message that no strategy drops.
 
-use serde_json::json;
+use serde_json::{Map, Value};
 
 use crate::{ContentBlock, Message};
 
 /// The `provider` of blocks that are neuron's own marks. No provider has this name, so none sends
 /// them.
 const OURS: &str = "neuron";
+
+/// The kind of the mark of [`Message::pinned`].
+const PIN: &str = "pin";
 
 impl Message {
     /// Marks the message as one that must survive every compaction: a
@@ -29,11 +32,7 @@ impl Message {
     #[must_use]
     pub fn pinned(mut self) -> Self {
         if !self.is_pinned() {
-            self.content.push(ContentBlock::Raw {
-                provider: OURS.to_owned(),
-                json: json!({ "type": "pin" }),
-                portable: None,
-            });
+            self.content.push(block(PIN, Map::new()));
         }
         self
     }
@@ -41,33 +40,58 @@ impl Message {
     /// Takes the mark of [`pinned`](Self::pinned) off.
     #[must_use]
     pub fn unpinned(mut self) -> Self {
-        self.content.retain(|block| !block.is_pin());
+        self.content.retain(|block| content(block, PIN).is_none());
         self
     }
 
     /// Whether the message is marked by [`pinned`](Self::pinned).
     #[must_use]
     pub fn is_pinned(&self) -> bool {
-        self.content.iter().any(ContentBlock::is_pin)
+        self.content.iter().any(|block| content(block, PIN).is_some())
+    }
+}
+
+/// Creates a mark of a kind.
+pub(crate) fn block(kind: &str, mut fields: Map<String, Value>) -> ContentBlock {
+    fields.insert("type".to_owned(), kind.into());
+    let json = Value::Object(fields);
+    ContentBlock::Raw { provider: OURS.to_owned(), json, portable: None }
+}
+
+/// Returns the fields of a block that is a mark of this kind.
+pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Value> {
+    match block {
+        ContentBlock::Raw { provider, json, portable: None } if provider == OURS => {
+            json.get("type").is_some_and(|found| found == kind).then_some(json)
+        }
+        _ => None,
+    }
+}
+
+/// Like [`content`], to change the fields.
+pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option<&'a mut Value> {
+    content(block, kind)?;
+    match block {
+        ContentBlock::Raw { json, .. } => Some(json),
+        _ => None,
     }
 }
 
 impl ContentBlock {
-    /// Whether this is the mark of [`Message::pinned`], which is no content.
+    /// Returns `true` if the block is a mark of neuron's own, which is no content and is never sent to a model:
+    /// the mark of [`Message::pinned`], or the [metadata](crate::AnswerMetadata) of an answer.
     #[must_use]
-    pub fn is_pin(&self) -> bool {
-        match self {
-            Self::Raw { provider, json, portable: None } => {
-                provider == OURS && json.get("type").is_some_and(|kind| kind == "pin")
-            }
-            _ => false,
-        }
+    pub fn is_mark(&self) -> bool {
+        matches!(self, Self::Raw { provider, portable: None, .. } if provider == OURS)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::Role;
 
     #[test]
     fn a_pin_is_set_once_and_stored_with_the_message() {
@@ -90,11 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn a_vendors_block_is_no_pin() {
-        for (provider, kind) in [("openai", "pin"), ("neuron", "other")] {
+    fn a_vendors_block_is_no_mark() {
+        for (provider, kind, is_mark) in [("openai", "pin", false), ("neuron", "other", true)] {
             let json = json!({ "type": kind });
             let block = ContentBlock::Raw { provider: provider.into(), json, portable: None };
-            assert!(!block.is_pin());
+            assert_eq!(block.is_mark(), is_mark);
+            assert!(!Message { role: Role::User, content: vec![block] }.is_pinned());
         }
     }
 }

@@ -1,0 +1,177 @@
+//! Facts about an answer beside its content, usage and stop reason.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{Message, marks};
+
+/// Facts that a provider reported about an answer: request id, rate limits, cost and others.
+///
+/// [`Message::metadata`] returns the facts of an answer. They lie in a block at the end of the message, which is never
+/// sent to a model. So the loop, sessions, snapshots and journals carry them with the message. A provider adds the block
+/// only if the server reported a fact.
+///
+/// # Example
+///
+/// ```
+/// use neuron_types::{AnswerMetadata, Message};
+///
+/// let mut metadata = AnswerMetadata::default();
+/// metadata.request_id = Some("req_011CSHoEeqs5C35K2UUqR7Fy".into());
+/// let message = Message::assistant("Hello!").with_metadata(&metadata);
+/// assert_eq!(message.text(), "Hello!");
+/// assert_eq!(message.metadata(), Some(metadata));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct AnswerMetadata {
+    /// Id of the request, which a vendor's support asks for. From the headers `request-id`, `x-request-id` and similar.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// Headers on rate limits by their names in lower case, for example `x-ratelimit-remaining-tokens`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rate_limits: BTreeMap<String, String>,
+    /// Service tier that processed the request, for example `priority`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service_tier: Option<String>,
+    /// Stop sequence that ended the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_sequence: Option<String>,
+    /// Details on the stop reason, in the vendor's form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_details: Option<Value>,
+    /// Container in which the server ran code, in the vendor's form. Anthropic's goes back in the next request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Value>,
+    /// Citations and search results, in the vendor's form and in the order of the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Value>,
+    /// Uses of the server's own tools, for example `web_search_requests`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub server_tool_usage: BTreeMap<String, u64>,
+    /// Log probabilities of the answer's tokens, in the vendor's form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<Value>,
+    /// Cost of the call in US dollars, if the server reports a cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Other facts by the vendor's names, for example `system_fingerprint`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub other: Map<String, Value>,
+}
+
+impl AnswerMetadata {
+    /// Returns `true` if the provider reported none of the facts.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Message {
+    /// Adds facts to the metadata of the answer. A fact that is there already stays. Empty metadata changes nothing.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: &AnswerMetadata) -> Self {
+        // Writing cannot fail, because the fields have the forms of JSON.
+        let Ok(Value::Object(fields)) = serde_json::to_value(metadata) else {
+            return self;
+        };
+        match self.content.iter_mut().rev().find_map(|block| marks::content_mut(block, KIND)) {
+            _ if fields.is_empty() => {}
+            Some(Value::Object(known)) => {
+                for (name, fact) in fields {
+                    known.entry(name).or_insert(fact);
+                }
+            }
+            _ => self.content.push(marks::block(KIND, fields)),
+        }
+        self
+    }
+
+    /// Returns the metadata of the answer, if its provider reported a fact.
+    #[must_use]
+    pub fn metadata(&self) -> Option<AnswerMetadata> {
+        let fields = self.content.iter().rev().find_map(|block| marks::content(block, KIND))?;
+        AnswerMetadata::deserialize(fields).ok()
+    }
+}
+
+/// The kind of the block.
+const KIND: &str = "metadata";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn metadata_is_stored_with_the_message() {
+        let metadata = AnswerMetadata {
+            request_id: Some("req-1".into()),
+            rate_limits: BTreeMap::from([("x-ratelimit-remaining-tokens".into(), "5".into())]),
+            cost: Some(0.25),
+            other: Map::from_iter([("system_fingerprint".to_owned(), json!("fp"))]),
+            ..AnswerMetadata::default()
+        };
+        let message = Message::assistant("hi").with_metadata(&metadata).with_metadata(&metadata);
+        assert_eq!(message.content.len(), 2);
+        let stored = serde_json::to_value(&message).unwrap();
+        assert_eq!(
+            stored["content"][1],
+            json!({
+                "type": "raw",
+                "provider": "neuron",
+                "json": {
+                    "type": "metadata",
+                    "request_id": "req-1",
+                    "rate_limits": { "x-ratelimit-remaining-tokens": "5" },
+                    "cost": 0.25,
+                    "other": { "system_fingerprint": "fp" },
+                },
+            })
+        );
+        let read: Message = serde_json::from_value(stored).unwrap();
+        assert_eq!(read.metadata(), Some(metadata));
+        assert_eq!(read.content.iter().map(ToString::to_string).collect::<String>(), "hi");
+        let plain = Message::assistant("hi").with_metadata(&AnswerMetadata::default());
+        assert_eq!((plain.content.len(), plain.metadata()), (1, None));
+    }
+
+    #[test]
+    fn metadata_is_added_to_facts_that_stay() {
+        let of_body = AnswerMetadata { cost: Some(1.0), ..AnswerMetadata::default() };
+        let of_headers = AnswerMetadata {
+            request_id: Some("r".into()),
+            cost: Some(2.0),
+            ..AnswerMetadata::default()
+        };
+        let message = Message::assistant("hi").with_metadata(&of_body).with_metadata(&of_headers);
+        assert_eq!(message.metadata(), Some(AnswerMetadata { cost: Some(1.0), ..of_headers }));
+    }
+
+    #[test]
+    fn metadata_and_pin_stay_beside_each_other() {
+        let metadata = AnswerMetadata { cost: Some(1.0), ..AnswerMetadata::default() };
+        let message = Message::assistant("hi").with_metadata(&metadata).pinned();
+        assert!(message.is_pinned());
+        assert_eq!(message.unpinned().metadata(), Some(metadata.clone()));
+        let message = Message::assistant("hi").pinned().with_metadata(&metadata);
+        assert_eq!((message.is_pinned(), message.metadata()), (true, Some(metadata)));
+    }
+
+    #[test]
+    fn metadata_of_a_newer_release_keeps_what_this_one_knows() {
+        let fields = json!({ "cost": 1.5, "mood": "fine" }).as_object().cloned().unwrap();
+        let message =
+            Message { content: vec![marks::block(KIND, fields)], ..Message::assistant("") };
+        assert_eq!(message.metadata().unwrap().cost, Some(1.5));
+        let fields = json!({ "cost": "a lot" }).as_object().cloned().unwrap();
+        let message =
+            Message { content: vec![marks::block(KIND, fields)], ..Message::assistant("") };
+        assert_eq!(message.metadata(), None);
+    }
+}

@@ -1,0 +1,203 @@
+//! What only some vendors' requests can say about a tool.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use crate::ToolDefinition;
+use crate::output_schema::enforceable;
+
+/// The keyword of the input schema that holds the options. Everything that carries a definition carries it so, and no
+/// provider sends it.
+const KEYWORD: &str = "x-neuron-options";
+
+const STRICT: &str = "strict";
+
+impl ToolDefinition {
+    /// Makes the vendor hold the model to the input schema: no argument has another type, and none is missing or unknown.
+    ///
+    /// OpenAI and Anthropic offer this. A provider without it sends the tool as if it were not strict. The input schema
+    /// takes the form that both accept: each object is closed and requires all its properties, so that an argument of
+    /// type `Option` is `null` instead of absent. A schema without such a form stays as it is, and the tool is not
+    /// strict: maps, tuples, flattened enums and values of any type have none.
+    ///
+    /// Sources: [OpenAI](https://platform.openai.com/docs/guides/function-calling#strict-mode),
+    /// [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::ToolDefinition;
+    /// # let definition: ToolDefinition = serde_json::from_value(serde_json::json!({
+    /// #     "name": "weather", "description": "", "input_schema": {
+    /// #         "type": "object", "properties": { "city": { "type": "string" } } } })).unwrap();
+    ///
+    /// let definition = definition.strict();
+    /// assert!(definition.is_strict());
+    /// assert_eq!(definition.plain_schema()["additionalProperties"], false);
+    /// ```
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        let Some(Value::Object(mut schema)) = enforceable(&self.plain_schema()) else {
+            return self;
+        };
+        let mut options = self.options().cloned().unwrap_or_default();
+        options.insert(STRICT.to_owned(), true.into());
+        schema.insert(KEYWORD.to_owned(), options.into());
+        self.input_schema = schema.into();
+        self
+    }
+
+    /// Returns `true` if the vendor holds the model to the input schema.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.options().and_then(|options| options.get(STRICT)).is_some_and(|strict| *strict == true)
+    }
+
+    /// Adds fields of one vendor to the tool, as the vendor's documentation has them.
+    ///
+    /// `provider` is the name in [`ProviderInfo`](crate::ProviderInfo), for example `anthropic`, `openai` or `ollama`.
+    /// Other providers do not send the fields. They stand beside the name of the tool: in `function` on the wire of Chat
+    /// Completions and of Ollama. A field that neuron writes itself is not replaced. A schema that is no object cannot
+    /// carry fields, and stays as it is.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::ToolDefinition;
+    /// use serde_json::json;
+    /// # let definition: ToolDefinition = serde_json::from_value(
+    /// #     json!({ "name": "weather", "description": "", "input_schema": { "type": "object" } })).unwrap();
+    ///
+    /// let definition = definition
+    ///     .with_vendor_field("anthropic", "defer_loading", true)
+    ///     .with_vendor_field("anthropic", "input_examples", json!([{ "city": "Paris" }]));
+    /// assert_eq!(definition.vendor_fields("anthropic", &[]).count(), 2);
+    /// assert_eq!(definition.vendor_fields("openai", &[]).count(), 0);
+    /// ```
+    #[must_use]
+    pub fn with_vendor_field(
+        mut self,
+        provider: &str,
+        name: impl Into<String>,
+        value: impl Into<Value>,
+    ) -> Self {
+        if let Value::Object(schema) = &mut self.input_schema
+            && let Value::Object(options) =
+                schema.entry(KEYWORD).or_insert_with(|| Map::new().into())
+            && let Value::Object(fields) =
+                options.entry(provider).or_insert_with(|| Map::new().into())
+        {
+            fields.insert(name.into(), value.into());
+        }
+        self
+    }
+
+    /// Returns the fields of a vendor, without those that its provider writes itself.
+    pub fn vendor_fields<'a>(
+        &'a self,
+        provider: &str,
+        written: &'a [&str],
+    ) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        let fields = self.options().and_then(|options| options.get(provider)?.as_object());
+        let fields = fields.into_iter().flatten();
+        fields.filter(move |(name, _)| !written.contains(&name.as_str()))
+    }
+
+    /// Returns the input schema without the options: the JSON Schema that a provider sends.
+    #[must_use]
+    pub fn plain_schema(&self) -> Cow<'_, Value> {
+        match &self.input_schema {
+            Value::Object(schema) if schema.contains_key(KEYWORD) => {
+                let mut schema = schema.clone();
+                schema.shift_remove(KEYWORD);
+                Cow::Owned(schema.into())
+            }
+            schema => Cow::Borrowed(schema),
+        }
+    }
+
+    fn options(&self) -> Option<&Map<String, Value>> {
+        self.input_schema.get(KEYWORD)?.as_object()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn definition(input_schema: Value) -> ToolDefinition {
+        ToolDefinition {
+            name: "act".into(),
+            title: None,
+            description: String::new(),
+            input_schema,
+            output_schema: None,
+            annotations: None,
+            cache_control: None,
+        }
+    }
+
+    #[test]
+    fn strict_closes_the_schema_and_requires_all() {
+        let schema = json!({
+            "type": "object",
+            "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
+            "required": ["a"],
+        });
+        let strict =
+            definition(schema).with_vendor_field("anthropic", "defer_loading", true).strict();
+        assert_eq!(strict.clone().strict(), strict);
+        assert!(strict.is_strict());
+        assert_eq!(strict.vendor_fields("anthropic", &[]).count(), 1);
+        assert_eq!(
+            *strict.plain_schema(),
+            json!({
+                "type": "object",
+                "properties": { "a": { "type": "string" }, "b": { "type": ["integer", "null"] } },
+                "required": ["a", "b"],
+                "additionalProperties": false,
+            })
+        );
+        let stored = serde_json::to_string(&strict).unwrap();
+        assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), strict);
+    }
+
+    #[test]
+    fn schema_without_a_strict_form_stays() {
+        let map = json!({ "type": "object", "additionalProperties": { "type": "string" } });
+        for schema in [map, json!(true), json!({})] {
+            let plain = definition(schema);
+            assert_eq!(plain.clone().strict(), plain);
+            assert!(!plain.is_strict());
+        }
+    }
+
+    #[test]
+    fn fields_of_a_vendor_are_for_its_provider_and_not_for_others() {
+        let plain = definition(json!({ "type": "object" }));
+        let tool = plain
+            .clone()
+            .with_vendor_field("anthropic", "eager_input_streaming", true)
+            .with_vendor_field("anthropic", "name", "other")
+            .with_vendor_field("openai", "defer_loading", true);
+        let fields: Vec<_> = tool.vendor_fields("anthropic", &["name"]).collect();
+        assert_eq!(fields, [(&"eager_input_streaming".to_owned(), &json!(true))]);
+        assert_eq!(tool.vendor_fields("ollama", &[]).count(), 0);
+        assert_eq!(*tool.plain_schema(), plain.input_schema);
+        let no_object = definition(json!(true));
+        assert_eq!(no_object.clone().with_vendor_field("openai", "a", 1), no_object);
+    }
+
+    #[test]
+    fn damaged_options_are_none() {
+        for options in [json!(1), json!({ "strict": "yes", "openai": [1] })] {
+            let tool = definition(json!({ "type": "object", KEYWORD: options }));
+            assert!(!tool.is_strict());
+            assert_eq!(tool.vendor_fields("openai", &[]).count(), 0);
+            assert_eq!(*tool.plain_schema(), json!({ "type": "object" }));
+        }
+    }
+}
