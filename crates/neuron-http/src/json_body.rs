@@ -59,7 +59,7 @@ pub fn write_json(
     let mut body = Vec::with_capacity(1024);
     let mut serializer = serde_json::Serializer::new(&mut body);
     let written = serializer.serialize_map(None).and_then(|map| {
-        let mut fields = Fields { map, extra, written: Vec::new() };
+        let mut fields = Fields { map, extra, written: Vec::new(), left_out: &[] };
         write(&mut fields)?;
         fields.rest_but("")?;
         fields.map.end()
@@ -93,9 +93,15 @@ pub struct Fields<'a> {
     extra: Option<&'a Map<String, Value>>,
     /// Those of `extra` that are there already.
     written: Vec<&'a str>,
+    left_out: &'static [&'static str],
 }
 
 impl Fields<'_> {
+    /// Leaves fields out that the server refuses. Fields of `extra` are written.
+    pub fn leave_out(&mut self, names: &'static [&'static str]) {
+        self.left_out = names;
+    }
+
     /// Writes a field, merged with that of `extra` if there is one.
     ///
     /// # Errors
@@ -103,6 +109,7 @@ impl Fields<'_> {
     /// When the value cannot be written.
     pub fn entry<T: Serialize + ?Sized>(&mut self, key: &str, value: &T) -> serde_json::Result<()> {
         match self.extra.and_then(|extra| extra.get_key_value(key)) {
+            None if self.left_out.contains(&key) => Ok(()),
             None => self.map.serialize_entry(key, value),
             Some((key, more)) => {
                 self.written.push(key);

@@ -32,6 +32,7 @@ mod framing;
 mod lines;
 mod sse;
 
+mod key_source;
 mod secret;
 
 pub use answer_stream::{Answer, AnswerStream, complete};
@@ -41,6 +42,7 @@ pub use endpoint::Endpoint;
 pub use framing::{Framing, read_frame};
 pub use headers::{header, header_value, retry_after};
 pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, write_json};
+pub use key_source::KeySource;
 pub use lines::LineDecoder;
 pub use rejection::{Rejection, describe_within};
 pub use reply::Reply;

@@ -1,19 +1,21 @@
 //! The client: its settings, its headers, and the calls.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use neuron_http::reqwest::header::{
     AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
-use neuron_http::{AnswerStream, Endpoint, Reply, Secret, header_value};
+use neuron_http::{AnswerStream, Endpoint, KeySource, Reply, Secret, header_value};
 use neuron_types::{
     CompletionRequest, CompletionResponse, EmbeddingError, EmbeddingProvider, EmbeddingRequest,
     EmbeddingResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
 };
 
+use crate::dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole};
 use crate::error::ApiError;
 use crate::models::{GPT_5_4_MINI, TEXT_EMBEDDING_3_SMALL};
-use crate::request::{self, PROVIDER, Settings, SystemRole};
+use crate::request::{self, PROVIDER, Settings};
 use crate::stream::ChatAnswer;
 use crate::{embed, error, response, responses};
 
@@ -27,6 +29,9 @@ pub const DEFAULT_MODEL: &str = GPT_5_4_MINI;
 pub const DEFAULT_EMBEDDING_MODEL: &str = TEXT_EMBEDDING_3_SMALL;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com";
+
+/// Begins the paths of OpenAI's API.
+const VERSION: &str = "v1/";
 
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");
 const PROJECT: HeaderName = HeaderName::from_static("openai-project");
@@ -55,7 +60,12 @@ pub struct OpenAi {
     organization: Option<String>,
     project: Option<String>,
     api: Api,
-    settings: Settings,
+    dialect: Dialect,
+    /// Begins the paths of the API, after the base URL.
+    prefix: &'static str,
+    one_call_at_a_time: bool,
+    headers: Vec<(String, String)>,
+    key_source: Option<KeySource>,
 }
 
 /// Which of the two APIs answers.
@@ -74,7 +84,37 @@ impl OpenAi {
             organization: None,
             project: None,
             api: Api::ChatCompletions,
-            settings: Settings::default(),
+            dialect: Dialect::openai(),
+            prefix: VERSION,
+            one_call_at_a_time: false,
+            headers: Vec::new(),
+            key_source: None,
+        }
+    }
+
+    /// Creates a client of a compatible server. The key is empty for servers without keys.
+    ///
+    /// [`model`](Self::model) sets the model. Without it, requests ask for OpenAI's default model.
+    pub fn compatible(dialect: Dialect, api_key: impl Into<String>) -> Self {
+        let endpoint = Endpoint::new(&*dialect.base_url, Secret::new(api_key));
+        Self { endpoint, dialect, prefix: "", ..Self::new("") }
+    }
+
+    /// Creates a client of a compatible server with the key in the dialect's variable.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::Authentication`] if the variable is not set or empty.
+    pub fn compatible_from_env(dialect: Dialect) -> Result<Self, ProviderError> {
+        let name = dialect.key_variable;
+        if name.is_empty() {
+            return Ok(Self::compatible(dialect, ""));
+        }
+        match std::env::var(name).map(|key| key.trim().to_owned()) {
+            Ok(key) if !key.is_empty() => Ok(Self::compatible(dialect, key)),
+            _ => Err(ProviderError::Authentication(format!(
+                "{name} is not set: export it, or pass a key to OpenAi::compatible"
+            ))),
         }
     }
 
@@ -117,6 +157,7 @@ impl OpenAi {
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
+        self.prefix = VERSION;
         self
     }
 
@@ -151,14 +192,14 @@ impl OpenAi {
     /// want [`SystemRole::System`].
     #[must_use]
     pub fn system_role(mut self, role: SystemRole) -> Self {
-        self.settings.system_role = role;
+        self.dialect.system_role = role;
         self
     }
 
     /// Lets the model call one tool at a time. By default it may call several at once.
     #[must_use]
     pub fn disable_parallel_tool_calls(mut self) -> Self {
-        self.settings.one_call_at_a_time = true;
+        self.one_call_at_a_time = true;
         self
     }
 
@@ -166,7 +207,21 @@ impl OpenAi {
     /// servers want while the model calls tools. OpenAI's own API has no such field.
     #[must_use]
     pub fn echo_reasoning(mut self) -> Self {
-        self.settings.echo_reasoning = true;
+        self.dialect.reasoning = ReasoningBack::Always;
+        self
+    }
+
+    /// Adds a header to each request, for gateways and for attribution. It replaces a header of the same name.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Asks a source for the key before each request, for tokens that expire.
+    #[must_use]
+    pub fn key_source(mut self, source: KeySource) -> Self {
+        self.key_source = Some(source);
         self
     }
 
@@ -195,7 +250,8 @@ impl OpenAi {
     }
 
     async fn post(&self, path: &str, body: Vec<u8>) -> Result<Reply, ProviderError> {
-        self.endpoint.post(path, self.headers()?, body, error::from_rejection).await
+        let path = format!("{}{path}", self.prefix);
+        self.endpoint.post(&path, self.headers()?, body, error::from_rejection).await
     }
 
     async fn ask(&self, request: RequestRef<'_>, stream: bool) -> Result<Reply, ProviderError> {
@@ -205,22 +261,24 @@ impl OpenAi {
         };
         match self.api {
             Api::ChatCompletions => {
-                let body = request::write(request, model, self.settings, stream)?;
-                self.post("v1/chat/completions", body).await
+                let body = request::write(request, model, self.settings(), stream)?;
+                self.post("chat/completions", body).await
             }
             Api::Responses => {
-                let body = responses::request::write(request, model, self.settings, stream)?;
-                self.post("v1/responses", body).await
+                let body = responses::request::write(request, model, self.settings(), stream)?;
+                self.post("responses", body).await
             }
         }
     }
 
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        let body = self.ask(request, false).await?.read().await?;
-        match self.api {
-            Api::ChatCompletions => response::read(&body, self.endpoint.secret()),
-            Api::Responses => responses::response::read(&body, self.endpoint.secret()),
-        }
+        let reply = self.ask(request, false).await?;
+        let secret = self.endpoint.secret();
+        let read = |body: &[u8]| match self.api {
+            Api::ChatCompletions => response::read(body, secret),
+            Api::Responses => responses::response::read(body, secret),
+        };
+        reply.answer(read).await
     }
 
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
@@ -236,27 +294,55 @@ impl OpenAi {
         })
     }
 
+    fn settings(&self) -> Settings<'_> {
+        Settings { dialect: &self.dialect, one_call_at_a_time: self.one_call_at_a_time }
+    }
+
+    /// Returns the client with the key of now.
+    async fn keyed(&self) -> Result<Cow<'_, Self>, ProviderError> {
+        let Some(source) = &self.key_source else {
+            return Ok(Cow::Borrowed(self));
+        };
+        let endpoint = self.endpoint.clone().with_secret(source.key().await?);
+        Ok(Cow::Owned(Self { endpoint, ..self.clone() }))
+    }
+
     async fn embedded(
         &self,
         request: &EmbeddingRequest,
     ) -> Result<EmbeddingResponse, ProviderError> {
         let body = embed::write(request, DEFAULT_EMBEDDING_MODEL)?;
-        let body = self.post("v1/embeddings", body).await?.read().await?;
+        let body = self.post("embeddings", body).await?.read().await?;
         embed::read(&body, request.input.len(), self.endpoint.secret())
     }
 
     fn headers(&self) -> Result<HeaderMap, ProviderError> {
         let mut headers = HeaderMap::new();
-        headers.insert(AUTHORIZATION, self.endpoint.secret().header("Bearer ")?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (key, prefix) = match self.dialect.key_header {
+            KeyHeader::Bearer => (AUTHORIZATION, "Bearer "),
+            KeyHeader::Named(name) => (header_name(name)?, ""),
+        };
+        if !self.endpoint.secret().is_empty() {
+            headers.insert(key, self.endpoint.secret().header(prefix)?);
+        }
         if let Some(organization) = &self.organization {
             headers.insert(ORGANIZATION, header_value("OpenAI-Organization", organization)?);
         }
         if let Some(project) = &self.project {
             headers.insert(PROJECT, header_value("OpenAI-Project", project)?);
         }
+        let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        for (name, value) in self.dialect.headers.iter().copied().chain(own) {
+            headers.insert(header_name(name)?, header_value(name, value)?);
+        }
         Ok(headers)
     }
+}
+
+fn header_name(name: &str) -> Result<HeaderName, ProviderError> {
+    HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| ProviderError::InvalidRequest(format!("`{name}` is no name of a header")))
 }
 
 impl Provider for OpenAi {
@@ -278,16 +364,18 @@ impl Provider for OpenAi {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
-        let answer = self.whole(request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error))
+        let client = self.keyed().await?;
+        let answer = client.whole(request).await;
+        answer.map_err(|error| client.endpoint.secret().redact_error(error))
     }
 
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
-        let answer = self.streamed(request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error))
+        let client = self.keyed().await?;
+        let answer = client.streamed(request).await;
+        answer.map_err(|error| client.endpoint.secret().redact_error(error))
     }
 
     fn info(&self) -> ProviderInfo<'_> {
@@ -297,8 +385,9 @@ impl Provider for OpenAi {
 
 impl EmbeddingProvider for OpenAi {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
-        let answer = self.embedded(&request).await;
-        answer.map_err(|error| self.endpoint.secret().redact_error(error).into())
+        let client = self.keyed().await?;
+        let answer = client.embedded(&request).await;
+        answer.map_err(|error| client.endpoint.secret().redact_error(error).into())
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {

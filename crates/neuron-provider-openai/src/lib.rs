@@ -75,6 +75,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod client;
+mod dialect;
 mod error;
 mod lenient;
 mod message;
@@ -94,4 +95,5 @@ pub mod models;
 pub mod wire;
 
 pub use client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, OpenAi};
-pub use request::SystemRole;
+pub use dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
+pub use neuron_http::KeySource;

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::ops::Not;
+use std::sync::LazyLock;
 
 use neuron_http::{Fields, Shortest, VendorFields, write_json};
 use neuron_types::{
@@ -16,36 +17,24 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::dialect::Dialect;
 use crate::message::{self, AssistantMessage, ToolMessage, UserContent};
 
 /// The provider's name in [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and in telemetry.
 pub(crate) const PROVIDER: &str = "openai";
 
-/// The role of system prompts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SystemRole {
-    /// `developer`, OpenAI's own.
-    #[default]
-    Developer,
-    /// `system`, for compatible servers that know no other.
-    System,
-}
-
-impl SystemRole {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Developer => "developer",
-            Self::System => "system",
-        }
-    }
-}
-
 /// What the client knows beside the request.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Settings {
-    pub(crate) system_role: SystemRole,
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings<'a> {
+    pub(crate) dialect: &'a Dialect,
     pub(crate) one_call_at_a_time: bool,
-    pub(crate) echo_reasoning: bool,
+}
+
+impl Default for Settings<'_> {
+    fn default() -> Self {
+        static OPENAI: LazyLock<Dialect> = LazyLock::new(Dialect::openai);
+        Self { dialect: &OPENAI, one_call_at_a_time: false }
+    }
 }
 
 /// Writes the body of a request.
@@ -56,7 +45,7 @@ pub(crate) struct Settings {
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
-    settings: Settings,
+    settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
     let management = request.context_management;
@@ -74,15 +63,17 @@ fn write_fields(
     fields: &mut Fields<'_>,
     request: RequestRef<'_>,
     model: &str,
-    settings: Settings,
+    settings: Settings<'_>,
     stream: bool,
 ) -> serde_json::Result<()> {
     fields.entry("model", model)?;
+    let Settings { dialect, one_call_at_a_time } = settings;
+    fields.leave_out(dialect.left_out);
     if stream {
         fields.entry("stream", &true)?;
         fields.entry("stream_options", &StreamOptions { include_usage: true })?;
     }
-    fields.some("max_completion_tokens", request.max_tokens)?;
+    fields.some(dialect.token_limit.field(), request.max_tokens)?;
     fields.some("temperature", request.temperature.map(Shortest))?;
     fields.some("top_p", request.top_p.map(Shortest))?;
     let stops = request.stop_sequences;
@@ -91,7 +82,7 @@ fn write_fields(
     fields.some("response_format", format(request))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
-    let one_call = settings.one_call_at_a_time && has_tools(request);
+    let one_call = one_call_at_a_time && has_tools(request);
     fields.some("parallel_tool_calls", one_call.then_some(false))?;
     fields.rest_but("messages")?;
     fields.entry("messages", &Messages { request, settings })
@@ -234,13 +225,13 @@ fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
 
 struct Messages<'a> {
     request: RequestRef<'a>,
-    settings: Settings,
+    settings: Settings<'a>,
 }
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut messages = serializer.serialize_seq(None)?;
-        let role = self.settings.system_role.name();
+        let role = self.settings.dialect.system_role.name();
         if let Some(prompt) = &self.request.system {
             let content = SystemContent(prompt);
             if !content.is_empty() {
@@ -256,7 +247,8 @@ impl Serialize for Messages<'_> {
                     }
                 }
                 Role::Assistant => {
-                    let (tools, echo) = (self.request.tools, self.settings.echo_reasoning);
+                    let echo = self.settings.dialect.reasoning.goes_back(message);
+                    let tools = self.request.tools;
                     let message = AssistantMessage::new(message, tools, echo);
                     if !message.is_empty() {
                         messages.serialize_element(&message)?;

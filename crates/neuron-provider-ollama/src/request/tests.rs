@@ -666,7 +666,9 @@ fn strict_tools_and_fields_of_the_vendor() {
         .with_vendor_field("ollama", "name", "ignored")
         .with_vendor_field("another", "other", true);
     let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
-    let written: Value = serde_json::from_slice(&crate::wire::write_request(request.view(), false).unwrap()).unwrap();
+    let written: Value =
+        serde_json::from_slice(&crate::wire::write_request(request.view(), false).unwrap())
+            .unwrap();
     assert_eq!(
         written["tools"][0],
         json!({

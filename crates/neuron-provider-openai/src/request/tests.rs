@@ -9,9 +9,10 @@ use neuron_types::{
 use serde_json::json;
 
 use super::*;
+use crate::dialect::{ReasoningBack, SystemRole};
 use crate::request_checks::{history, items_of_others, tool};
 
-fn json_with(request: RequestRef<'_>, settings: Settings) -> Value {
+fn json_with(request: RequestRef<'_>, settings: Settings<'_>) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
@@ -184,7 +185,7 @@ fn the_schema_of_an_object_has_properties() {
         (json!(true), json!({})),
         (json!({"type": "string"}), json!({"type": "string"})),
     ] {
-        assert_eq!(serde_json::to_value(Parameters(&schema)).unwrap(), expected);
+        assert_eq!(serde_json::to_value(Parameters(Cow::Borrowed(&schema))).unwrap(), expected);
     }
 }
 
@@ -218,7 +219,8 @@ fn system_prompts_have_the_role_that_the_server_wants() {
         system: Some(system),
         ..talk(vec![Message::system("now"), Message::system("")])
     };
-    let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
+    let dialect = Dialect { system_role: SystemRole::System, ..Dialect::openai() };
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
     for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
         let json = json_with(with("be kind".into()).view(), settings);
         let now = json!({"role": role, "content": "now"});
@@ -435,7 +437,8 @@ fn reasoning_goes_back_where_it_is_wanted() {
         Role::Assistant,
         vec![thinking("h", ""), thinking("of another", "signed"), thinking("m", ""), text("a")],
     )]);
-    let settings = Settings { echo_reasoning: true, ..Settings::default() };
+    let dialect = Dialect { reasoning: ReasoningBack::Always, ..Dialect::openai() };
+    let settings = Settings { dialect: &dialect, ..Settings::default() };
     assert_eq!(
         json_with(request.view(), settings)["messages"],
         json!([{"role": "assistant", "content": "a", "reasoning_content": "hm"}])
@@ -541,7 +544,9 @@ fn strict_tools_and_fields_of_the_vendor() {
         .with_vendor_field("openai", "name", "ignored")
         .with_vendor_field("another", "other", true);
     let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
-    let written: Value = serde_json::from_slice(&crate::wire::write_request(request.view(), false).unwrap()).unwrap();
+    let written: Value =
+        serde_json::from_slice(&crate::wire::write_request(request.view(), false).unwrap())
+            .unwrap();
     assert_eq!(
         written["tools"][0],
         json!({

@@ -25,7 +25,7 @@ use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_f
 pub(crate) fn write(
     request: RequestRef<'_>,
     model: &str,
-    settings: Settings,
+    settings: Settings<'_>,
     stream: bool,
 ) -> Result<Vec<u8>, ProviderError> {
     if !request.stop_sequences.is_empty() {
@@ -40,7 +40,7 @@ fn write_fields(
     fields: &mut Fields<'_>,
     request: RequestRef<'_>,
     model: &str,
-    settings: Settings,
+    settings: Settings<'_>,
     stream: bool,
 ) -> serde_json::Result<()> {
     fields.entry("model", model)?;
@@ -173,7 +173,7 @@ fn instructions(prompt: &SystemPrompt) -> Option<String> {
 
 struct Input<'a> {
     request: RequestRef<'a>,
-    settings: Settings,
+    settings: Settings<'a>,
 }
 
 impl Serialize for Input<'_> {
@@ -185,7 +185,7 @@ impl Serialize for Input<'_> {
                 Role::System => {
                     let content = message::texts(message).collect::<String>();
                     if !content.is_empty() {
-                        let role = self.settings.system_role.name();
+                        let role = self.settings.dialect.system_role.name();
                         items.serialize_element(&Said { role, content })?;
                     }
                 }

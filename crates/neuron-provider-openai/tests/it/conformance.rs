@@ -14,7 +14,7 @@ const UNKNOWN: [StopReason; 4] = [
     StopReason::ContextWindowExceeded,
 ];
 
-fn chat_capabilities() -> Capabilities {
+pub(crate) fn chat_capabilities() -> Capabilities {
     Capabilities {
         // The usage and `[DONE]` follow the chunk that says why the model stopped.
         optional_frames: 2,

@@ -2,6 +2,7 @@
 
 mod book;
 mod conformance;
+mod dialects;
 mod embeddings;
 mod errors;
 mod round_trips;

@@ -36,6 +36,9 @@ pub struct Dialect {
     pub(super) lenient: bool,
     pub(super) shuffled_embeddings: bool,
     pub(super) floats_only: bool,
+    pub(super) prefix: Option<&'static str>,
+    pub(super) key_header: Option<&'static str>,
+    pub(super) usage_always: bool,
 }
 
 /// The id in the deltas of a tool call after its first.
@@ -107,6 +110,21 @@ impl Dialect {
     /// Sends embeddings in reverse order, with correct indexes.
     pub fn shuffled_embeddings(self) -> Self {
         Self { shuffled_embeddings: true, ..self }
+    }
+
+    /// Serves the API under another path than `/v1`, for example `/api/paas/v4`. The empty path serves it at the top.
+    pub fn served_at(self, prefix: &'static str) -> Self {
+        Self { prefix: Some(prefix), ..self }
+    }
+
+    /// Accepts the key only in a header of this name, by itself.
+    pub fn key_in(self, header: &'static str) -> Self {
+        Self { key_header: Some(header), ..self }
+    }
+
+    /// Sends the usage at the end of each stream, and refuses the option that asks for it.
+    pub fn usage_without_option(self) -> Self {
+        Self { usage_always: true, ..self }
     }
 
     /// Sends embeddings as numbers even if base64 is requested.

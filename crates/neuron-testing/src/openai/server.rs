@@ -112,14 +112,16 @@ impl Vendor for OpenAiApi {
         request: &RecordedRequest,
         rules: &Rules,
     ) -> Result<Call<OpenAiCall>, ApiError> {
-        check_key(request, rules)?;
+        check_key(request, rules, self.dialect.key_header)?;
         type Check = fn(&Value, bool) -> Result<(), ApiError>;
-        let route = (request.method.as_str(), request.path.as_str());
+        let path = request.path.strip_prefix(self.dialect.prefix.unwrap_or("/v1"));
+        let route = (request.method.as_str(), path.unwrap_or_default());
         let (endpoint, check_body): (_, Check) = match route {
-            ("POST", "/v1/chat/completions") => (Endpoint::Chat, check_chat),
-            ("POST", "/v1/responses") => (Endpoint::Responses, check_responses),
-            ("POST", "/v1/embeddings") => (Endpoint::Embeddings, check_embeddings),
-            (method, path) => {
+            ("POST", "/chat/completions") => (Endpoint::Chat, check_chat),
+            ("POST", "/responses") => (Endpoint::Responses, check_responses),
+            ("POST", "/embeddings") => (Endpoint::Embeddings, check_embeddings),
+            _ => {
+                let RecordedRequest { method, path, .. } = request;
                 let message = format!("Invalid URL ({method} {path})");
                 return Err(ApiError::new(404, "invalid_request_error", message));
             }
@@ -132,6 +134,11 @@ impl Vendor for OpenAiApi {
             ));
         };
         check_body(body, self.dialect.lenient)?;
+        if self.dialect.usage_always && body.get("stream_options").is_some() {
+            return Err(ApiError::invalid_request(
+                "Extra inputs are not permitted: stream_options",
+            ));
+        }
         let stream = body.get("stream").is_some_and(|stream| *stream == true);
         rules.call(body, stream, OpenAiCall { endpoint, request: body.clone() })
     }
@@ -154,7 +161,8 @@ impl Vendor for OpenAiApi {
         match call.endpoint {
             Endpoint::Chat => {
                 let options = ChatOptions {
-                    include_usage: call.option("include_usage") == Some(true),
+                    include_usage: self.dialect.usage_always
+                        || call.option("include_usage") == Some(true),
                     include_obfuscation: call.includes_obfuscation(),
                 };
                 chat_frames(response, chunk_chars, wire, &self.dialect, options)
@@ -237,9 +245,13 @@ fn writer<'a>(answer: &Answer<'a, OpenAiCall>) -> Writer<'a> {
     Writer { response: answer.response, request, encrypted: is_encrypted.then_some("encrypted") }
 }
 
-fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
+fn check_key(
+    request: &RecordedRequest,
+    rules: &Rules,
+    header: Option<&str>,
+) -> Result<(), ApiError> {
     let refused = |message: &str| ApiError::new(401, "invalid_request_error", message);
-    match request.bearer() {
+    match header.map_or_else(|| request.bearer(), |name| request.header(name)) {
         key if rules.accepts_key(key) => Ok(()),
         Some(key) => {
             let message = format!(

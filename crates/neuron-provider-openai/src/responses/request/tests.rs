@@ -8,10 +8,10 @@ use neuron_types::{
 use serde_json::json;
 
 use super::*;
-use crate::request::SystemRole;
+use crate::dialect::{Dialect, SystemRole};
 use crate::request_checks::{history, items_of_others, tool};
 
-fn json_with(request: RequestRef<'_>, settings: Settings) -> Value {
+fn json_with(request: RequestRef<'_>, settings: Settings<'_>) -> Value {
     serde_json::from_slice(&write(request, "m", settings, false).unwrap()).unwrap()
 }
 
@@ -233,7 +233,10 @@ fn what_a_user_says() {
             file,
         ]}]),
     );
-    let settings = Settings { system_role: SystemRole::System, ..Settings::default() };
+    let settings = Settings {
+        dialect: &Dialect { system_role: SystemRole::System, ..Dialect::openai() },
+        ..Settings::default()
+    };
     for (settings, role) in [(Settings::default(), "developer"), (settings, "system")] {
         let json =
             json_with(talk(vec![Message::system("now"), Message::system("")]).view(), settings);
@@ -481,7 +484,10 @@ fn strict_tools_and_fields_of_the_vendor() {
         .with_vendor_field("openai", "name", "ignored")
         .with_vendor_field("another", "other", true);
     let request = CompletionRequest { tools: vec![tool], ..talk(vec![Message::user("hi")]) };
-    let written: Value = serde_json::from_slice(&crate::wire::responses::write_request(request.view(), false).unwrap()).unwrap();
+    let written: Value = serde_json::from_slice(
+        &crate::wire::responses::write_request(request.view(), false).unwrap(),
+    )
+    .unwrap();
     assert_eq!(
         written["tools"][0],
         json!({

@@ -1,0 +1,75 @@
+//! Keys that change while the program runs.
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+
+use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
+
+use crate::Secret;
+
+/// A source of keys that change while the program runs: tokens of Azure Entra, Google Cloud, AWS or a vault.
+///
+/// A provider asks for the key before each request. So the source keeps the token until it expires.
+///
+/// # Example
+///
+/// ```
+/// use neuron_http::KeySource;
+/// use neuron_types::ProviderError;
+///
+/// let source = KeySource::new(|| async {
+///     std::fs::read_to_string("/var/run/secrets/token")
+///         .map(|token| token.trim().to_owned())
+///         .map_err(|error| ProviderError::Authentication(format!("no token: {error}")))
+/// });
+/// ```
+#[derive(Clone)]
+pub struct KeySource(Arc<dyn KeySourceDyn>);
+
+impl KeySource {
+    /// Creates a source from a function that returns the current key.
+    ///
+    /// The error of the function is the error of the request. [`ProviderError::Authentication`] is not retried, and
+    /// [`ProviderError::Network`] is.
+    pub fn new<F, K>(key: F) -> Self
+    where
+        F: Fn() -> K + WasmCompatSend + WasmCompatSync + 'static,
+        K: Future<Output = Result<String, ProviderError>> + WasmCompatSend,
+    {
+        Self(Arc::new(key))
+    }
+
+    /// Returns the current key.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the function.
+    ///
+    /// # Cancel safety
+    ///
+    /// As cancel safe as the future of the function.
+    pub async fn key(&self) -> Result<Secret, ProviderError> {
+        Ok(Secret::new(self.0.key().await?))
+    }
+}
+
+impl fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeySource").finish_non_exhaustive()
+    }
+}
+
+trait KeySourceDyn: WasmCompatSend + WasmCompatSync {
+    fn key(&self) -> WasmBoxedFuture<'_, Result<String, ProviderError>>;
+}
+
+impl<F, K> KeySourceDyn for F
+where
+    F: Fn() -> K + WasmCompatSend + WasmCompatSync,
+    K: Future<Output = Result<String, ProviderError>> + WasmCompatSend,
+{
+    fn key(&self) -> WasmBoxedFuture<'_, Result<String, ProviderError>> {
+        Box::pin(async move { self().await })
+    }
+}

@@ -1,0 +1,158 @@
+//! How a server that is compatible with Chat Completions differs from OpenAI.
+
+mod servers;
+
+use std::borrow::Cow;
+
+use neuron_types::Message;
+
+/// A description of a server that is compatible with Chat Completions: its address, and what it reads and writes
+/// differently.
+///
+/// There are ready-made dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. Their sources are the vendors'
+/// documentation, to which [`documentation`](Self::documentation) leads. For another server start from [`Dialect::new`]
+/// and set the fields that differ.
+///
+/// Reading needs no dialect: answers, streams and errors of all these servers are read alike.
+///
+/// # Example
+///
+/// ```
+/// use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
+///
+/// # fn key() -> String { String::new() }
+/// let mistral = OpenAi::compatible(Dialect::mistral(), key()).model("mistral-large-latest");
+///
+/// let mut dialect = Dialect::new("https://llm.example.com/v1");
+/// dialect.token_limit = TokenLimit::MaxTokens;
+/// let own = OpenAi::compatible(dialect, key()).model("our-model");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Dialect {
+    /// Address to which `/chat/completions` and `/embeddings` are appended. A query in it goes with each request.
+    pub base_url: Cow<'static, str>,
+    /// Page of the vendor that describes the API.
+    pub documentation: &'static str,
+    /// Environment variable with the key, which [`OpenAi::compatible_from_env`](crate::OpenAi::compatible_from_env)
+    /// reads. Empty for servers without keys.
+    pub key_variable: &'static str,
+    /// Place of the key.
+    pub key_header: KeyHeader,
+    /// Field with the limit on the tokens of an answer.
+    pub token_limit: TokenLimit,
+    /// Role of system prompts.
+    pub system_role: SystemRole,
+    /// Answers whose reasoning goes back with the next request.
+    pub reasoning: ReasoningBack,
+    /// Fields that are never sent, because the server refuses them. Fields of `extra` are sent.
+    pub left_out: &'static [&'static str],
+    /// Headers of each request, by their names in lower case.
+    pub headers: &'static [(&'static str, &'static str)],
+}
+
+/// The role of system prompts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum SystemRole {
+    /// `developer`, OpenAI's own.
+    #[default]
+    Developer,
+    /// `system`, for compatible servers that know no other.
+    System,
+}
+
+impl SystemRole {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Developer => "developer",
+            Self::System => "system",
+        }
+    }
+}
+
+/// The place of the key in a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyHeader {
+    /// `Authorization: Bearer …`. Without a key the header is not sent.
+    #[default]
+    Bearer,
+    /// A header with the key alone, by its name in lower case.
+    Named(&'static str),
+}
+
+/// The field with the limit on the tokens of an answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TokenLimit {
+    /// `max_completion_tokens`, which OpenAI's reasoning models require.
+    #[default]
+    MaxCompletionTokens,
+    /// `max_tokens`.
+    MaxTokens,
+}
+
+impl TokenLimit {
+    pub(crate) fn field(self) -> &'static str {
+        match self {
+            Self::MaxCompletionTokens => "max_completion_tokens",
+            Self::MaxTokens => "max_tokens",
+        }
+    }
+}
+
+/// The answers whose reasoning goes back with the next request, in the field in which it came.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReasoningBack {
+    /// None, as at OpenAI. `reasoning_details` always go back.
+    #[default]
+    Never,
+    /// Answers with tool calls. Servers that require it refuse the next request otherwise.
+    WithCalls,
+    /// All answers.
+    Always,
+}
+
+impl ReasoningBack {
+    /// Returns `true` if the reasoning of this answer goes back.
+    pub(crate) fn goes_back(self, answer: &Message) -> bool {
+        match self {
+            Self::Never => false,
+            Self::WithCalls => answer.tool_uses().next().is_some(),
+            Self::Always => true,
+        }
+    }
+}
+
+impl Dialect {
+    /// Creates the dialect of a server that differs from OpenAI only by its address. The role of system prompts is
+    /// `system`, which all servers accept.
+    #[must_use]
+    pub const fn new(base_url: &'static str) -> Self {
+        Self {
+            base_url: Cow::Borrowed(base_url),
+            documentation: "",
+            key_variable: "",
+            key_header: KeyHeader::Bearer,
+            token_limit: TokenLimit::MaxCompletionTokens,
+            system_role: SystemRole::System,
+            reasoning: ReasoningBack::Never,
+            left_out: &[],
+            headers: &[],
+        }
+    }
+
+    /// Replaces the address, for another region, an account of one's own or a proxy.
+    #[must_use]
+    pub fn at(mut self, base_url: impl Into<Cow<'static, str>>) -> Self {
+        self.base_url = base_url.into();
+        self
+    }
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self::openai()
+    }
+}

@@ -1,0 +1,349 @@
+//! The ready-made dialects. Each leads to the vendor's documentation.
+
+use super::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
+
+impl Dialect {
+    /// OpenAI.
+    #[must_use]
+    pub fn openai() -> Self {
+        Self {
+            documentation: "https://platform.openai.com/docs/api-reference/chat",
+            key_variable: "OPENAI_API_KEY",
+            system_role: SystemRole::Developer,
+            ..Self::new("https://api.openai.com/v1")
+        }
+    }
+
+    /// OpenRouter. Models are named `vendor/model`.
+    #[must_use]
+    pub fn openrouter() -> Self {
+        Self {
+            documentation: "https://openrouter.ai/docs/api-reference/overview",
+            key_variable: "OPENROUTER_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://openrouter.ai/api/v1")
+        }
+    }
+
+    /// Gemini with a key of Google AI Studio. An unknown field is an error there.
+    #[must_use]
+    pub fn gemini() -> Self {
+        Self {
+            documentation: "https://ai.google.dev/gemini-api/docs/openai",
+            key_variable: "GEMINI_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://generativelanguage.googleapis.com/v1beta/openai")
+        }
+    }
+
+    /// Mistral. It always sends the usage in streams, and has no option for it.
+    #[must_use]
+    pub fn mistral() -> Self {
+        Self {
+            documentation: "https://docs.mistral.ai/api/",
+            key_variable: "MISTRAL_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            left_out: &["stream_options"],
+            ..Self::new("https://api.mistral.ai/v1")
+        }
+    }
+
+    /// Groq.
+    #[must_use]
+    pub fn groq() -> Self {
+        Self {
+            documentation: "https://console.groq.com/docs/openai",
+            key_variable: "GROQ_API_KEY",
+            ..Self::new("https://api.groq.com/openai/v1")
+        }
+    }
+
+    /// DeepSeek. Reasoning must go back with the results of tools.
+    #[must_use]
+    pub fn deepseek() -> Self {
+        Self {
+            documentation: "https://api-docs.deepseek.com/",
+            key_variable: "DEEPSEEK_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            reasoning: ReasoningBack::WithCalls,
+            ..Self::new("https://api.deepseek.com")
+        }
+    }
+
+    /// xAI.
+    #[must_use]
+    pub fn xai() -> Self {
+        Self {
+            documentation: "https://docs.x.ai/docs/api-reference",
+            key_variable: "XAI_API_KEY",
+            ..Self::new("https://api.x.ai/v1")
+        }
+    }
+
+    /// Together AI.
+    #[must_use]
+    pub fn together() -> Self {
+        Self {
+            documentation: "https://docs.together.ai/docs/openai-api-compatibility",
+            key_variable: "TOGETHER_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://api.together.xyz/v1")
+        }
+    }
+
+    /// Fireworks AI. Models are named `accounts/fireworks/models/…`.
+    #[must_use]
+    pub fn fireworks() -> Self {
+        Self {
+            documentation: "https://docs.fireworks.ai/tools-sdks/openai-compatibility",
+            key_variable: "FIREWORKS_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            reasoning: ReasoningBack::WithCalls,
+            ..Self::new("https://api.fireworks.ai/inference/v1")
+        }
+    }
+
+    /// Cerebras.
+    #[must_use]
+    pub fn cerebras() -> Self {
+        Self {
+            documentation: "https://inference-docs.cerebras.ai/resources/openai",
+            key_variable: "CEREBRAS_API_KEY",
+            ..Self::new("https://api.cerebras.ai/v1")
+        }
+    }
+
+    /// Perplexity. It has no tools of the caller and no stop sequences, and its address has no version.
+    #[must_use]
+    pub fn perplexity() -> Self {
+        Self {
+            documentation: "https://docs.perplexity.ai/guides/chat-completions-guide",
+            key_variable: "PERPLEXITY_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            left_out: &["stop", "parallel_tool_calls", "stream_options"],
+            ..Self::new("https://api.perplexity.ai")
+        }
+    }
+
+    /// Cohere.
+    #[must_use]
+    pub fn cohere() -> Self {
+        Self {
+            documentation: "https://docs.cohere.com/docs/compatibility-api",
+            key_variable: "COHERE_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://api.cohere.ai/compatibility/v1")
+        }
+    }
+
+    /// Z.ai, with GLM models.
+    #[must_use]
+    pub fn zai() -> Self {
+        Self {
+            documentation: "https://docs.z.ai/api-reference/llm/chat-completion",
+            key_variable: "ZAI_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            left_out: &["parallel_tool_calls"],
+            ..Self::new("https://api.z.ai/api/paas/v4")
+        }
+    }
+
+    /// Moonshot AI, with Kimi models. Reasoning must go back with the results of tools.
+    #[must_use]
+    pub fn moonshot() -> Self {
+        Self {
+            documentation: "https://platform.moonshot.ai/docs/api/chat",
+            key_variable: "MOONSHOT_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            reasoning: ReasoningBack::WithCalls,
+            ..Self::new("https://api.moonshot.ai/v1")
+        }
+    }
+
+    /// MiniMax.
+    #[must_use]
+    pub fn minimax() -> Self {
+        Self {
+            documentation: "https://platform.minimax.io/docs/api-reference/text-openai-api",
+            key_variable: "MINIMAX_API_KEY",
+            ..Self::new("https://api.minimax.io/v1")
+        }
+    }
+
+    /// Alibaba Cloud's Model Studio, with Qwen models, outside China.
+    #[must_use]
+    pub fn dashscope() -> Self {
+        Self {
+            documentation: "https://www.alibabacloud.com/help/en/model-studio/compatibility-of-openai-with-dashscope",
+            key_variable: "DASHSCOPE_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://dashscope-intl.aliyuncs.com/compatible-mode/v1")
+        }
+    }
+
+    /// Volcengine Ark, with Doubao models. The model is an endpoint's id, or a name.
+    #[must_use]
+    pub fn ark() -> Self {
+        Self {
+            documentation: "https://www.volcengine.com/docs/82379/1494384",
+            key_variable: "ARK_API_KEY",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://ark.cn-beijing.volces.com/api/v3")
+        }
+    }
+
+    /// Hugging Face's router. A model may name its server: `model:provider`.
+    #[must_use]
+    pub fn hugging_face() -> Self {
+        Self {
+            documentation: "https://huggingface.co/docs/inference-providers",
+            key_variable: "HF_TOKEN",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("https://router.huggingface.co/v1")
+        }
+    }
+
+    /// vLLM on this machine.
+    #[must_use]
+    pub fn vllm() -> Self {
+        Self {
+            documentation: "https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+            ..Self::new("http://localhost:8000/v1")
+        }
+    }
+
+    /// SGLang on this machine.
+    #[must_use]
+    pub fn sglang() -> Self {
+        Self {
+            documentation: "https://docs.sglang.ai/basic_usage/openai_api.html",
+            ..Self::new("http://localhost:30000/v1")
+        }
+    }
+
+    /// LM Studio on this machine.
+    #[must_use]
+    pub fn lm_studio() -> Self {
+        Self {
+            documentation: "https://lmstudio.ai/docs/developer/openai-compat",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("http://localhost:1234/v1")
+        }
+    }
+
+    /// The server of llama.cpp on this machine.
+    #[must_use]
+    pub fn llama_cpp() -> Self {
+        Self {
+            documentation: "https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("http://localhost:8080/v1")
+        }
+    }
+
+    /// Ollama's compatible endpoint on this machine. The crate `neuron-provider-ollama` speaks its own API, which can
+    /// more.
+    #[must_use]
+    pub fn ollama() -> Self {
+        Self {
+            documentation: "https://github.com/ollama/ollama/blob/main/docs/openai.md",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("http://localhost:11434/v1")
+        }
+    }
+
+    /// LocalAI on this machine.
+    #[must_use]
+    pub fn local_ai() -> Self {
+        Self {
+            documentation: "https://localai.io/features/text-generation/",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("http://localhost:8080/v1")
+        }
+    }
+
+    /// Azure with the API `v1`: the model is the name of a deployment. For a token of Entra ID in place of a key, set
+    /// [`key_header`](Self::key_header) to [`KeyHeader::Bearer`] and give the client a
+    /// [key source](crate::OpenAi::key_source).
+    #[must_use]
+    pub fn azure(resource: &str) -> Self {
+        Self {
+            documentation: "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/api-version-lifecycle",
+            key_variable: "AZURE_OPENAI_API_KEY",
+            key_header: KeyHeader::Named("api-key"),
+            ..Self::openai()
+        }
+        .at(format!("https://{resource}.openai.azure.com/openai/v1"))
+    }
+
+    /// Azure with an address for each deployment and a version of the API, for example `2024-10-21`.
+    #[must_use]
+    pub fn azure_deployment(resource: &str, deployment: &str, api_version: &str) -> Self {
+        Self::azure(resource).at(format!(
+            "https://{resource}.openai.azure.com/openai/deployments/{deployment}?api-version={api_version}"
+        ))
+    }
+
+    /// Gemini at Google Cloud's Vertex AI. The key is an access token of a service account, which lives for an hour:
+    /// give the client a [key source](crate::OpenAi::key_source). Models are named `google/…`.
+    #[must_use]
+    pub fn vertex(project: &str, location: &str) -> Self {
+        let host = match location {
+            "global" => "aiplatform.googleapis.com".to_owned(),
+            location => format!("{location}-aiplatform.googleapis.com"),
+        };
+        Self {
+            documentation: "https://cloud.google.com/vertex-ai/generative-ai/docs/migrate/openai/overview",
+            key_variable: "",
+            ..Self::gemini()
+        }
+        .at(format!("https://{host}/v1/projects/{project}/locations/{location}/endpoints/openapi"))
+    }
+
+    /// Cloudflare Workers AI. Models are named `@cf/…`.
+    #[must_use]
+    pub fn cloudflare(account: &str) -> Self {
+        Self {
+            documentation: "https://developers.cloudflare.com/workers-ai/configuration/open-ai-compatibility/",
+            key_variable: "CLOUDFLARE_API_TOKEN",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("")
+        }
+        .at(format!("https://api.cloudflare.com/client/v4/accounts/{account}/ai/v1"))
+    }
+
+    /// Databricks: the model is the name of a serving endpoint. `workspace` is a host, for example
+    /// `adb-1234.5.azuredatabricks.net`.
+    #[must_use]
+    pub fn databricks(workspace: &str) -> Self {
+        Self {
+            documentation: "https://docs.databricks.com/aws/en/machine-learning/model-serving/query-chat-models",
+            key_variable: "DATABRICKS_TOKEN",
+            token_limit: TokenLimit::MaxTokens,
+            ..Self::new("")
+        }
+        .at(format!("https://{workspace}/serving-endpoints"))
+    }
+
+    /// Snowflake Cortex. The key is a personal access token, a token of OAuth or a JWT.
+    #[must_use]
+    pub fn snowflake(account: &str) -> Self {
+        Self {
+            documentation: "https://docs.snowflake.com/en/user-guide/snowflake-cortex/cortex-rest-api",
+            key_variable: "SNOWFLAKE_TOKEN",
+            ..Self::new("")
+        }
+        .at(format!("https://{account}.snowflakecomputing.com/api/v2/cortex/v1"))
+    }
+
+    /// Amazon Bedrock with a Bedrock API key.
+    #[must_use]
+    pub fn bedrock(region: &str) -> Self {
+        Self {
+            documentation: "https://docs.aws.amazon.com/bedrock/latest/userguide/inference-chat-completions.html",
+            key_variable: "AWS_BEARER_TOKEN_BEDROCK",
+            ..Self::new("")
+        }
+        .at(format!("https://bedrock-runtime.{region}.amazonaws.com/openai/v1"))
+    }
+}

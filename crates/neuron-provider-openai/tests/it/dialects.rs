@@ -1,0 +1,178 @@
+//! Each ready-made dialect against a server that differs from OpenAI in the same way.
+
+use neuron_conformance::provider::{Capabilities, ProviderHarness};
+use neuron_conformance::provider_tests;
+use neuron_http::KeySource;
+use neuron_provider_openai::{Dialect, OpenAi, TokenLimit};
+use neuron_testing::OpenAiServer;
+use neuron_testing::openai::{Dialect as Quirks, OpenAiApi};
+use neuron_types::{Provider, ProviderError};
+use serde_json::json;
+
+use crate::conformance::chat_capabilities;
+use crate::support::*;
+
+/// A dialect, the path at which its server has the API, and the other differences of the server.
+struct Server {
+    dialect: fn() -> Dialect,
+    path: &'static str,
+    quirks: fn(Quirks) -> Quirks,
+    reasons: bool,
+}
+
+impl ProviderHarness for Server {
+    type Provider = OpenAi;
+    type Vendor = OpenAiApi;
+
+    fn vendor(&self) -> OpenAiApi {
+        OpenAiApi::new((self.quirks)(Quirks::default().lenient()).served_at(self.path))
+    }
+
+    fn provider(&self, url: &str, api_key: &str) -> OpenAi {
+        let dialect = (self.dialect)();
+        // Only the host is another one.
+        let query = dialect
+            .base_url
+            .split_once('?')
+            .map_or(String::new(), |(_, query)| format!("?{query}"));
+        OpenAi::compatible(dialect.at(format!("{url}{}{query}", self.path)), api_key).model("m")
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { thinking_returns: self.reasons, ..chat_capabilities() }
+    }
+}
+
+/// Tests one dialect: its name, the path of its server, and the differences of the server.
+macro_rules! dialects {
+    ($($name:ident, $dialect:expr, $path:literal, $quirks:expr;)+) => {$(
+        mod $name {
+            use super::*;
+
+            const SERVER: Server =
+                Server { dialect: || $dialect, path: $path, quirks: $quirks, reasons: false };
+
+            provider_tests!(SERVER, text tools requests usage stop_reasons errors keys);
+
+            #[test]
+            fn address_is_that_of_the_documentation() {
+                let dialect = (SERVER.dialect)();
+                let address = dialect.base_url.split('?').next().unwrap();
+                let (_, rest) = address.split_once("://").unwrap();
+                let path = rest.find('/').map_or("", |start| &rest[start..]);
+                assert_eq!(path, SERVER.path);
+                assert!(dialect.documentation.starts_with("https://"), "{}", dialect.documentation);
+                let is_local = rest.starts_with("localhost:");
+                assert_eq!(address.starts_with("https://"), !is_local);
+            }
+        }
+    )+};
+}
+
+dialects! {
+    openai, Dialect::openai(), "/v1", |quirks| quirks;
+    openrouter, Dialect::openrouter(), "/api/v1", |quirks| quirks.usage_on_last_choice().reasoning_field();
+    gemini, Dialect::gemini(), "/v1beta/openai", Quirks::without_call_index;
+    vertex, Dialect::vertex("p", "europe-west1"), "/v1/projects/p/locations/europe-west1/endpoints/openapi",
+        Quirks::without_call_index;
+    mistral, Dialect::mistral(), "/v1",
+        |quirks| quirks.usage_without_option().usage_on_last_choice().without_call_index();
+    groq, Dialect::groq(), "/openai/v1", Quirks::whole_arguments;
+    deepseek, Dialect::deepseek(), "", Quirks::usage_on_last_choice;
+    xai, Dialect::xai(), "/v1", |quirks| quirks;
+    together, Dialect::together(), "/v1", |quirks| quirks;
+    fireworks, Dialect::fireworks(), "/inference/v1", |quirks| quirks;
+    cerebras, Dialect::cerebras(), "/v1", Quirks::reasoning_field;
+    cohere, Dialect::cohere(), "/compatibility/v1", |quirks| quirks;
+    zai, Dialect::zai(), "/api/paas/v4", Quirks::usage_on_last_choice;
+    moonshot, Dialect::moonshot(), "/v1", Quirks::usage_on_last_choice;
+    minimax, Dialect::minimax(), "/v1", |quirks| quirks;
+    dashscope, Dialect::dashscope(), "/compatible-mode/v1", Quirks::later_ids_empty;
+    ark, Dialect::ark(), "/api/v3", |quirks| quirks;
+    cloudflare, Dialect::cloudflare("a1"), "/client/v4/accounts/a1/ai/v1", |quirks| quirks;
+    databricks, Dialect::databricks("w.cloud.databricks.com"), "/serving-endpoints", |quirks| quirks;
+    snowflake, Dialect::snowflake("acme"), "/api/v2/cortex/v1", |quirks| quirks;
+    hugging_face, Dialect::hugging_face(), "/v1", |quirks| quirks;
+    bedrock, Dialect::bedrock("us-east-1"), "/openai/v1", |quirks| quirks;
+    azure, Dialect::azure("res"), "/openai/v1", |quirks| quirks.key_in("api-key");
+    azure_deployment, Dialect::azure_deployment("res", "gpt", "2024-10-21"), "/openai/deployments/gpt",
+        |quirks| quirks.key_in("api-key");
+    vllm, Dialect::vllm(), "/v1", Quirks::numeric_codes;
+    sglang, Dialect::sglang(), "/v1", Quirks::numeric_codes;
+    lm_studio, Dialect::lm_studio(), "/v1", |quirks| quirks;
+    llama_cpp, Dialect::llama_cpp(), "/v1", Quirks::numeric_codes;
+    ollama, Dialect::ollama(), "/v1", Quirks::stop_with_calls;
+    local_ai, Dialect::local_ai(), "/v1", Quirks::numeric_codes;
+}
+
+// Perplexity has no tools of the caller.
+mod perplexity {
+    use super::*;
+
+    provider_tests!(
+        Server {
+            dialect: Dialect::perplexity,
+            path: "",
+            quirks: |quirks| quirks.usage_without_option().without_done(),
+            reasons: false,
+        },
+        text usage errors keys
+    );
+}
+
+#[tokio::test]
+async fn the_query_of_an_address_goes_with_each_request() {
+    let quirks = Quirks::default().served_at("/openai/deployments/gpt").key_in("api-key");
+    let server = OpenAiServer::builder().dialect(quirks).start(["a"]).await.unwrap();
+    let dialect = Dialect::azure_deployment("res", "gpt", "2024-10-21")
+        .at(format!("{}/openai/deployments/gpt?api-version=2024-10-21", server.url()));
+    let provider = OpenAi::compatible(dialect, OpenAiServer::API_KEY);
+    provider.complete(ask("hi")).await.unwrap();
+    let request = &server.requests()[0];
+    assert_eq!(request.query, "api-version=2024-10-21");
+    assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
+}
+
+#[tokio::test]
+async fn own_dialect_and_own_headers_are_sent() {
+    let server = OpenAiServer::builder()
+        .dialect(Quirks::default().served_at("/llm").lenient())
+        .start(["a"])
+        .await
+        .unwrap();
+    let mut dialect = Dialect::new("").at(format!("{}/llm/", server.url()));
+    dialect.token_limit = TokenLimit::MaxTokens;
+    dialect.headers = &[("x-team", "a"), ("x-tier", "low")];
+    let provider = OpenAi::compatible(dialect, OpenAiServer::API_KEY).header("X-Tier", "high");
+    provider.complete(ask("hi")).await.unwrap();
+    let request = &server.requests()[0];
+    assert_eq!((request.header("x-team"), request.header("x-tier")), (Some("a"), Some("high")));
+    let body = request.json.as_ref().unwrap();
+    assert_eq!((&body["max_tokens"], body.get("max_completion_tokens")), (&json!(64), None));
+    let error = provider.header("a b", "c").complete(ask("hi")).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid request: `a b` is no name of a header");
+}
+
+#[tokio::test]
+async fn key_source_is_asked_before_each_request() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+    let server = OpenAiServer::builder().api_key("token-1").start(["a"]).await.unwrap();
+    let source = KeySource::new(|| async {
+        match COUNT.fetch_add(1, Ordering::Relaxed) {
+            2 => Err(ProviderError::Authentication("the vault is sealed".into())),
+            count => Ok(format!("token-{count}")),
+        }
+    });
+    let provider = OpenAi::new("unused").base_url(server.url()).key_source(source);
+    let error = provider.complete(ask("hi")).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Authentication(_)), "{error}");
+    assert!(!error.to_string().contains("token-0"), "the key is not shown: {error}");
+    provider.complete(ask("hi")).await.unwrap();
+    let error = provider.complete(ask("hi")).await.unwrap_err();
+    assert_eq!(error.to_string(), "authentication failed: the vault is sealed");
+    let keys: Vec<_> =
+        server.requests().iter().map(|sent| sent.bearer().unwrap().to_owned()).collect();
+    assert_eq!(keys, ["token-0", "token-1"]);
+}
