@@ -1,6 +1,7 @@
 //! `cargo xtask faults`, which puts deliberate faults into a copy of the loop, one at a time.
 //!
-//! The model of the loop (`crates/neuron-loop/tests/model`) must notice each fault. cargo-mutants makes mutants of
+//! The model of the loop (`crates/neuron-loop/tests/model`) must notice each fault, or the test that the fault names if
+//! the model has no such part. cargo-mutants makes mutants of
 //! every function and cannot use given mutants. The faults here are mistakes that a person would make, so they measure
 //! the model and not the coverage of lines.
 
@@ -46,9 +47,9 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
     let copy = Copy::make(workspace::members()?.target_directory.join("faults"))?;
-    copy.build()?;
+    copy.build("model")?;
     let start = Instant::now();
-    if let Verdict::Found(line) = copy.try_model(LIMIT)? {
+    if let Verdict::Found(line) = copy.try_test(None, LIMIT)? {
         return Err(format!("the model fails without a fault: {line}"));
     }
     let limit = MINIMUM_LIMIT.max(start.elapsed() * 10);
@@ -58,7 +59,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
         let path = copy.folder.join(fault.path());
         let original = read(&path)?;
         write(&path, &fault.applied_to(&original)?)?;
-        let verdict = copy.try_model(limit);
+        let verdict = copy.try_test(fault.test, limit);
         write(&path, &original)?;
         let verdict = verdict.map_err(|reason| format!("{}: {reason}", fault.name))?;
         let seconds = start.elapsed().as_secs_f64();
@@ -73,7 +74,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     println!("{} faults, {} found", faults.len(), faults.len() - missed.len());
     match missed.as_slice() {
         [] => Ok(()),
-        missed => Err(format!("the model does not notice: {}", missed.join("; "))),
+        missed => Err(format!("no test notices: {}", missed.join("; "))),
     }
 }
 
@@ -84,6 +85,8 @@ struct Fault<'a> {
     block: &'a str,
     name: &'a str,
     file: &'a str,
+    /// The test of `tests/it` that must notice the fault. `None` stands for the model.
+    test: Option<&'a str>,
     find: String,
     replace: String,
 }
@@ -99,7 +102,8 @@ fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
             let lines = block.lines().skip(2).filter_map(|line| line.strip_prefix(sign));
             lines.collect::<Vec<_>>().join("\n")
         };
-        let fault = Fault { block, name, file, find: part('-'), replace: part('+') };
+        let test = lines.next().and_then(|line| line.strip_prefix("test: "));
+        let fault = Fault { block, name, file, test, find: part('-'), replace: part('+') };
         match fault.find.is_empty() || !file.ends_with(".rs") {
             true => Err(format!("{LIST}: the fault `{name}` lacks a file or a text to find")),
             false => Ok(fault),
@@ -219,26 +223,29 @@ impl Copy {
         Ok(())
     }
 
-    /// Builds and runs the model.
-    fn try_model(&self, limit: Duration) -> Result<Verdict, String> {
-        let mut model = process::program(self.build()?);
-        model.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
-        match process::run_within(model, &self.folder.join("output.txt"), limit)? {
+    /// Builds and runs a test of `tests/it`, or the model.
+    fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
+        let mut program = process::program(self.build(test.map_or("model", |_| "it"))?);
+        program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+        if let Some(test) = test {
+            program.args(["--exact", test]);
+        }
+        match process::run_within(program, &self.folder.join("output.txt"), limit)? {
             process::Ending::Success => Ok(Verdict::Missed),
             process::Ending::Failure(_, output) => {
                 let line = output.lines().find(|line| line.starts_with("case "));
-                let line = line.unwrap_or("the model fails").chars().take(90).collect();
+                let line = line.or(test).unwrap_or("the model fails").chars().take(90).collect();
                 Ok(Verdict::Found(line))
             }
             process::Ending::TimedOut => Ok(Verdict::Found("it does not end".into())),
         }
     }
 
-    /// Builds the model, and returns its program.
-    fn build(&self) -> Result<PathBuf, String> {
+    /// Builds the tests of a file, and returns their program.
+    fn build(&self, tests: &str) -> Result<PathBuf, String> {
         let mut command =
             process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
-        command.args(["--test", "model", "--no-run"]);
+        command.args(["--test", tests, "--no-run"]);
         command.arg("--message-format=json-render-diagnostics");
         command.current_dir(&self.folder);
         // Without debug information, because the program is linked once for each fault.
@@ -285,6 +292,19 @@ mod tests {
         let names: BTreeSet<&str> = faults.iter().map(|fault| fault.name).collect();
         assert_eq!(names.len(), faults.len(), "two faults have the same name");
         assert!(names.len() >= 150);
+    }
+
+    #[test]
+    fn every_test_that_a_fault_names_exists() {
+        let list = read(&process::root().join(LIST)).unwrap();
+        let faults = parse(&list).unwrap();
+        let tests: Vec<&str> = faults.iter().filter_map(|fault| fault.test).collect();
+        assert!(!tests.is_empty());
+        for test in tests {
+            let (file, name) = test.split_once("::").unwrap();
+            let path = process::root().join(format!("crates/neuron-loop/tests/it/{file}.rs"));
+            assert!(read(&path).unwrap().contains(&format!("fn {name}(")), "{test}");
+        }
     }
 
     #[test]

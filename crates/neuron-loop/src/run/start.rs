@@ -164,7 +164,8 @@ impl<'a, O, C> Run<'a, O, C> {
         self
     }
 
-    /// Stores the conversation after each turn, before tools begin, and at the end.
+    /// Stores the conversation after each turn, before tools begin, and at the end. A run that fails or is cancelled
+    /// stores its end too, and a storage error at that point is only logged.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self

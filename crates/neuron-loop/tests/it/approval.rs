@@ -833,6 +833,32 @@ async fn an_approval_inside_a_nested_agent_surfaces_and_resumes_it_where_it_stop
     }
 }
 
+/// The call after a resumed one, in the same answer, begins an agent of its own.
+#[tokio::test]
+async fn what_resumes_a_nested_agent_is_given_to_its_call_alone() {
+    let inner = ScriptedProvider::new([
+        calls([json!({"ask": "?", "text": "x"})]),
+        Reply::text("first"),
+        Reply::text("second"),
+    ]);
+    let setup = setup([
+        Reply::tool_calls([("out0", "delegate", json!({}))]),
+        Reply::tool_calls([("out1", "delegate", json!({}))]),
+        Reply::text("done"),
+    ]);
+    let mut agent = setup.builder.pause_for_approval(true).build();
+    let sub_agent = SubAgent { provider: inner.clone(), log: setup.log.clone() };
+    agent.tools_mut().register_dyn(Arc::new(sub_agent));
+    let ctx = ToolContext::default();
+    let pending = start(WAYS[0], &mut agent, &ctx).await.pending();
+    let decisions = ApprovalDecisions::approve_all(&pending);
+    assert_eq!(go_on(WAYS[0], &mut agent, decisions, &ctx).await.answer(), "done");
+    assert_eq!(last_results(agent.messages()), ["out1: second"]);
+    assert_eq!(setup.log.count("start"), 1);
+    let task = &inner.requests()[2].messages;
+    assert_eq!(*task, [Message::user("sub-task")], "its conversation is its own");
+}
+
 #[tokio::test]
 async fn without_pausing_a_nested_agents_question_is_a_denial() {
     let inner = ScriptedProvider::new([calls([json!({"ask": "?"})])]);

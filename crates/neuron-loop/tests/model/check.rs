@@ -130,6 +130,7 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     same_list("the lines", &journal.lines, &expected.lines)?;
     same_list("the requests", &journal.requests, &expected.requests)?;
     same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
+    same_list("the contexts of calls", &sorted(&journal.contexts), &expected.contexts)?;
     same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
     same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
 }
@@ -296,6 +297,7 @@ impl<'a> Session<'a> {
         same("what tools took", agent.tool_usage(), &expected.tool_usage)?;
         same_list("the requests", &journal.requests, &expected.requests)?;
         same_list("the calls that began", &sorted(&journal.begun), &expected.begun)?;
+        same_list("the contexts of calls", &sorted(&journal.contexts), &expected.contexts)?;
         same_list("the calls that ended", &sorted(&journal.finished), &expected.finished)?;
         same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)?;
         same("the counters", &self.world.counters(), &memory.counters)?;

@@ -284,6 +284,10 @@ impl ToolDyn for Obedient {
             self.world.note(|journal| {
                 journal.begun.push(order.number);
                 journal.keys.push(ctx.idempotency_key.clone());
+                journal.contexts.push(context_line(order.number, &ctx.call_id, ctx.turn));
+                if ctx.cancellation_token.is_cancelled() && journal.when_cancelled.is_none() {
+                    journal.faults.push(format!("call {} is cancelled already", order.number));
+                }
                 if journal.is_streaming {
                     journal.early.push(order.number);
                     if self.effect != ToolEffect::Pure || self.runs_alone() {
@@ -306,6 +310,8 @@ impl ToolDyn for Obedient {
             if order.deed != "cancelled" {
                 self.world.note(|journal| journal.finished.push(order.number));
             }
+            // The token of a call is its own.
+            ctx.cancellation_token.cancel();
             done(&order)
         })
     }
@@ -338,6 +344,11 @@ impl Obedient {
             });
         }
     }
+}
+
+/// What a call knows of itself.
+pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
+    format!("call {number} has the id {id} in turn {turn:?}")
 }
 
 /// What each call of a tool takes itself.

@@ -14,7 +14,9 @@ use serde_json::Value;
 
 use crate::case::*;
 use crate::drive;
-use crate::parts::{TOOLS, brief, deed, done, hides, kind, reason, reminders, reply, taken};
+use crate::parts::{
+    TOOLS, brief, context_line, deed, done, hides, kind, reason, reminders, reply, taken,
+};
 use crate::world::Counters;
 
 /// How often in a row a paused turn is continued.
@@ -174,6 +176,7 @@ pub(crate) struct Expected {
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
+    pub(crate) contexts: Vec<String>,
     pub(crate) finished: Vec<u64>,
     pub(crate) lines: Vec<String>,
     /// The history as it was before each compaction, and at the end. In between it only grows.
@@ -367,6 +370,7 @@ impl Run<'_> {
         self.seen.histories.push(self.memory.history.clone());
         self.seen.scopes.sort();
         self.seen.begun.sort_unstable();
+        self.seen.contexts.sort_unstable();
         self.seen.finished.sort_unstable();
         self.seen
     }
@@ -1537,6 +1541,7 @@ impl Run<'_> {
         }
         let order = Order::read(&call.input);
         self.seen.begun.push(order.number);
+        self.seen.contexts.push(context_line(order.number, &call.id, Some(self.turn)));
         self.seen.tool_usage += &taken();
         self.spend(&taken());
         order.delay

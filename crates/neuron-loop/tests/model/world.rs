@@ -58,6 +58,8 @@ pub(crate) struct Journal {
     pub(crate) early: Vec<u64>,
     /// The tools that run now, by name.
     pub(crate) running: Vec<&'static str>,
+    /// The contexts of those that began.
+    pub(crate) contexts: Vec<String>,
     /// The idempotency keys of those that began.
     pub(crate) keys: Vec<String>,
     /// What the reader of the stream, or the caller of the steps, got.
