@@ -28,7 +28,16 @@
 //!   signature, and goes back with the message. Signed reasoning is another vendor's and stays here.
 //! - Fields of a message that neuron does not model are kept as one
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so are tool calls with such fields;
-//!   they go back as they came.
+//!   they go back as they came. Arguments that are not a JSON object go back in one, because the API
+//!   takes nothing else.
+//! - An entry of `tool_calls` without a name is not a call. It is kept as
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and does not go back if it has a
+//!   `function`: the API would refuse the conversation.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) is `prompt_eval_count`, which
+//!   includes cached tokens, and
+//!   [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`.
+//!   Older servers do not send the second, and leave the first out if the whole prompt was cached: the
+//!   prompt then counts as 0 tokens.
 //! - The API takes images as bytes only, and no documents but text: a plain text document joins the
 //!   message's text, and what cannot be sent is an error.
 //! - Results of tools that failed begin with `Error:`, because the API has no field for that.

@@ -351,6 +351,22 @@ fn our_own_json_goes_back_as_it_came_and_others_in_their_portable_form() {
     );
 }
 
+/// Ollama answers 400 to a name of another type, for every request of the conversation.
+#[test]
+fn broken_calls_stay_here_and_unknown_kinds_go_back() {
+    let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
+    check_message(
+        Role::Assistant,
+        vec![
+            text("a"),
+            raw("ollama", json!({"id": "c2", "function": {"name": 7}}), None),
+            raw("ollama", json!({"id": "c3", "function": {"name": ""}}), None),
+            raw("ollama", unknown.clone(), None),
+        ],
+        json!({"role": "assistant", "content": "a", "tool_calls": [unknown]}),
+    );
+}
+
 #[test]
 fn messages_that_say_nothing_are_left_out() {
     check_messages(
