@@ -44,7 +44,11 @@
 //! - A tool call cannot be forced: [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
 //!   [`Specific`](neuron_types::ToolChoice::Specific) are errors.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
-//!   body: `{"options": {"seed": 7}}` adds an option. [`Ollama::options`] sets those of all requests.
+//!   body, and replaces what the request and the settings say. A field that the API does not have at
+//!   the top, where the server would ignore it, is an option: `{"seed": 7}` is
+//!   `{"options": {"seed": 7}}`. The same holds for
+//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra). [`Ollama::options`] sets the
+//!   options of all requests.
 //! - A stream that ends before a line with `"done":true` is an error, never a short answer.
 //! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
 //!   says what may be.
@@ -55,6 +59,7 @@
 //! |---|---|
 //! | `client.rs` | [`Ollama`]: settings, headers, the calls |
 //! | `host.rs` | what `OLLAMA_HOST` may be |
+//! | `extra.rs` | the place of the caller's own fields |
 //! | `request.rs` | our request as the API's JSON |
 //! | `messages.rs` | our conversation as the API's messages |
 //! | `tools.rs` | our tools as the API's JSON |
@@ -72,6 +77,7 @@
 mod client;
 mod embed;
 mod error;
+mod extra;
 mod host;
 mod messages;
 mod request;

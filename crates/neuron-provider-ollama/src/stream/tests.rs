@@ -314,10 +314,16 @@ fn stream_without_any_message_is_an_error() {
 
 #[test]
 fn calls_that_are_none_have_no_events() {
-    let line = |calls: Value| piece(json!({"role": "assistant", "content": "", "tool_calls": calls}));
+    let line =
+        |calls: Value| piece(json!({"role": "assistant", "content": "", "tool_calls": calls}));
     let nameless = json!({"id": "c1", "function": {"name": "", "arguments": {}}});
-    let kept = ContentBlock::Raw { provider: "ollama".into(), json: nameless.clone(), portable: None };
-    check(&[line(json!([null, nameless])), text_piece("a"), end()], &["text a"], &[text("a"), kept]);
+    let kept =
+        ContentBlock::Raw { provider: "ollama".into(), json: nameless.clone(), portable: None };
+    check(
+        &[line(json!([null, nameless])), text_piece("a"), end()],
+        &["text a"],
+        &[text("a"), kept],
+    );
 }
 
 #[test]
