@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use neuron_provider_ollama::Ollama;
-//! use neuron_types::{CompletionRequest, Message, Provider};
+//! use neuron_provider_ollama::types::{CompletionRequest, Message, Provider};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,6 +69,7 @@
 //! | `error.rs` | status and body as a [`ProviderError`](neuron_types::ProviderError) |
 //! | [`models`] | the names of common models |
 //! | [`wire`] | all of these as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
 //!
 //! What lies below (the client, lines of JSON, keys that never show) is [`neuron_http`]'s.
 
@@ -90,3 +91,6 @@ pub mod wire;
 
 pub use client::{DEFAULT_MODEL, Ollama};
 pub use embed::DEFAULT_EMBEDDING_MODEL;
+/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
+/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+pub use neuron_types as types;
