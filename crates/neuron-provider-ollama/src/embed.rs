@@ -138,6 +138,12 @@ mod tests {
             Settings::default(),
             r#"{"model":"nomic-embed-text","keep_alive":0,"options":{"seed":7,"shift":true},"input":["a"]}"#,
         );
+        let extra = [("stream".to_owned(), json!(true))].into();
+        let error = write(&EmbeddingRequest { extra, ..texts(&["a"]) }, Settings::default());
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "invalid request: `extra` cannot set `stream`: call complete or complete_stream"
+        );
     }
 
     #[test]
