@@ -142,7 +142,7 @@ impl Anthropic {
     ///
     /// ```
     /// use neuron_provider_anthropic::Anthropic;
-    /// use neuron_types::{CacheControl, CacheTtl};
+    /// use neuron_provider_anthropic::types::{CacheControl, CacheTtl};
     ///
     /// let provider = Anthropic::new("sk-ant-...")
     ///     .cache_conversation(CacheControl { ttl: Some(CacheTtl::OneHour) });

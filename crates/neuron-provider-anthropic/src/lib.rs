@@ -3,7 +3,7 @@
 //!
 //! ```no_run
 //! use neuron_provider_anthropic::Anthropic;
-//! use neuron_types::{CompletionRequest, Message, Provider};
+//! use neuron_provider_anthropic::types::{CompletionRequest, Message, Provider};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -47,6 +47,7 @@
 //! | `betas.rs` | the beta features that a request uses |
 //! | [`models`] | the names of current models |
 //! | [`wire`] | all of these as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
 //!
 //! What lies below (the client, server-sent events, keys that never show) is [`neuron_http`]'s.
 
@@ -64,3 +65,6 @@ pub mod models;
 pub mod wire;
 
 pub use client::{Anthropic, DEFAULT_MAX_TOKENS, DEFAULT_MODEL};
+/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
+/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+pub use neuron_types as types;

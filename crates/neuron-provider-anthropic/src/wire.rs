@@ -24,7 +24,7 @@ use crate::{error, response};
 ///
 /// ```
 /// use neuron_provider_anthropic::wire;
-/// use neuron_types::{CompletionRequest, Message};
+/// use neuron_provider_anthropic::types::{CompletionRequest, Message};
 ///
 /// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
 /// let body = String::from_utf8(wire::write_request(request.view(), false)?)?;

@@ -6,6 +6,7 @@ use neuron_types::{EmbeddingRequest, EmbeddingResponse, EmbeddingUsage, Provider
 use serde::Deserialize;
 
 use crate::error::{self, ErrorBody};
+use crate::extra::{EMBED_FIELDS, placed};
 use crate::models::NOMIC_EMBED_TEXT;
 use crate::request::Settings;
 
@@ -31,7 +32,7 @@ pub(crate) fn write(
 ) -> Result<Vec<u8>, ProviderError> {
     let options = settings.options()?;
     let extra = sorted_extra(&request.extra);
-    write_json(Some(&extra), |fields| {
+    write_json(Some(&*placed(&extra, &EMBED_FIELDS)?), |fields| {
         fields.entry("model", model_of(request))?;
         fields.some("dimensions", request.dimensions)?;
         fields.some("keep_alive", settings.keep_alive)?;
@@ -124,6 +125,24 @@ mod tests {
             &request,
             settings,
             r#"{"model":"embeddinggemma","dimensions":256,"keep_alive":"5m","options":{"num_ctx":1,"num_gpu":1},"truncate":false,"input":["a"]}"#,
+        );
+    }
+
+    /// `EmbedRequest` in Ollama's `api/types.go` has fewer fields than `ChatRequest`.
+    #[test]
+    fn extra_fields_that_the_api_has_not_at_the_top_are_options() {
+        let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];
+        let extra = extra.map(|(key, value)| (key.to_owned(), value)).into();
+        check(
+            &EmbeddingRequest { extra, ..texts(&["a"]) },
+            Settings::default(),
+            r#"{"model":"nomic-embed-text","keep_alive":0,"options":{"seed":7,"shift":true},"input":["a"]}"#,
+        );
+        let extra = [("stream".to_owned(), json!(true))].into();
+        let error = write(&EmbeddingRequest { extra, ..texts(&["a"]) }, Settings::default());
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "invalid request: `extra` cannot set `stream`: call complete or complete_stream"
         );
     }
 

@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use neuron_provider_ollama::Ollama;
-//! use neuron_types::{CompletionRequest, Message, Provider};
+//! use neuron_provider_ollama::types::{CompletionRequest, Message, Provider};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -28,14 +28,27 @@
 //!   signature, and goes back with the message. Signed reasoning is another vendor's and stays here.
 //! - Fields of a message that neuron does not model are kept as one
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so are tool calls with such fields;
-//!   they go back as they came.
+//!   they go back as they came. Arguments that are not a JSON object go back in one, because the API
+//!   takes nothing else.
+//! - An entry of `tool_calls` without a name is not a call. It is kept as
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and does not go back if it has a
+//!   `function`: the API would refuse the conversation.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) is `prompt_eval_count`, which
+//!   includes cached tokens, and
+//!   [`cache_read_tokens`](neuron_types::TokenUsage::cache_read_tokens) is `prompt_eval_cached_count`.
+//!   Older servers do not send the second, and leave the first out if the whole prompt was cached: the
+//!   prompt then counts as 0 tokens.
 //! - The API takes images as bytes only, and no documents but text: a plain text document joins the
 //!   message's text, and what cannot be sent is an error.
 //! - Results of tools that failed begin with `Error:`, because the API has no field for that.
 //! - A tool call cannot be forced: [`ToolChoice::Required`](neuron_types::ToolChoice::Required) and
 //!   [`Specific`](neuron_types::ToolChoice::Specific) are errors.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
-//!   body: `{"options": {"seed": 7}}` adds an option. [`Ollama::options`] sets those of all requests.
+//!   body, and replaces what the request and the settings say. A field that the API does not have at
+//!   the top, where the server would ignore it, is an option: `{"seed": 7}` is
+//!   `{"options": {"seed": 7}}`. The same holds for
+//!   [`EmbeddingRequest::extra`](neuron_types::EmbeddingRequest::extra). [`Ollama::options`] sets the
+//!   options of all requests.
 //! - A stream that ends before a line with `"done":true` is an error, never a short answer.
 //! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
 //!   says what may be.
@@ -46,6 +59,7 @@
 //! |---|---|
 //! | `client.rs` | [`Ollama`]: settings, headers, the calls |
 //! | `host.rs` | what `OLLAMA_HOST` may be |
+//! | `extra.rs` | the place of the caller's own fields |
 //! | `request.rs` | our request as the API's JSON |
 //! | `messages.rs` | our conversation as the API's messages |
 //! | `tools.rs` | our tools as the API's JSON |
@@ -55,6 +69,7 @@
 //! | `error.rs` | status and body as a [`ProviderError`](neuron_types::ProviderError) |
 //! | [`models`] | the names of common models |
 //! | [`wire`] | all of these as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
 //!
 //! What lies below (the client, lines of JSON, keys that never show) is [`neuron_http`]'s.
 
@@ -63,6 +78,7 @@
 mod client;
 mod embed;
 mod error;
+mod extra;
 mod host;
 mod messages;
 mod request;
@@ -75,3 +91,6 @@ pub mod wire;
 
 pub use client::{DEFAULT_MODEL, Ollama};
 pub use embed::DEFAULT_EMBEDDING_MODEL;
+/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
+/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+pub use neuron_types as types;

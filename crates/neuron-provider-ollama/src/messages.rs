@@ -272,7 +272,11 @@ struct Function<'a> {
 
 fn call(block: &ContentBlock) -> Option<Call<'_>> {
     if let Some(json) = own_json(block) {
-        let is_call = json.as_object().is_some_and(|fields| !is_message(fields));
+        // Ollama refuses a function that is not one, and with it every later request of the conversation.
+        let is_readable =
+            |fields: &Map<_, _>| block.as_tool_use().is_some() || !fields.contains_key("function");
+        let is_call =
+            json.as_object().is_some_and(|fields| !is_message(fields) && is_readable(fields));
         return is_call.then_some(Call::AsItCame(json));
     }
     match sent(block)? {

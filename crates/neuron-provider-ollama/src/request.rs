@@ -4,8 +4,6 @@
 //! The same request always gives the same bytes, and `messages` comes last: between compactions the
 //! body of a turn begins as that of the turn before, which is what prompt caches need.
 
-use std::borrow::Cow;
-
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, ProviderError, ReasoningEffort,
@@ -14,6 +12,7 @@ use neuron_types::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::extra::{CHAT_FIELDS, placed};
 use crate::messages::{Messages, bare_base64, sent};
 use crate::tools::Tools;
 
@@ -60,15 +59,15 @@ pub(crate) fn write(
     let options = options(request, settings)?;
     let may_call = request.tool_choice != Some(&ToolChoice::None);
     let tools = (may_call && !request.tools.is_empty()).then_some(Tools(request.tools));
-    let extra = request.extra.map(|extra| match extra {
+    let mut extra = request.extra.map(|extra| placed(extra, &CHAT_FIELDS)).transpose()?;
+    if !may_call
+        && let Some(extra) = &mut extra
+        && extra.get("tools").is_some()
+        && let Some(fields) = extra.to_mut().as_object_mut()
+    {
         // Leaving tools out is the only way to forbid them.
-        Value::Object(fields) if !may_call && fields.contains_key("tools") => {
-            let mut fields = fields.clone();
-            fields.shift_remove("tools");
-            Cow::Owned(Value::Object(fields))
-        }
-        extra => Cow::Borrowed(extra),
-    });
+        fields.shift_remove("tools");
+    }
     write_json(extra.as_deref(), |fields| {
         let model = match request.model {
             "" => settings.model,

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use neuron_http::Secret;
+use neuron_http::{ObjectInput, Secret};
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
     ToolCall,
@@ -55,6 +55,9 @@ pub(crate) struct WireLine {
     /// Left out when it is zero, as is the next.
     #[serde(default)]
     prompt_eval_count: Option<usize>,
+    /// The part of the prompt that was read from the cache. Older servers do not send it.
+    #[serde(default)]
+    prompt_eval_cached_count: Option<usize>,
     #[serde(default)]
     eval_count: Option<usize>,
     /// In place of all the others.
@@ -95,12 +98,14 @@ impl Collected {
         self.thinking.push_str(message.thinking.as_deref().unwrap_or_default());
         self.text.push_str(message.content.as_deref().unwrap_or_default());
         for (key, value) in message.more {
-            if !is_nothing(&value) {
+            // `type` marks the block that keeps these fields.
+            if key != "type" && !is_nothing(&value) {
                 append(&mut self.more, key, value);
             }
         }
         let before = self.calls.len();
-        for json in message.tool_calls.unwrap_or_default() {
+        let calls = message.tool_calls.unwrap_or_default();
+        for json in calls.into_iter().filter(|json| !json.is_null()) {
             let call = read_call(json, &mut self.ids);
             self.calls.push(call);
         }
@@ -132,20 +137,28 @@ impl Collected {
             stop_reason: stop_reason(end.done_reason.as_deref(), &message),
             message,
             usage: TokenUsage {
-                input_tokens: end.prompt_eval_count.unwrap_or_default(),
+                // `prompt_eval_count` includes the cached tokens.
+                // https://github.com/ollama/ollama/pull/16428
+                input_tokens: end
+                    .prompt_eval_count
+                    .or(end.prompt_eval_cached_count)
+                    .unwrap_or_default(),
                 output_tokens: end.eval_count.unwrap_or_default(),
+                cache_read_tokens: end.prompt_eval_cached_count,
                 ..TokenUsage::default()
             },
         }
     }
 }
 
-/// Maps why the model stopped. The API says `stop` of calls too, and older servers say nothing.
+/// Maps why the model stopped. Ollama sends `stop` with tool calls too. Older versions send nothing, and
+/// servers that translate OpenAI's API send `tool_calls`.
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
-    match reason {
-        None | Some("" | "stop") if message.tool_uses().next().is_some() => StopReason::ToolUse,
-        None | Some("" | "stop") => StopReason::EndTurn,
+    match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
+        Some("tool_calls") => StopReason::ToolUse,
+        _ if message.tool_uses().next().is_some() => StopReason::ToolUse,
+        Some("stop") | None => StopReason::EndTurn,
         // `load` and `unload` answer requests without messages.
         Some(other) => StopReason::Other(other.to_owned()),
     }
@@ -175,17 +188,33 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
-/// Reads a call of a tool. One with fields that neuron does not model is kept as it came.
+/// Reads a tool call. A call with fields that neuron does not model is kept as it came, with its id and
+/// its arguments in the form in which they go back. An entry without a name is kept and is no call.
 fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
-    let Some(fields) = json.as_object_mut() else {
+    let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
     };
-    let Some(function) = fields.get("function").and_then(Value::as_object) else {
-        return raw(json, None);
-    };
-    let Some(name) = function.get("name").and_then(Value::as_str).map(str::to_owned) else {
-        return raw(json, None);
-    };
+    let id = unique_id(json.get("id").and_then(Value::as_str), ids);
+    if is_kept {
+        // Its result names this id, and Ollama refuses arguments that are not an object.
+        if let Some(function) = json.get_mut("function").and_then(Value::as_object_mut)
+            && let Ok(arguments) = serde_json::to_value(ObjectInput(&input))
+        {
+            function.insert("arguments".into(), arguments);
+        }
+        if let Some(fields) = json.as_object_mut() {
+            fields.insert("id".into(), id.clone().into());
+        }
+        return raw(json, Some(ContentBlock::ToolUse { id, name, input }));
+    }
+    ContentBlock::ToolUse { id, name, input }
+}
+
+/// Returns the name and the arguments of a call, and whether it has fields that neuron does not model.
+fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
+    let fields = json.as_object()?;
+    let function = fields.get("function")?.as_object()?;
+    let name = function.get("name")?.as_str().filter(|name| !name.is_empty())?;
     let input = match function.get("arguments") {
         None | Some(Value::Null) => ToolCall::parse_input(""),
         // As OpenAI writes them.
@@ -196,15 +225,9 @@ fn read_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
         fields.iter().any(|(key, value)| !known.contains(&key.as_str()) && !is_nothing(value))
     };
     let is_kept = says_more(function, &["index", "name", "arguments"])
-        || says_more(fields, &["id", "type", "function"]);
-    let id = unique_id(fields.get("id").and_then(Value::as_str), ids);
-    let call = ContentBlock::ToolUse { id: id.clone(), name, input };
-    if is_kept {
-        // Its result names this id.
-        fields.insert("id".into(), id.into());
-        return raw(json, Some(call));
-    }
-    call
+        // OpenAI has the index here.
+        || says_more(fields, &["id", "type", "index", "function"]);
+    Some((name.to_owned(), input, is_kept))
 }
 
 /// The server's id, unless it has none or has given it to another call of this answer.

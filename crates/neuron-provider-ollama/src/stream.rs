@@ -16,6 +16,7 @@ use crate::response::{Collected, WireLine};
 #[derive(Default)]
 pub(crate) struct ChatAnswer {
     collected: Collected,
+    has_message: bool,
 }
 
 impl Answer for ChatAnswer {
@@ -28,6 +29,7 @@ impl Answer for ChatAnswer {
         out: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError> {
         if let Ok(PieceLine { message, done: false, .. }) = read_frame(data) {
+            self.has_message = true;
             self.extend(message.thinking, message.content, out);
             return Ok(false);
         }
@@ -39,6 +41,7 @@ impl Answer for ChatAnswer {
             return Err(error::from_line(error));
         }
         if let Some(mut message) = line.message.take() {
+            self.has_message = true;
             let (thinking, text) = (message.thinking.take(), message.content.take());
             self.extend(thinking.unwrap_or_default(), text.unwrap_or_default(), out);
             for call in self.collected.take(message) {
@@ -47,6 +50,9 @@ impl Answer for ChatAnswer {
         }
         if line.done != Some(true) {
             return Ok(false);
+        }
+        if !self.has_message {
+            return Err(ProviderError::StreamError("the stream ended without a message".into()));
         }
         complete(std::mem::take(&mut self.collected).into_response(line), out);
         Ok(true)

@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! use neuron_provider_openai::OpenAi;
-//! use neuron_types::{CompletionRequest, Message, Provider};
+//! use neuron_provider_openai::types::{CompletionRequest, Message, Provider};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,6 +69,7 @@
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
 //! | [`models`] | the names of current models |
 //! | [`wire`] | all of these as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`: a program with this provider alone depends on no other crate of neuron |
 //!
 //! What lies below (the endpoint, server-sent events, keys that never show) is [`neuron_http`]'s.
 
@@ -97,3 +98,7 @@ pub mod wire;
 pub use client::{DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL, OpenAi};
 pub use dialect::{Dialect, KeyHeader, ReasoningBack, SystemRole, TokenLimit};
 pub use neuron_http::KeySource;
+/// The messages, requests, traits and errors that the API of this crate consists of, under the name that
+/// they have in the crate `neuron`. A list of their names would miss those of the next version.
+pub use neuron_types as types;
+pub use request::SystemRole;

@@ -28,7 +28,7 @@ use crate::{embed, error, response};
 ///
 /// ```
 /// use neuron_provider_openai::wire;
-/// use neuron_types::{CompletionRequest, Message};
+/// use neuron_provider_openai::types::{CompletionRequest, Message};
 ///
 /// let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
 /// let body = String::from_utf8(wire::write_request(request.view(), false)?)?;

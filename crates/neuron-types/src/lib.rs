@@ -23,6 +23,7 @@
 //! | for | see |
 //! |---|---|
 //! | a conversation | [`Message`], [`ContentBlock`], [`transcript`] |
+//! | images and documents | [`ImageSource`], [`DocumentSource`] |
 //! | a call of a model | [`CompletionRequest`], [`CompletionResponse`], [`Provider`], [`BoxedProvider`] |
 //! | an answer as it comes | [`StreamHandle`], [`StreamReceiver`], [`StreamEvent`] |
 //! | tools | [`Tool`], [`ToolDyn`], [`ToolContext`], [`ToolOutput`], [`PermissionPolicy`] |
@@ -42,6 +43,7 @@
 mod wasm;
 
 mod marks;
+mod media;
 mod message;
 mod model_content;
 mod request;
@@ -119,8 +121,8 @@ pub use embedding::{
 };
 pub use error::{
     ApprovalError, ContextError, DurableError, EmbeddingError, ErrorRecord, HookError, LoopError,
-    McpError, PermissionRuleError, ProviderError, RegistryError, SandboxError, StorageError,
-    StreamError, SubAgentError, ToolError, Unsent,
+    McpError, MediaError, PermissionRuleError, ProviderError, RegistryError, SandboxError,
+    StorageError, StreamError, SubAgentError, ToolError, Unsent,
 };
 pub use hook::{BoxedHook, HookAction, HookEvent, HookScope, ObservabilityHook, OuterCall};
 pub use injector::{InjectionPoint, Injector};

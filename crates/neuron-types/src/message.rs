@@ -295,7 +295,8 @@ impl fmt::Display for ContentItem {
     }
 }
 
-/// Where an image's bytes are.
+/// Where an image's bytes are. [`from_bytes`](Self::from_bytes) and [`from_path`](Self::from_path)
+/// determine the type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -314,7 +315,8 @@ pub enum ImageSource {
     },
 }
 
-/// Where a document's content is.
+/// Where a document's content is. [`from_bytes`](Self::from_bytes) and
+/// [`from_path`](Self::from_path) determine the type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -77,7 +77,9 @@ impl ContentItem {
 }
 
 /// The types of images that all vendors' models read.
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+pub(crate) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+pub(crate) const PDF_TYPE: &str = "application/pdf";
 
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let media_type = match essence(media_type) {
@@ -89,7 +91,7 @@ fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
 }
 
 fn pdf<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
-    let is_pdf = essence(media_type).eq_ignore_ascii_case("application/pdf");
+    let is_pdf = essence(media_type).eq_ignore_ascii_case(PDF_TYPE);
     (is_pdf && !data.is_empty()).then_some(ModelContent::Pdf { data })
 }
 

@@ -351,6 +351,22 @@ fn our_own_json_goes_back_as_it_came_and_others_in_their_portable_form() {
     );
 }
 
+/// Ollama answers 400 to a name of another type, for every request of the conversation.
+#[test]
+fn broken_calls_stay_here_and_unknown_kinds_go_back() {
+    let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
+    check_message(
+        Role::Assistant,
+        vec![
+            text("a"),
+            raw("ollama", json!({"id": "c2", "function": {"name": 7}}), None),
+            raw("ollama", json!({"id": "c3", "function": {"name": ""}}), None),
+            raw("ollama", unknown.clone(), None),
+        ],
+        json!({"role": "assistant", "content": "a", "tool_calls": [unknown]}),
+    );
+}
+
 #[test]
 fn messages_that_say_nothing_are_left_out() {
     check_messages(
@@ -535,6 +551,54 @@ fn options_of_the_request_come_before_those_of_all_requests() {
     let request =
         CompletionRequest { extra: Some(json!({"options": {"seed": 7}})), ..Default::default() };
     check(request.view(), json!({"options": {"seed": 7}}));
+}
+
+/// `ChatRequest` in Ollama's `api/types.go`. The server ignores every other field, so `seed` at the top
+/// had no effect.
+#[test]
+fn extra_fields_that_the_api_has_not_at_the_top_are_options() {
+    let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };
+    let top = json!({
+        "think": true, "keep_alive": "5m", "truncate": false, "shift": false, "logprobs": true,
+        "top_logprobs": 2, "format": "json", "_debug_render_only": true,
+    });
+    check(with(top.clone()).view(), top);
+    check(
+        with(json!({"seed": 7, "shift": true, "num_ctx": 1})).view(),
+        json!({"shift": true, "options": {"seed": 7, "num_ctx": 1}}),
+    );
+    check(with(json!({"options": null})).view(), json!({"options": null}));
+}
+
+#[test]
+fn extra_replaces_what_the_request_sets_and_its_own_options_come_first() {
+    let options = json!({"num_ctx": 8192, "seed": 1});
+    let settings = Settings { options: Some(&options), ..DEFAULTS };
+    let request = CompletionRequest {
+        temperature: Some(0.7),
+        extra: Some(json!({"temperature": 0, "seed": 2, "top_k": 3, "options": {"top_k": 4}})),
+        ..Default::default()
+    };
+    let json: Value =
+        serde_json::from_slice(&write(request.view(), settings, false).unwrap()).unwrap();
+    assert_eq!(json["options"], json!({"num_ctx": 8192, "seed": 2, "temperature": 0, "top_k": 4}));
+}
+
+#[test]
+fn options_in_extra_that_are_no_object_cannot_be_added_to() {
+    for options in [json!(null), json!("num_ctx=1"), json!([])] {
+        let extra = Some(json!({"seed": 7, "options": options}));
+        let request = CompletionRequest { extra, ..Default::default() };
+        check_error(
+            request.view(),
+            "`extra.options` must be a JSON object, because `seed` in `extra` is an option",
+        );
+    }
+    let extra = Some(json!({"stream": true, "seed": 7}));
+    check_error(
+        CompletionRequest { extra, ..Default::default() }.view(),
+        "`extra` cannot set `stream`: call complete or complete_stream",
+    );
 }
 
 /// What the user and the model say in a turn, the kinds of arguments and results of its calls, and

@@ -115,9 +115,45 @@ fn what_is_no_call_is_kept() {
         json!({"id": "c1", "function": {"arguments": {}}}),
         json!({"id": "c1"}),
         json!({"id": "c1", "function": {"name": 7}}),
+        json!({"id": "c1", "function": {"name": "", "arguments": {}}}),
         json!("text"),
     ] {
         check(json!({"tool_calls": [json]}), &[raw(json.clone(), None)]);
+    }
+}
+
+#[test]
+fn null_in_the_list_of_calls_is_dropped() {
+    check(
+        json!({"tool_calls": [null, wire_call("c1", json!({})), null]}),
+        &[call("c1", json!({}))],
+    );
+    check(json!({"tool_calls": [null]}), &[]);
+}
+
+/// OpenAI's wire has the index beside the id, and servers that translate copy it.
+#[test]
+fn index_beside_the_id_is_no_unknown_field() {
+    let mut json = wire_call("c1", json!({}));
+    json["index"] = json!(0);
+    check(json!({"tool_calls": [json]}), &[call("c1", json!({}))]);
+}
+
+#[test]
+fn arguments_of_a_kept_call_become_an_object() {
+    for (arguments, object) in [
+        (json!("{\"a\":1}"), json!({"a": 1})),
+        (json!("{\"a"), json!({"invalid_json": "{\"a"})),
+        (json!([1]), json!({"input": [1]})),
+        (json!(null), json!({})),
+    ] {
+        let mut json = wire_call("c1", arguments);
+        json["new"] = json!("x");
+        let response = read_message(json!({"tool_calls": [json]}));
+        let ContentBlock::Raw { json, portable: Some(_), .. } = &response.message.content[0] else {
+            panic!("{response:?}");
+        };
+        assert_eq!(json["function"]["arguments"], object);
     }
 }
 
@@ -126,6 +162,10 @@ fn other_fields_of_the_message_are_kept_as_one_block() {
     check(
         json!({"role": "assistant", "new": {"a": 1}, "content": "a", "images": ["x"], "none": null, "empty": "", "list": []}),
         &[text("a"), raw(json!({"type": "message", "new": {"a": 1}, "images": ["x"]}), None)],
+    );
+    check(
+        json!({"type": "reply", "content": "a", "new": 1}),
+        &[text("a"), raw(json!({"type": "message", "new": 1}), None)],
     );
 }
 
@@ -140,6 +180,10 @@ fn every_reason_to_stop() {
     for word in [json!("stop"), json!(""), json!(null)] {
         assert_eq!(reason(word.clone(), plain()), StopReason::EndTurn);
         assert_eq!(reason(word, calls()), StopReason::ToolUse);
+    }
+    assert_eq!(reason(json!("tool_calls"), plain()), StopReason::ToolUse);
+    for word in ["tool_calls", "new"] {
+        assert_eq!(reason(json!(word), calls()), StopReason::ToolUse);
     }
     assert_eq!(reason(json!("length"), plain()), StopReason::MaxTokens);
     assert_eq!(reason(json!("length"), calls()), StopReason::MaxTokens);
@@ -164,6 +208,32 @@ fn a_whole_answer() {
     );
     let least = read(br#"{"message":{}}"#).unwrap();
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
+}
+
+/// `Metrics` in Ollama's `api/types.go`: `prompt_eval_count` includes the cached tokens, and older
+/// servers have no count of those.
+#[test]
+fn cached_tokens_are_part_of_the_prompt() {
+    let usage = |counts: &str| {
+        let body = format!(r#"{{"message":{{"content":"a"}},"done":true{counts}}}"#);
+        read(body.as_bytes()).unwrap().usage
+    };
+    let expected = |input_tokens, cache_read_tokens| TokenUsage {
+        input_tokens,
+        output_tokens: 3,
+        cache_read_tokens,
+        ..Default::default()
+    };
+    assert_eq!(
+        usage(r#","prompt_eval_count":26,"prompt_eval_cached_count":20,"eval_count":3"#),
+        expected(26, Some(20))
+    );
+    assert_eq!(
+        usage(r#","prompt_eval_count":26,"prompt_eval_cached_count":0,"eval_count":3"#),
+        expected(26, Some(0))
+    );
+    assert_eq!(usage(r#","prompt_eval_count":26,"eval_count":3"#), expected(26, None));
+    assert_eq!(usage(r#","eval_count":3"#), expected(0, None));
 }
 
 #[track_caller]

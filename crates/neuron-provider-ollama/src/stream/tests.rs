@@ -298,6 +298,34 @@ fn lines_without_a_message_are_passed_over() {
     );
 }
 
+/// Another API of the server, `/api/generate`, has its text elsewhere. The stream was an empty answer.
+#[test]
+fn stream_without_any_message_is_an_error() {
+    let other = json!({"model": "m", "response": "a", "done": false});
+    for pieces in [
+        vec![json!({"done": true})],
+        vec![other, json!({"response": "", "done": true, "done_reason": "stop"})],
+        vec![json!({"message": null, "done": true})],
+    ] {
+        let text = check_error(&read_bytes(&lines(&pieces)), "StreamError");
+        assert_eq!(text, "stream error: the stream ended without a message");
+    }
+}
+
+#[test]
+fn calls_that_are_none_have_no_events() {
+    let line =
+        |calls: Value| piece(json!({"role": "assistant", "content": "", "tool_calls": calls}));
+    let nameless = json!({"id": "c1", "function": {"name": "", "arguments": {}}});
+    let kept =
+        ContentBlock::Raw { provider: "ollama".into(), json: nameless.clone(), portable: None };
+    check(
+        &[line(json!([null, nameless])), text_piece("a"), end()],
+        &["text a"],
+        &[text("a"), kept],
+    );
+}
+
 #[test]
 fn an_answer_to_loading_a_model() {
     let mut line = end();

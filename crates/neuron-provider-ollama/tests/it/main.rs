@@ -1,6 +1,7 @@
 //! The provider over real connections. One binary, so that it links once.
 
 mod conformance;
+mod echo;
 mod embeddings;
 mod environment;
 mod errors;
