@@ -52,7 +52,8 @@
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
 //!   body, and its `tools` are appended: the way to the vendor's own tools.
 //! - A stream that ends without `[DONE]` or a reason why the model stopped is an error, never a short
-//!   answer.
+//!   answer. So is a stream that ends inside an event, or whose connection breaks before `[DONE]`. A
+//!   server may end the stream after the reason, without `[DONE]` and without the usage.
 //! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
 //!   says what may be. A quota that is used up is
 //!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), though the vendor

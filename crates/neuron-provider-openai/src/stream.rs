@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
+use neuron_http::{Answer, Secret, complete, read_frame};
 use neuron_types::{CompletionResponse, ProviderError, StreamEvent};
 use serde_json::Value;
 
@@ -15,9 +15,11 @@ use crate::usage::WireUsage;
 
 use calls::OpenCalls;
 use chunk::{PieceChoice, PieceChunk, PieceDelta, WireChoice, WireChunk, WireDelta};
+use framing::ChatFraming;
 
 mod calls;
 mod chunk;
+mod framing;
 
 /// An answer as far as it has come.
 #[derive(Debug, Default)]
@@ -34,7 +36,7 @@ pub(crate) struct ChatAnswer {
 }
 
 impl Answer for ChatAnswer {
-    type Framing = SseDecoder;
+    type Framing = ChatFraming;
 
     fn take(
         &mut self,
