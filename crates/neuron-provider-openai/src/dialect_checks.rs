@@ -339,6 +339,30 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
+/// LiteLLM streamed a block for each piece, and the signature in a block of its own, which nobody could
+/// send back (litellm#29428). Newer versions stream whole blocks.
+#[test]
+fn streamed_thinking_blocks_end_with_their_signature() {
+    let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
+    let piece = |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature});
+    let redacted = json!({"type": "redacted_thinking", "data": "AA"});
+    let whole = blocks(json!([piece("hm", "s1"), redacted, piece("so", "s2"), piece("ah", "s3")]));
+    let kept = raw(with(whole.clone(), "type", json!("message")), None);
+    let deltas = [
+        blocks(json!([piece("h", "")])),
+        blocks(json!([piece("m", "")])),
+        blocks(json!([piece("", "s1")])),
+        blocks(json!([redacted])),
+        blocks(json!([piece("so", "s2")])),
+        blocks(json!([piece("ah", "s3")])),
+    ];
+    check(whole, &deltas, std::slice::from_ref(&kept));
+    // A form that is no list is kept.
+    let odd = blocks(piece("hm", "s1"));
+    let kept = raw(with(odd.clone(), "type", json!("message")), None);
+    check(odd.clone(), &[odd], std::slice::from_ref(&kept));
+}
+
 /// llama.cpp answers 500 to arguments that are no JSON, and its templates want an object.
 #[test]
 fn arguments_go_back_as_a_json_object() {

@@ -90,42 +90,52 @@ pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
 pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
     // Names come whole, and some servers repeat them with every piece.
     const NAMES: [&str; 5] = ["id", "type", "index", "format", "name"];
-    match (key.as_str(), piece) {
-        ("reasoning_details", Value::Array(pieces)) => {
-            let details = fields.entry(key).or_insert_with(|| Value::Array(Vec::new()));
-            if let Value::Array(details) = details {
-                pieces.into_iter().for_each(|piece| grow_details(details, piece));
-            }
-        }
+    let continues: fn(&Value, &Value) -> bool = match key.as_str() {
+        "reasoning_details" if piece.is_array() => continues_detail,
+        "thinking_blocks" if piece.is_array() => continues_thinking,
         // Signatures come whole too.
-        ("extra_content" | "reasoning_opaque", piece) => merge(fields, key, piece, |_| false),
-        (_, piece) => merge(fields, key, piece, |key| !NAMES.contains(&key)),
+        "extra_content" | "reasoning_opaque" => return merge(fields, key, piece, |_| false),
+        _ => return merge(fields, key, piece, |key| !NAMES.contains(&key)),
+    };
+    let blocks = fields.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+    if let (Value::Array(blocks), Value::Array(pieces)) = (blocks, piece) {
+        pieces.into_iter().for_each(|piece| grow_block(blocks, piece, continues));
     }
 }
 
-/// Adds a piece of reasoning to the block with its `index`. Blocks of other types or ids may share the
-/// index. A piece without an index is a block of its own.
-/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
-fn grow_details(details: &mut Vec<Value>, piece: Value) {
-    let is_same = |detail: &Value| {
-        let agree = |key: &str| match (detail.get(key), piece.get(key)) {
-            (Some(one), Some(other)) => {
-                one == other || lenient::says_nothing(one) || lenient::says_nothing(other)
-            }
-            _ => true,
-        };
-        let has_index = piece.get("index").is_some_and(Value::is_number);
-        has_index && detail.get("index") == piece.get("index") && agree("type") && agree("id")
-    };
-    let place = details.iter().rposition(is_same);
-    match (place.and_then(|place| details.get_mut(place)), piece) {
-        (Some(Value::Object(detail)), Value::Object(fields)) => {
+/// Adds a piece of reasoning to the block that it continues, or as a block of its own.
+fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
+    const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
+    let place = blocks.iter().rposition(|block| continues(block, &piece));
+    match (place.and_then(|place| blocks.get_mut(place)), piece) {
+        (Some(Value::Object(block)), Value::Object(fields)) => {
             for (key, value) in fields {
-                merge(detail, key, value, |key| ["text", "summary", "data"].contains(&key));
+                merge(block, key, value, |key| TEXTS.contains(&key));
             }
         }
-        (_, piece) => details.push(piece),
+        (_, piece) => blocks.push(piece),
     }
+}
+
+/// Returns `true` for pieces with one `index`, which blocks of other types or ids may share. A piece
+/// without an index is a block of its own.
+/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
+fn continues_detail(block: &Value, piece: &Value) -> bool {
+    let agree = |key: &str| match (block.get(key), piece.get(key)) {
+        (Some(one), Some(other)) => {
+            one == other || lenient::says_nothing(one) || lenient::says_nothing(other)
+        }
+        _ => true,
+    };
+    let has_index = piece.get("index").is_some_and(Value::is_number);
+    has_index && block.get("index") == piece.get("index") && agree("type") && agree("id")
+}
+
+/// Returns `true` for pieces of LiteLLM until their block has its signature.
+/// <https://github.com/BerriAI/litellm/issues/29428>
+fn continues_thinking(block: &Value, piece: &Value) -> bool {
+    let is_open = block.get("signature").is_none_or(lenient::says_nothing);
+    is_open && [block, piece].iter().all(|block| block.get("type") == Some(&"thinking".into()))
 }
 
 /// Adds a piece of a field. Lists grow, and texts grow if `grows` returns `true` for their key. Other
