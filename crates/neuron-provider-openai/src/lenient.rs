@@ -33,6 +33,18 @@ fn whole(count: f64) -> usize {
     count as usize
 }
 
+/// Returns `true` for null, for an empty text, and for lists and objects of these: the stubs that some
+/// servers write for fields that an answer does not have.
+pub(crate) fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(says_nothing),
+        Value::Object(fields) => fields.values().all(says_nothing),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

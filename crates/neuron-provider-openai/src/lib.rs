@@ -28,10 +28,13 @@
 //!
 //! # What comes and what goes
 //!
-//! - Chat Completions: fields of an answer's message that neuron does not model (a refusal, speech,
-//!   `reasoning_details`) are kept in one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and
-//!   go back in the message. Reasoning that compatible servers send is
-//!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
+//! - Chat Completions: fields of an answer's message that neuron does not model are kept in one
+//!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Those that requests have too go back in
+//!   the message: a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`,
+//!   `reasoning_opaque` and `reasoning_text`. A call with fields that neuron does not model, such as a
+//!   signature of its thoughts, is kept and goes back with all of them. Reasoning that compatible
+//!   servers send is [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
+//! - Arguments that were cut off go back in Chat Completions as a JSON object, as servers refuse others.
 //! - Responses: each item is kept as it came, with its meaning beside it. Reasoning that nothing
 //!   came of, because the answer was cut, is left out of the next request: the API refuses it.
 //! - A block that the caller writes in the API's own words, a
@@ -49,7 +52,8 @@
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
 //!   body, and its `tools` are appended: the way to the vendor's own tools.
 //! - A stream that ends without `[DONE]` or a reason why the model stopped is an error, never a short
-//!   answer.
+//!   answer. So is a stream that ends inside an event, or whose connection breaks before `[DONE]`. A
+//!   server may end the stream after the reason, without `[DONE]` and without the usage.
 //! - Nothing is retried: [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable)
 //!   says what may be. A quota that is used up is
 //!   [`InsufficientResources`](neuron_types::ProviderError::InsufficientResources), though the vendor
@@ -62,7 +66,9 @@
 //! | `client.rs` | [`OpenAi`]: settings, headers, the calls |
 //! | `request.rs`, `message.rs` | our request as the JSON of Chat Completions |
 //! | `response.rs` | its JSON as our response |
-//! | `stream.rs` | its chunks as our events |
+//! | `stream.rs`, `stream/` | its chunks as our events |
+//! | `call.rs`, `message_fields.rs` | fields of calls and messages, in both directions |
+//! | `usage.rs` | counts of tokens |
 //! | `responses/` | the same three for the Responses API |
 //! | `embed.rs` | embeddings |
 //! | `lenient.rs` | reading what compatible servers write in forms of their own |
@@ -75,18 +81,23 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod call;
 mod client;
 mod dialect;
 mod error;
 mod lenient;
 mod message;
+mod message_fields;
 mod request;
 mod response;
 mod stream;
+mod usage;
 
 mod embed;
 mod responses;
 
+#[cfg(test)]
+mod dialect_checks;
 #[cfg(test)]
 mod request_checks;
 #[cfg(test)]

@@ -11,8 +11,11 @@ use neuron_types::{
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use crate::call::Call;
+pub(crate) use crate::message_fields::is_own_fields;
+use crate::message_fields::{goes_back, has_words, own_fields};
 use crate::request::PROVIDER;
 
 /// Finds what the API cannot express.
@@ -274,38 +277,27 @@ impl<'a> AssistantMessage<'a> {
             && self.reasoning().next().is_none()
     }
 
-    /// The texts, but for those that the message's own fields hold.
+    /// The texts, without those that the message's own fields say.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
-        let blocks = self.message.content.iter();
-        blocks.filter(|block| own_fields(block).is_none()).filter_map(block_text)
+        let is_said = |block: &&ContentBlock| own_fields(block).is_some_and(has_words);
+        self.message.content.iter().filter(move |block| !is_said(block)).filter_map(block_text)
     }
 
     fn calls(&self) -> impl Iterator<Item = Call<'a>> + use<'a> {
         let tools = self.tools;
-        self.message.content.iter().filter_map(move |block| match block {
-            ContentBlock::Raw { provider, json, portable: Some(portable) }
-                if provider == PROVIDER && json.get("custom").is_some() =>
-            {
-                portable.as_tool_use().map(|_| Call::Raw(json))
-            }
-            block => block.as_tool_use().map(|call| Call::Function {
-                id: call.id,
-                name: called_name(call.name, tools),
-                arguments: Arguments(call.input),
-            }),
-        })
+        self.message.content.iter().filter_map(move |block| Call::new(block, tools))
     }
 
-    /// The fields of the message that we do not model.
+    /// The fields of the message that we do not model and that go back.
     fn more(&self) -> impl Iterator<Item = (&'a String, &'a Value)> + use<'a> {
         let fields = self.message.content.iter().filter_map(own_fields).flatten();
-        fields.filter(|(key, _)| !NOT_SENT.contains(&key.as_str()))
+        fields.filter(|(key, value)| goes_back(key, value))
     }
 
-    /// What the API takes in place of content.
+    /// Returns `true` if something takes the place of content.
     fn may_lack_content(&self) -> bool {
-        let mut fields = self.more();
-        fields.any(|(key, _)| key == "refusal" || key == "audio") || self.calls().next().is_some()
+        let mut fields = self.message.content.iter().filter_map(own_fields);
+        fields.any(has_words) || self.calls().next().is_some()
     }
 
     fn reasoning(&self) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -339,7 +331,6 @@ impl Serialize for AssistantMessage<'_> {
         }
         for (key, value) in self.more() {
             match value.get("id") {
-                // Speech goes back by its name alone.
                 Some(id) if key == "audio" => map.serialize_entry(key, &json!({"id": id}))?,
                 _ => map.serialize_entry(key, value)?,
             }
@@ -353,59 +344,6 @@ struct Calls<'a>(&'a AssistantMessage<'a>);
 impl Serialize for Calls<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.calls())
-    }
-}
-
-/// What is ours, and what is for readers: the API takes none of it.
-const NOT_SENT: [&str; 3] = ["type", "annotations", "content_parts"];
-
-/// The fields of an answer's message that we do not model, if this is the block that keeps them.
-pub(crate) fn own_fields(block: &ContentBlock) -> Option<&Map<String, Value>> {
-    match block {
-        ContentBlock::Raw { provider, json: Value::Object(fields), .. }
-            if provider == PROVIDER && is_own_fields(fields) =>
-        {
-            Some(fields)
-        }
-        _ => None,
-    }
-}
-
-/// Items of the Responses API are called messages too, but they have content.
-pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
-    fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
-}
-
-enum Call<'a> {
-    Function {
-        id: &'a str,
-        name: Cow<'a, str>,
-        arguments: Arguments<'a>,
-    },
-    /// A call in the vendor's own words.
-    Raw(&'a Value),
-}
-
-impl Serialize for Call<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Wire<'a> {
-            id: &'a str,
-            r#type: &'static str,
-            function: Function<'a>,
-        }
-        #[derive(Serialize)]
-        struct Function<'a> {
-            name: &'a str,
-            arguments: &'a Arguments<'a>,
-        }
-        match self {
-            Self::Raw(json) => json.serialize(serializer),
-            Self::Function { id, name, arguments } => {
-                Wire { id, r#type: "function", function: Function { name, arguments } }
-                    .serialize(serializer)
-            }
-        }
     }
 }
 
@@ -426,7 +364,7 @@ pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a
     if name.is_empty() { "unnamed".into() } else { name.into() }
 }
 
-/// A tool's arguments: JSON inside a text.
+/// A tool's arguments in the Responses API: JSON inside a text, and as they came if they are not JSON.
 pub(crate) struct Arguments<'a>(pub(crate) &'a Value);
 
 impl Serialize for Arguments<'_> {

@@ -1,16 +1,18 @@
 //! The JSON of Chat Completions as our response.
 
-use neuron_http::Secret;
-use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
-    ToolCall,
-};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use std::collections::HashSet;
 
+use neuron_http::Secret;
+use neuron_types::{CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::call::{CallFields, made_id, seed};
 use crate::error::{self, ApiError};
 use crate::lenient;
-use crate::request::PROVIDER;
+use crate::message_fields::{self, grow, keep_nameless, own_fields};
+use crate::usage::WireUsage;
+pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 
 /// Reads a whole answer. What an error shows of it is without the secret.
 ///
@@ -28,17 +30,21 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     if let Some(error) = ApiError::read(wire.error) {
         return Err(error::from_answer(&error));
     }
-    let Some(choice) = wire.choices.and_then(|choices| choices.into_iter().next()) else {
+    let Some(mut choice) = wire.choices.and_then(|choices| choices.into_iter().next()) else {
         return Err(match ApiError::find_in(body) {
             Some(error) => error::from_answer(&error),
             None => foreign(&"there are no choices"),
         });
     };
-    if let Some(error) = choice.error.and_then(ApiError::read) {
+    if let Some(error) = choice.error.take().and_then(ApiError::read) {
         return Err(error::from_answer(&error));
     }
-    let fields = choice.message.ok_or_else(|| foreign(&"missing field `message`"))?;
-    let message = message(fields, &wire.id);
+    let fields = match choice.message.take() {
+        Some(fields) => fields,
+        None if choice.is_empty() => Map::new(),
+        None => return Err(foreign(&"missing field `message`")),
+    };
+    let message = message(fields, &seed(&wire.id, wire.created));
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
         id: wire.id,
@@ -54,6 +60,8 @@ struct WireCompletion {
     id: String,
     #[serde(default, deserialize_with = "lenient::or_default")]
     model: String,
+    #[serde(default, deserialize_with = "lenient::count")]
+    created: Option<usize>,
     #[serde(default)]
     choices: Option<Vec<WireChoice>>,
     #[serde(default, deserialize_with = "lenient::or_default")]
@@ -71,6 +79,21 @@ struct WireChoice {
     /// Proxies tell here of an answer that their own server broke off.
     #[serde(default)]
     error: Option<Value>,
+    /// Content in the place of other APIs.
+    #[serde(default)]
+    text: Value,
+    #[serde(default)]
+    delta: Value,
+}
+
+impl WireChoice {
+    /// Returns `true` if the model stopped and the choice has no content anywhere. Gemini leaves the
+    /// message out of an answer that was all thoughts.
+    fn is_empty(&self) -> bool {
+        self.finish_reason.as_deref().is_some_and(|reason| !reason.is_empty())
+            && lenient::says_nothing(&self.text)
+            && lenient::says_nothing(&self.delta)
+    }
 }
 
 /// Maps why the model stopped. Some servers say `stop` also when tools are called.
@@ -90,12 +113,11 @@ pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason
 }
 
 fn is_refusal(block: &ContentBlock) -> bool {
-    crate::message::own_fields(block)
-        .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
+    own_fields(block).is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
 /// Reads an answer's message.
-fn message(mut fields: Map<String, Value>, response_id: &str) -> Message {
+fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
         match fields.remove(key) {
@@ -109,24 +131,43 @@ fn message(mut fields: Map<String, Value>, response_id: &str) -> Message {
         Pieces::read(fields.remove("content").unwrap_or_default());
     (parts.text, fields) = (text, grown(fields, more));
     parts.thinking.push_str(&thinking);
-    if let Some(Value::Array(calls)) = fields.remove("tool_calls") {
-        let calls = calls.into_iter().enumerate();
-        parts.calls.extend(calls.map(|(index, json)| call(json, index, response_id)));
+    let mut calls = Vec::new();
+    if let Some(Value::Array(list)) = fields.remove("tool_calls") {
+        for json in list {
+            match CallFields::read(&json) {
+                Some(call) if !call.name.is_empty() => calls.push(call),
+                Some(call) => keep_nameless(&mut fields, call),
+                None if lenient::says_nothing(&json) => {}
+                None => grow(&mut fields, "tool_calls".to_owned(), vec![json].into()),
+            }
+        }
     }
-    if let Some(old) = take_old_call(&mut fields) {
-        let index = parts.calls.len();
-        parts.calls.push(call(json!({"function": old}), index, response_id));
-    }
+    calls.extend(take_old_call(&mut fields));
+    make_ids(&mut calls, seed);
+    parts.calls.extend(calls.into_iter().map(CallFields::into_block));
     fields.remove("role");
     parts.more = fields;
     parts.into_message()
 }
 
+/// Makes the ids of calls that have none.
+fn make_ids(calls: &mut [CallFields], seed: &str) {
+    if calls.iter().all(|call| !call.id.is_empty()) {
+        return;
+    }
+    let mut taken: HashSet<String> = calls.iter().map(|call| call.id.clone()).collect();
+    let nameless = calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty());
+    for (index, call) in nameless {
+        call.id = made_id(index, seed, |id| taken.contains(id));
+        taken.insert(call.id.clone());
+    }
+}
+
 /// Takes the one call that answers had before `tool_calls`, and that some servers still send.
-pub(crate) fn take_old_call(fields: &mut Map<String, Value>) -> Option<Value> {
-    let call = fields.get("function_call")?;
-    let is_call = call.get("name").is_some_and(Value::is_string);
-    is_call.then(|| fields.remove("function_call")).flatten()
+pub(crate) fn take_old_call(fields: &mut Map<String, Value>) -> Option<CallFields> {
+    let name = fields.get("function_call")?.get("name")?.as_str()?;
+    let is_call = !name.is_empty();
+    is_call.then(|| fields.remove("function_call").and_then(CallFields::read_old)).flatten()
 }
 
 /// Where compatible servers put reasoning.
@@ -164,14 +205,21 @@ impl Pieces {
 
     fn take(&mut self, piece: Value) {
         let field = |key: &str| piece.get(key).and_then(Value::as_str);
+        let thoughts = match field("type") {
+            // Databricks.
+            Some("reasoning") => piece.get("summary"),
+            // Mistral.
+            _ => piece.get("thinking"),
+        };
         if let Some(text) = piece.as_str().or_else(|| field("text")) {
             self.text.push_str(text);
         } else if let Some(refusal) = field("refusal") {
             self.more.push(("refusal".to_owned(), refusal.into()));
-        } else if let Some(thinking) = piece.get("thinking") {
+        } else if let Some(thoughts) = thoughts {
             // A text, or pieces with texts.
-            let Self { text, .. } = Self::read(thinking.clone());
-            self.thinking.push_str(&text);
+            let Self { text, thinking, more } = Self::read(thoughts.clone());
+            self.thinking.extend([text, thinking]);
+            self.more.extend(more);
         } else {
             self.more.push(("content_parts".to_owned(), Value::Array(vec![piece])));
         }
@@ -185,29 +233,14 @@ fn grown(mut fields: Map<String, Value>, more: Vec<(String, Value)>) -> Map<Stri
     fields
 }
 
-/// Adds a piece of a field that we do not model: texts and lists grow, others are replaced.
-pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
-    // Names come whole, and some servers repeat them with every piece.
-    let is_name = ["id", "type", "index", "format", "name"].contains(&key.as_str());
-    match (fields.get_mut(&key), piece) {
-        (_, Value::Null) => {}
-        (Some(_), Value::String(piece)) if is_name && piece.is_empty() => {}
-        (Some(Value::String(text)), Value::String(piece)) if !is_name => text.push_str(&piece),
-        (Some(Value::Array(items)), Value::Array(mut more)) => items.append(&mut more),
-        (Some(Value::Object(fields)), Value::Object(more)) => {
-            for (key, piece) in more {
-                grow(fields, key, piece);
-            }
-        }
-        // What has been said stays, whatever comes in its place.
-        (Some(Value::String(_) | Value::Array(_) | Value::Object(_)), _) => {}
-        (_, piece) => {
-            fields.insert(key, piece);
-        }
-    }
-}
-
 impl Parts {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.thinking.is_empty()
+            && self.text.is_empty()
+            && self.calls.is_empty()
+            && self.more.is_empty()
+    }
+
     pub(crate) fn into_message(self) -> Message {
         let mut content = Vec::with_capacity(2 + self.calls.len());
         if !self.thinking.is_empty() {
@@ -218,119 +251,8 @@ impl Parts {
             content.push(ContentBlock::Text(self.text));
         }
         content.extend(self.calls);
-        content.extend(more(self.more));
+        content.extend(message_fields::block(self.more));
         Message { role: Role::Assistant, content }
-    }
-}
-
-/// Keeps the fields of a message that are not modelled; empty ones say nothing.
-fn more(fields: Map<String, Value>) -> Option<ContentBlock> {
-    let says_nothing = |value: &Value| match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::String(text) => text.is_empty(),
-        _ => false,
-    };
-    let fields = fields.into_iter().filter(|(_, value)| !says_nothing(value));
-    let kind = ("type".to_owned(), Value::from("message"));
-    let json: Map<_, _> = std::iter::once(kind).chain(fields).collect();
-    if json.len() == 1 {
-        return None;
-    }
-    let text = said(&json).concat();
-    let portable = (!text.is_empty()).then(|| Box::new(ContentBlock::Text(text)));
-    let json = Value::Object(json);
-    Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
-}
-
-/// What the fields of a message that are not modelled say in words: a refusal, and speech.
-pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
-    let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
-    [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
-}
-
-/// Reads a call of a tool.
-fn call(json: Value, index: usize, response_id: &str) -> ContentBlock {
-    let text = |pointer: &str| json.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let id = match text("/id") {
-        "" => made_id(index, response_id),
-        id => id.to_owned(),
-    };
-    if json.get("custom").is_some_and(Value::is_object) {
-        let (name, input) = (text("/custom/name").to_owned(), text("/custom/input").to_owned());
-        return custom_call(json, id, name, input);
-    }
-    let input = match json.pointer("/function/arguments") {
-        Some(Value::String(text)) => ToolCall::parse_input(text),
-        None | Some(Value::Null) => ToolCall::parse_input(""),
-        Some(input) => input.clone(),
-    };
-    ContentBlock::ToolUse { id, name: text("/function/name").to_owned(), input }
-}
-
-/// A call whose input is free text: what our tools take is JSON, so they get a JSON string.
-pub(crate) fn custom_call(json: Value, id: String, name: String, input: String) -> ContentBlock {
-    let portable = ContentBlock::ToolUse { id, name, input: Value::String(input) };
-    ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: Some(Box::new(portable)) }
-}
-
-/// An id for a call that has none, as some compatible servers send it.
-///
-/// It has what the strictest vendors take: letters, digits, `_` and `-`, 40 of them at the most.
-pub(crate) fn made_id(index: usize, response_id: &str) -> String {
-    const TAIL: usize = 24;
-    let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
-    // The end of an id tells it from others; its beginning is the same for all.
-    let tail: Vec<char> = response_id.chars().rev().filter(allowed).take(TAIL).collect();
-    if tail.is_empty() {
-        return format!("call_{index}");
-    }
-    format!("call_{}_{index}", tail.iter().rev().collect::<String>())
-}
-
-/// The API's counts.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct WireUsage {
-    #[serde(deserialize_with = "lenient::count")]
-    prompt_tokens: Option<usize>,
-    #[serde(deserialize_with = "lenient::count")]
-    completion_tokens: Option<usize>,
-    #[serde(deserialize_with = "lenient::or_default")]
-    prompt_tokens_details: PromptDetails,
-    #[serde(deserialize_with = "lenient::or_default")]
-    completion_tokens_details: CompletionDetails,
-}
-
-/// Details of prompt tokens, which both APIs share.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct PromptDetails {
-    #[serde(deserialize_with = "lenient::count")]
-    pub(crate) cached_tokens: Option<usize>,
-    #[serde(deserialize_with = "lenient::count")]
-    pub(crate) cache_write_tokens: Option<usize>,
-}
-
-/// Details of answer tokens, which both APIs share.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct CompletionDetails {
-    #[serde(deserialize_with = "lenient::count")]
-    pub(crate) reasoning_tokens: Option<usize>,
-}
-
-impl From<WireUsage> for TokenUsage {
-    fn from(wire: WireUsage) -> Self {
-        let (prompt, completion) = (wire.prompt_tokens_details, wire.completion_tokens_details);
-        Self {
-            input_tokens: wire.prompt_tokens.unwrap_or_default(),
-            output_tokens: wire.completion_tokens.unwrap_or_default(),
-            cache_read_tokens: prompt.cached_tokens,
-            cache_creation_tokens: prompt.cache_write_tokens,
-            reasoning_tokens: completion.reasoning_tokens,
-            iterations: None,
-        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{Dialect, chat_body, chat_bytes};
-use neuron_types::{Message, Role, StopReason, TokenUsage};
+use neuron_types::{ContentBlock, Message, Role, StopReason, TokenUsage, ToolCall};
+use serde_json::json;
 
 use super::*;
 use crate::stream_checks::*;

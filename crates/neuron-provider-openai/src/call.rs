@@ -1,0 +1,300 @@
+//! A tool call of Chat Completions: its fields as they arrive, as our block, and as they go back.
+
+use std::borrow::Cow;
+
+use neuron_types::{ContentBlock, ToolCall, ToolDefinition, ToolUseRef};
+use serde::de::IgnoredAny;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+use crate::lenient;
+use crate::message::called_name;
+use crate::message_fields::merge;
+use crate::request::PROVIDER;
+
+/// A call, or a fragment of a call.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireCall {
+    #[serde(deserialize_with = "lenient::count")]
+    pub(crate) index: Option<usize>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    id: String,
+    /// The name of the field beside it.
+    #[serde(rename = "type")]
+    _kind: IgnoredAny,
+    function: Option<WireFunction>,
+    custom: Option<WireFunction>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// A function's call, or a call whose input is free text.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireFunction {
+    #[serde(deserialize_with = "lenient::or_default")]
+    name: String,
+    /// A text. Some servers send the object itself.
+    #[serde(alias = "input")]
+    arguments: Value,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+impl WireFunction {
+    /// Orders a stub below a fragment, and a fragment below the beginning of a call.
+    fn rank(&self) -> (bool, bool) {
+        (!self.name.is_empty(), !lenient::says_nothing(&self.arguments))
+    }
+}
+
+/// The fields of a call, as far as they have arrived.
+#[derive(Debug, Default)]
+pub(crate) struct CallFields {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) arguments: String,
+    /// Set if the input is free text.
+    is_custom: bool,
+    /// Fields of the call that we do not model.
+    more: Map<String, Value>,
+    /// Fields of the call's function that we do not model.
+    function_more: Map<String, Value>,
+}
+
+impl From<WireCall> for CallFields {
+    fn from(wire: WireCall) -> Self {
+        let function = wire.function.unwrap_or_default();
+        let custom = wire.custom.unwrap_or_default();
+        // Snowflake Cortex sends a stub of the other beside each.
+        let is_custom = custom.rank() > function.rank();
+        let WireFunction { name, arguments, more } = if is_custom { custom } else { function };
+        let arguments = match arguments {
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            other => other.to_string(),
+        };
+        let mut fields =
+            Self { id: wire.id, name, arguments, is_custom, more: wire.more, function_more: more };
+        for more in [&mut fields.more, &mut fields.function_more] {
+            more.retain(|_, value| !lenient::says_nothing(value));
+        }
+        fields
+    }
+}
+
+impl CallFields {
+    /// Reads a call that is not streamed. Returns `None` if it has another form.
+    pub(crate) fn read(json: &Value) -> Option<Self> {
+        WireCall::deserialize(json).ok().map(Self::from)
+    }
+
+    /// Reads the one call that answers had before `tool_calls`.
+    pub(crate) fn read_old(function: Value) -> Option<Self> {
+        let function = serde_json::from_value(function).ok()?;
+        Some(WireCall { function: Some(function), ..WireCall::default() }.into())
+    }
+
+    pub(crate) fn says_nothing(&self) -> bool {
+        self.id.is_empty()
+            && self.name.is_empty()
+            && self.arguments.is_empty()
+            && self.more.is_empty()
+            && self.function_more.is_empty()
+    }
+
+    /// Adds a fragment, whose arguments are appended. Other fields are set by their first
+    /// value, and unknown fields by their last.
+    pub(crate) fn extend(&mut self, fragment: Self) {
+        if self.id.is_empty() {
+            self.id = fragment.id;
+        }
+        if self.name.is_empty() {
+            self.name = fragment.name;
+        }
+        self.arguments.push_str(&fragment.arguments);
+        self.is_custom |= fragment.is_custom;
+        for (key, value) in fragment.more {
+            merge(&mut self.more, key, value, |_| false);
+        }
+        for (key, value) in fragment.function_more {
+            merge(&mut self.function_more, key, value, |_| false);
+        }
+    }
+
+    /// Returns the call in the API's form.
+    pub(crate) fn into_json(self) -> Value {
+        let (kind, key) = match self.is_custom {
+            true => ("custom", "input"),
+            false => ("function", "arguments"),
+        };
+        let mut function = Map::new();
+        function.insert("name".to_owned(), self.name.into());
+        function.insert(key.to_owned(), self.arguments.into());
+        function.extend(self.function_more);
+        let mut json = Map::new();
+        json.insert("id".to_owned(), self.id.into());
+        json.insert("type".to_owned(), kind.into());
+        json.insert(kind.to_owned(), function.into());
+        json.extend(self.more);
+        json.into()
+    }
+
+    /// Returns our block: a plain call, or the API's form with its meaning if a call has more
+    /// than that.
+    pub(crate) fn into_block(mut self) -> ContentBlock {
+        let input = match self.is_custom {
+            // Our tools take JSON, so they get a JSON string.
+            true => Value::String(self.arguments.clone()),
+            false => match ToolCall::parse_input(&self.arguments) {
+                // Models write `null` for no arguments.
+                Value::Null => json!({}),
+                input => input,
+            },
+        };
+        if !self.is_custom && self.more.is_empty() && self.function_more.is_empty() {
+            return ContentBlock::ToolUse { id: self.id, name: self.name, input };
+        }
+        if !self.is_custom {
+            self.arguments = arguments_text(Some(&self.arguments), &input).into_owned();
+        }
+        let portable =
+            ContentBlock::ToolUse { id: self.id.clone(), name: self.name.clone(), input };
+        ContentBlock::Raw {
+            provider: PROVIDER.to_owned(),
+            json: self.into_json(),
+            portable: Some(Box::new(portable)),
+        }
+    }
+}
+
+/// Makes an id for a call that has none, as some compatible servers send it.
+///
+/// `seed` names the answer. The id has what the strictest vendors take: letters, digits, `_` and
+/// `-`, and at most 40 characters. The number grows until no other call has the id.
+pub(crate) fn made_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
+    const TAIL: usize = 24;
+    let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
+    // The end of an id tells it from others. Its beginning is the same for all.
+    let tail: Vec<char> = seed.chars().rev().filter(allowed).take(TAIL).collect();
+    let prefix = match tail.is_empty() {
+        true => "call".to_owned(),
+        false => format!("call_{}", tail.iter().rev().collect::<String>()),
+    };
+    loop {
+        let id = format!("{prefix}_{index}");
+        if !is_taken(&id) {
+            return id;
+        }
+        index += 1;
+    }
+}
+
+/// Returns what names an answer: its id, or the time of its creation if it has no id.
+pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
+    match created {
+        Some(created) if id.is_empty() && created > 0 => created.to_string().into(),
+        _ => id.into(),
+    }
+}
+
+/// A call as it goes back.
+pub(crate) struct Call<'a> {
+    call: ToolUseRef<'a>,
+    name: Cow<'a, str>,
+    /// The API's form, for a call that has more than we model.
+    own: Option<&'a Map<String, Value>>,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Self> {
+        let call = block.as_tool_use()?;
+        let own = match block {
+            ContentBlock::Raw { provider, json: Value::Object(json), .. }
+                if provider == PROVIDER && is_call(json) =>
+            {
+                Some(json)
+            }
+            _ => None,
+        };
+        Some(Self { call, name: called_name(call.name, tools), own })
+    }
+}
+
+/// Returns `true` for a call in the form of Chat Completions. Items of the Responses API have neither
+/// field.
+pub(crate) fn is_call(json: &Map<String, Value>) -> bool {
+    json.contains_key("custom") || json.contains_key("function")
+}
+
+impl Serialize for Call<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Some(own) = self.own.filter(|own| own.contains_key("custom")) {
+            return own.serialize(serializer);
+        }
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", self.call.id)?;
+        map.serialize_entry("type", "function")?;
+        map.serialize_entry("function", &Function(self))?;
+        for (key, value) in self.own.into_iter().flatten() {
+            if !["id", "type", "function"].contains(&key.as_str()) {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+struct Function<'a>(&'a Call<'a>);
+
+impl Serialize for Function<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Call { call, name, own } = self.0;
+        let own = own.and_then(|own| own.get("function")?.as_object());
+        let text = own.and_then(|own| own.get("arguments")?.as_str());
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("arguments", &arguments_text(text, call.input))?;
+        for (key, value) in own.into_iter().flatten() {
+            if key != "name" && key != "arguments" {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Returns arguments as the text of a JSON object: servers answer 400 or 500 to a text that is not
+/// JSON, and templates of llama.cpp fail for JSON that is no object.
+///
+/// `text` is the model's text of `input`, which is kept if it is an object. Arguments that are not JSON
+/// are sent in the form in which they are kept, see [`ToolCall::invalid_json`].
+fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
+    let is_valid = input.is_object() && ToolCall::invalid_json(input).is_none();
+    match (text, input) {
+        (Some(text), _) if is_valid && text.trim_start().starts_with('{') => text.into(),
+        (_, Value::Object(_)) => input.to_string().into(),
+        (_, Value::Null) => "{}".into(),
+        _ => json!({"input": input}).to_string().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The vendor refuses an id with more than 40 characters, or with others, once the conversation
+    /// moves there.
+    #[test]
+    fn a_made_id_is_taken_by_every_vendor() {
+        let made_id = |index, seed| made_id(index, seed, |_| false);
+        assert_eq!(made_id(0, ""), "call_0");
+        assert_eq!(made_id(1, "::"), "call_1");
+        assert_eq!(made_id(2, "gen-1a:b"), "call_gen-1ab_2");
+        let long = made_id(100, "chatcmpl-0123456789abcdef0123456789abcdef");
+        assert_eq!(long, "call_89abcdef0123456789abcdef_100");
+        assert!(long.len() <= 40);
+    }
+}

@@ -1,0 +1,520 @@
+//! Answers of compatible servers, whole and streamed, and what goes back to them.
+//!
+//! Each body is written after the vendor's documentation or after recorded answers; its comment
+//! names which.
+
+use neuron_http::Secret;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
+    StreamEvent, ToolCall,
+};
+use serde_json::{Value, json};
+
+use crate::request::{self, Settings};
+use crate::response;
+use crate::stream::ChatAnswer;
+use crate::stream_checks::*;
+
+mod ends;
+mod round_trip;
+mod usage;
+
+pub(super) fn whole(message: Value) -> Value {
+    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    json!({"id": "cmpl_1", "model": "m", "choices": [choice]})
+}
+
+pub(super) fn read_whole(body: &Value) -> Result<CompletionResponse, ProviderError> {
+    response::read(body.to_string().as_bytes(), &Secret::new(SECRET))
+}
+
+pub(super) fn chunk(delta: Value) -> Value {
+    json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]})
+}
+
+pub(super) fn last_chunk(reason: &str) -> Value {
+    json!({"id": "cmpl_1", "model": "m", "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+/// A stream of these deltas, a reason to stop, and `[DONE]`.
+pub(super) fn streamed(deltas: impl IntoIterator<Item = Value>) -> Vec<u8> {
+    let mut chunks: Vec<_> = deltas.into_iter().map(chunk).collect();
+    chunks.push(last_chunk("stop"));
+    [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat()
+}
+
+/// Where the event with the reason to stop ends.
+fn end_of_reason(bytes: &[u8]) -> usize {
+    let text = String::from_utf8(bytes.to_vec()).unwrap();
+    let reason = text.find("\"finish_reason\":\"stop\"").unwrap();
+    reason + text[reason..].find('\n').unwrap() + 1
+}
+
+/// Checks the content of a message, whole and streamed, however the stream is split.
+#[track_caller]
+fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
+    let response = read_whole(&whole(message)).unwrap();
+    assert_eq!(response.message.content, content, "whole");
+    check_streamed(deltas, content);
+}
+
+#[track_caller]
+fn check_streamed(deltas: &[Value], content: &[ContentBlock]) {
+    let bytes = streamed(deltas.iter().cloned());
+    let events = read_bytes::<ChatAnswer>(&bytes);
+    assert_eq!(response_of(&events).message.content, content, "streamed");
+    check_every_byte::<ChatAnswer>(&bytes, end_of_reason(&bytes));
+}
+
+/// The messages of the next request, after an answer with this content.
+pub(super) fn sent_with(content: Vec<ContentBlock>, settings: Settings) -> Value {
+    let request = CompletionRequest {
+        messages: vec![Message { role: Role::Assistant, content }],
+        ..CompletionRequest::default()
+    };
+    let body = request::write(request.view(), "m", settings, false).unwrap();
+    let mut body: Value = serde_json::from_slice(&body).unwrap();
+    body["messages"].get_mut(0).map(Value::take).unwrap_or_default()
+}
+
+fn sent(content: Vec<ContentBlock>) -> Value {
+    sent_with(content, Settings::default())
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn thinking(thinking: &str) -> ContentBlock {
+    ContentBlock::Thinking { thinking: thinking.into(), signature: String::new() }
+}
+
+fn call(id: &str, name: &str, input: Value) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: name.into(), input }
+}
+
+fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: "openai".into(), json, portable: portable.map(Box::new) }
+}
+
+fn function(id: &str, name: &str, arguments: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}})
+}
+
+/// `call` with another field.
+fn with(mut call: Value, key: &str, value: Value) -> Value {
+    call[key] = value;
+    call
+}
+
+/// Snowflake Cortex writes stubs into every message and every call (recorded answers): a plain answer
+/// became a call of a tool without a name, and a call lost its name and its arguments.
+#[test]
+fn a_stub_is_no_call_and_hides_none() {
+    let stubs = |mut message: Value| {
+        message["function_call"] = json!({"name": ""});
+        message["audio"] = json!({"id": "", "data": "", "transcript": ""});
+        message["moderation"] = json!({});
+        message
+    };
+    let custom = json!({"name": ""});
+    let said = json!({"role": "assistant", "content": "hi"});
+    check(stubs(said.clone()), &[stubs(said)], &[text("hi")]);
+    let whole = with(function("x", "look", "{\"a\":1}"), "custom", custom.clone());
+    let begin = with(with(function("x", "look", ""), "custom", custom.clone()), "index", json!(0));
+    let more = json!({"index": 0, "id": "", "type": "", "function": {"name": "", "arguments": "{\"a\":1}"}, "custom": custom});
+    check(
+        stubs(json!({"tool_calls": [whole]})),
+        &[stubs(json!({"tool_calls": [begin]})), stubs(json!({"tool_calls": [more]}))],
+        &[call("x", "look", json!({"a": 1}))],
+    );
+    let stub = json!({"id": "", "type": "function", "function": {"name": "", "arguments": ""}, "custom": custom});
+    let message = stubs(json!({"content": "hi", "tool_calls": [stub]}));
+    check(message.clone(), &[message], &[text("hi")]);
+    // A stub of a function beside a custom call.
+    let own = json!({"id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1"}});
+    let stubbed = with(own.clone(), "function", json!({"name": "", "arguments": ""}));
+    let message = json!({"tool_calls": [stubbed]});
+    let expected = raw(own, Some(call("c", "sql", json!("select 1"))));
+    check(message.clone(), &[message], &[expected]);
+}
+
+#[test]
+fn a_call_that_nothing_names_is_no_call() {
+    let message = json!({"content": "hi", "tool_calls": [null]});
+    check(message.clone(), &[message], &[text("hi")]);
+    let message = json!({"content": "hi", "tool_calls": [null, function("x", "look", "{}")]});
+    check(message.clone(), &[message], &[text("hi"), call("x", "look", json!({}))]);
+    // Nobody can run it, but what came is kept.
+    let nameless = function("x", "", "{\"a\":1}");
+    let message = json!({"content": "hi", "tool_calls": [nameless]});
+    let kept = raw(json!({"type": "message", "tool_calls": [nameless]}), None);
+    check(message.clone(), &[message], &[text("hi"), kept.clone()]);
+    assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
+}
+
+/// Gemini 3 refuses the next request without the signature (400): Google's "OpenAI compatibility"
+/// and "Thought signatures".
+#[test]
+fn the_unknown_fields_of_a_call_go_back() {
+    let extra = json!({"google": {"thought_signature": "CsoB+/="}});
+    let signed = with(function("x", "look", "{ \"a\": 1.0 }"), "extra_content", extra.clone());
+    let plain = function("y", "look", "{}");
+    let input = json!({"a": 1.0});
+    let expected =
+        [raw(signed.clone(), Some(call("x", "look", input))), call("y", "look", json!({}))];
+    let message = json!({"role": "assistant", "tool_calls": [signed, plain]});
+    let pieces = |signature_first: bool| {
+        let mut begin = with(function("x", "look", "{ \"a\":"), "index", json!(0));
+        let mut more = json!({"index": 0, "function": {"arguments": " 1.0 }"}});
+        let signed = if signature_first { &mut begin } else { &mut more };
+        signed["extra_content"] = extra.clone();
+        let other = with(plain.clone(), "index", json!(1));
+        [begin, other, more].map(|call| json!({"tool_calls": [call]}))
+    };
+    check(message.clone(), &pieces(true), &expected);
+    check(message.clone(), &pieces(false), &expected);
+    assert_eq!(sent(expected.to_vec()), message);
+    // All calls of one chunk, as Gemini sends them: without index, complete.
+    check_streamed(&[json!({"tool_calls": [signed, plain]})], &expected);
+}
+
+#[test]
+fn the_unknown_fields_of_fragments_are_merged() {
+    let first = json!({"index": 0, "id": "x", "type": "function", "stage": "a", "tags": [1], "of": {"n": 1, "s": "p"},
+        "function": {"name": "look", "arguments": "{", "strict": true}});
+    let second = json!({"index": 0, "stage": "b", "tags": [2], "of": {"n": 2, "s": "", "more": null, "t": "q"},
+        "function": {"arguments": "}", "strict": null}});
+    let third = json!({"index": 0, "stage": "", "tags": null, "of": {}});
+    let json = json!({"id": "x", "type": "function", "stage": "b", "tags": [1, 2], "of": {"n": 2, "s": "p", "t": "q"},
+        "function": {"name": "look", "arguments": "{}", "strict": true}});
+    let expected = raw(json.clone(), Some(call("x", "look", json!({}))));
+    let deltas = [first, second, third].map(|call| json!({"tool_calls": [call]}));
+    check(json!({"tool_calls": [json]}), &deltas, std::slice::from_ref(&expected));
+    assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [json]}));
+}
+
+#[test]
+fn a_custom_call_keeps_its_unknown_fields_and_its_made_id() {
+    let custom =
+        json!({"id": "", "type": "custom", "custom": {"name": "sql", "input": "x"}, "new": 1});
+    let own = with(custom.clone(), "id", json!("call_cmpl_1_0"));
+    let expected = raw(own.clone(), Some(call("call_cmpl_1_0", "sql", json!("x"))));
+    let message = json!({"tool_calls": [custom]});
+    check(message.clone(), &[message], std::slice::from_ref(&expected));
+    assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [own]}));
+}
+
+/// A call by a name that is none, and arguments that were cut.
+#[test]
+fn a_call_with_unknown_fields_is_written_by_the_rules_of_every_call() {
+    let own = with(function("x", "functions.look", "{\"a\":"), "new", json!(1));
+    let input = ToolCall::invalid_json_input("{\"a\":");
+    let block = raw(own, Some(call("x", "functions.look", input)));
+    let expected =
+        with(function("x", "functions_look", r#"{"invalid_json":"{\"a\":"}"#), "new", json!(1));
+    assert_eq!(sent(vec![block])["tool_calls"], json!([expected]));
+    let own = with(function("x", "look", " "), "new", json!(1));
+    let block = raw(own, Some(call("x", "look", json!({}))));
+    assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
+}
+
+/// Requests have these: OpenRouter's "Reasoning tokens" for `reasoning_details`, which Snowflake and
+/// MiniMax write too; a recorded answer of Gemini for `extra_content`; LiteLLM's "Reasoning content" for
+/// `thinking_blocks`; Copilot's clients for `reasoning_opaque`; OpenAI's reference for the others.
+#[test]
+fn of_a_messages_unknown_fields_those_go_back_that_requests_have() {
+    let goes = json!({
+        "reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s"}],
+        "extra_content": {"google": {"thought_signature": "CsoB"}},
+        "thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}],
+        "reasoning_opaque": "o",
+        "reasoning_text": "hm",
+        "refusal": "No.",
+    });
+    let mut message = goes.clone();
+    for (key, value) in [
+        // Groq, Copilot, OpenAI, Perplexity, any.
+        ("executed_tools", json!([{"index": 0, "type": "search"}])),
+        ("channel", json!("analysis")),
+        ("padding", json!("abc")),
+        ("annotations", json!([{"type": "url_citation"}])),
+        ("citations", json!(["https://h/a"])),
+        ("reasoning", json!({"summary": "hm"})),
+        ("token_id", json!(7)),
+        ("new", json!("x")),
+    ] {
+        message[key] = value;
+    }
+    let response = read_whole(&whole(message.clone())).unwrap();
+    message["type"] = json!("message");
+    assert_eq!(response.message.content, [raw(message, Some(text("No.")))], "all of it is kept");
+    assert_eq!(sent(response.message.content), with(goes, "role", json!("assistant")));
+    // Speech goes back by its name alone, and without one by its words.
+    let audio = |audio: Value| raw(json!({"type": "message", "audio": audio}), Some(text("Hi")));
+    let named = audio(json!({"id": "a", "data": "AA", "transcript": "Hi"}));
+    assert_eq!(sent(vec![named]), json!({"role": "assistant", "audio": {"id": "a"}}));
+    for id in [json!(""), json!(null)] {
+        let nameless = audio(json!({"id": id, "transcript": "Hi", "expires_at": 0}));
+        assert_eq!(sent(vec![nameless]), json!({"role": "assistant", "content": "Hi"}));
+    }
+}
+
+/// The type of the block that keeps the fields is ours.
+#[test]
+fn a_message_may_have_a_type_of_its_own() {
+    let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});
+    let kept = raw(json!({"type": "message", "extra_content": {"a": 1}}), None);
+    check(message.clone(), &[message], &[text("a"), kept.clone()]);
+    let expected = json!({"role": "assistant", "content": "a", "extra_content": {"a": 1}});
+    assert_eq!(sent(vec![text("a"), kept]), expected);
+}
+
+/// The Responses API took the call for an item of its own.
+#[test]
+fn a_call_with_unknown_fields_is_a_plain_call_for_the_responses_api() {
+    let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));
+    let content = vec![raw(own, Some(call("x", "look", json!({}))))];
+    let request = CompletionRequest {
+        messages: vec![Message { role: Role::Assistant, content }],
+        ..CompletionRequest::default()
+    };
+    let body = crate::wire::responses::write_request(request.view(), false).unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let expected =
+        json!([{"type": "function_call", "call_id": "x", "name": "look", "arguments": "{}"}]);
+    assert_eq!(body["input"], expected);
+}
+
+#[test]
+fn a_signature_of_the_message_that_is_repeated_stays_one() {
+    let extra = json!({"extra_content": {"google": {"thought_signature": "CsoB"}}});
+    let kept = raw(with(extra.clone(), "type", json!("message")), None);
+    check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
+}
+
+/// OpenRouter's "Reasoning tokens": pieces of a block have its `index`, and the list goes back
+/// unchanged.
+#[test]
+fn streamed_reasoning_details_are_merged_by_index() {
+    let details = |details: Value| json!({"reasoning_details": details});
+    let piece = |index: Value, more: Value| {
+        let mut json =
+            json!({"type": "reasoning.text", "format": "anthropic-claude-v1", "index": index});
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json
+    };
+    let zero = json!(0);
+    let deltas = [
+        details(json!([piece(zero.clone(), json!({"text": "h", "signature": null, "id": null}))])),
+        details(json!([piece(zero.clone(), json!({"text": "m"})), {"type": "other"}])),
+        details(json!([piece(zero.clone(), json!({"text": "", "signature": "c2ln", "id": "r1"}))])),
+        details(json!([{"type": "reasoning.summary", "summary": "a", "index": 1}])),
+        details(
+            json!([{"type": "reasoning.summary", "summary": "b", "index": 1}, {"type": "other"}]),
+        ),
+        // Gemini's signatures are blocks of their own with the same index (recorded answers).
+        details(json!([{"type": "reasoning.encrypted", "data": "AA", "id": "t1", "index": 0}])),
+        details(json!([{"type": "reasoning.encrypted", "data": "CC", "id": "t2", "index": 0}])),
+        details(json!([{"type": "reasoning.encrypted", "data": "DD", "id": "t2", "index": 0}])),
+        details(json!([
+            piece(json!(null), json!({"text": "x"})),
+            piece(json!(null), json!({"text": "y"}))
+        ])),
+    ];
+    let merged = json!([
+        {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0, "text": "hm", "signature": "c2ln", "id": "r1"},
+        {"type": "other"},
+        {"type": "reasoning.summary", "summary": "ab", "index": 1},
+        {"type": "other"},
+        {"type": "reasoning.encrypted", "data": "AA", "id": "t1", "index": 0},
+        {"type": "reasoning.encrypted", "data": "CCDD", "id": "t2", "index": 0},
+        {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": null, "text": "x"},
+        {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": null, "text": "y"},
+    ]);
+    let kept = raw(json!({"type": "message", "reasoning_details": merged}), None);
+    check(details(merged.clone()), &deltas, std::slice::from_ref(&kept));
+    let mut expected = details(merged);
+    (expected["role"], expected["content"]) = (json!("assistant"), json!(""));
+    assert_eq!(sent(vec![kept]), expected);
+}
+
+/// LiteLLM streamed a block for each piece, and the signature in a block of its own, which nobody could
+/// send back (litellm#29428). Newer versions stream whole blocks.
+#[test]
+fn streamed_thinking_blocks_end_with_their_signature() {
+    let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
+    let piece = |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature});
+    let redacted = json!({"type": "redacted_thinking", "data": "AA"});
+    let whole = blocks(json!([piece("hm", "s1"), redacted, piece("so", "s2"), piece("ah", "s3")]));
+    let kept = raw(with(whole.clone(), "type", json!("message")), None);
+    let deltas = [
+        blocks(json!([piece("h", "")])),
+        blocks(json!([piece("m", "")])),
+        blocks(json!([piece("", "s1")])),
+        blocks(json!([redacted])),
+        blocks(json!([piece("so", "s2")])),
+        blocks(json!([piece("ah", "s3")])),
+    ];
+    check(whole, &deltas, std::slice::from_ref(&kept));
+    // A form that is no list is kept.
+    let odd = blocks(piece("hm", "s1"));
+    let kept = raw(with(odd.clone(), "type", json!("message")), None);
+    check(odd.clone(), &[odd], std::slice::from_ref(&kept));
+}
+
+/// llama.cpp answers 500 to arguments that are no JSON, and its templates want an object.
+#[test]
+fn arguments_go_back_as_a_json_object() {
+    for (input, expected) in [
+        (json!({"z": 1, "a": 2}), r#"{"z":1,"a":2}"#),
+        (ToolCall::parse_input(""), "{}"),
+        (ToolCall::parse_input("null"), "{}"),
+        (ToolCall::parse_input("{\"a\": \"To"), r#"{"invalid_json":"{\"a\": \"To"}"#),
+        (ToolCall::parse_input("[1]"), r#"{"input":[1]}"#),
+        (json!("select 1"), r#"{"input":"select 1"}"#),
+    ] {
+        let sent = sent(vec![call("x", "look", input)]);
+        assert_eq!(sent["tool_calls"], json!([function("x", "look", expected)]));
+    }
+}
+
+/// Gemini leaves the message out of an answer whose tokens were all thought (agentgateway#1464).
+#[test]
+fn an_answer_may_lack_its_message() {
+    for message in [json!({}), json!({"message": null})] {
+        let mut choice = message.clone();
+        choice["finish_reason"] = json!("length");
+        let response = read_whole(&json!({"choices": [choice]})).unwrap();
+        assert_eq!(response.message.content, []);
+        assert_eq!(response.stop_reason, StopReason::MaxTokens);
+        // What is in another place would be lost.
+        for key in ["text", "delta"] {
+            let mut choice = choice.clone();
+            choice[key] = json!({"content": "a"});
+            let error = read_whole(&json!({"choices": [choice]})).unwrap_err();
+            assert!(error.to_string().contains("missing field `message`"), "{error}");
+        }
+    }
+}
+
+/// Snowflake gives neither answers nor calls an id (recorded answers). Anthropic, whose models it
+/// serves, refuses a conversation in which two calls have one id.
+#[test]
+fn made_ids_are_unique() {
+    let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
+    let ids = |response: &CompletionResponse| {
+        assert_eq!(response.stop_reason, StopReason::ToolUse);
+        let ids = response.message.tool_uses().map(|call| call.id.to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let one = json!([function("", "look", "{}")]);
+    let body = nameless(1_790_000_001, one.clone());
+    assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1790000001_0"]);
+    let mut begun = body.clone();
+    begun["choices"][0]["delta"] = begun["choices"][0]["message"].take();
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": ""}], "created": 1_790_000_002});
+    let bytes = [sse(&[begun, end]), b"data: [DONE]\n\n".to_vec()].concat();
+    let events = read_bytes::<ChatAnswer>(&bytes);
+    assert_eq!(ids(response_of(&events)), ["call_1790000001_0"]);
+    // The name is taken.
+    let two = json!([function("call_1", "look", "{}"), function("", "look", "{}")]);
+    let body = nameless(0, two.clone());
+    assert_eq!(ids(&read_whole(&body).unwrap()), ["call_1", "call_2"]);
+    let chunk =
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": two}, "finish_reason": "stop"}]});
+    let events = read_bytes::<ChatAnswer>(&sse(&[chunk]));
+    assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
+}
+
+/// Perplexity's chunks have the text so far in `message`, beside `delta` (recorded streams).
+#[test]
+fn a_message_beside_deltas_is_not_added() {
+    let chunk = |delta: &str, message: &str, reason: Value| {
+        json!({"id": "p", "choices": [{"index": 0, "finish_reason": reason,
+            "delta": {"role": "assistant", "content": delta}, "message": {"role": "assistant", "content": message}}]})
+    };
+    let chunks = [
+        chunk("a", "", json!(null)),
+        chunk("b", "ab", json!(null)),
+        chunk("", "ab", json!("stop")),
+    ];
+    for chunks in [&chunks[..], &chunks[1..]] {
+        let events = read_bytes::<ChatAnswer>(&sse(chunks));
+        let expected = if chunks.len() == 3 { "ab" } else { "b" };
+        assert_eq!(response_of(&events).message.content, [text(expected)]);
+    }
+    // The whole answer of a proxy, after a chunk that says nothing.
+    let mut last = chunk("", "ab", json!("stop"));
+    last["choices"][0].as_object_mut().unwrap().remove("delta");
+    let first = json!({"id": "p", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]});
+    let events = read_bytes::<ChatAnswer>(&sse(&[first, last]));
+    assert_eq!(response_of(&events).message.content, [text("ab")]);
+}
+
+#[test]
+fn content_in_parts() {
+    // Mistral's "Reasoning"; a reference among the thoughts is kept.
+    let thought = |text: &str| json!({"type": "thinking", "thinking": [{"type": "text", "text": text}], "closed": true});
+    let reference = json!({"type": "reference", "reference_ids": [1]});
+    let said = json!({"type": "text", "text": "a"});
+    let mut with_reference = thought("hm");
+    with_reference["thinking"].as_array_mut().unwrap().push(reference.clone());
+    let kept = raw(json!({"type": "message", "content_parts": [reference]}), None);
+    check(
+        json!({"content": [with_reference, said]}),
+        &[
+            json!({"content": [thought("h")]}),
+            json!({"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "m"}, reference]}]}),
+            json!({"content": "a"}),
+        ],
+        &[thinking("hm"), text("a"), kept],
+    );
+    // Databricks' "Query reasoning models".
+    let reasoning = |text: &str| json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": text, "signature": ""}]});
+    check(
+        json!({"content": [reasoning("hm"), said]}),
+        &[json!({"content": [reasoning("h")]}), json!({"content": [reasoning("m"), said]})],
+        &[thinking("hm"), text("a")],
+    );
+}
+
+/// Mistral's calls have no index, and later fragments of Mistral and DashScope have the id or the name
+/// `""` (recorded streams).
+#[test]
+fn later_fragments_neither_name_nor_move_a_call() {
+    let expected = [call("x", "look", json!({"a": 1})), call("y", "find", json!({}))];
+    let more = |arguments: &str| json!({"id": "", "type": "function", "function": {"name": "", "arguments": arguments}});
+    check_streamed(
+        &[
+            json!({"tool_calls": [function("x", "look", "{\"a\":")]}),
+            json!({"tool_calls": [more("1"), more("}")]}),
+            json!({"tool_calls": [function("y", "find", "{}")]}),
+            json!({"tool_calls": [more("")]}),
+        ],
+        &expected,
+    );
+    check_streamed(
+        &[
+            json!({"tool_calls": [function("x", "look", "{\"a\":1}"), function("y", "find", "")]}),
+            json!({"tool_calls": [with(more("{}"), "id", json!("y"))]}),
+        ],
+        &expected,
+    );
+}
+
+#[test]
+fn calls_without_a_reason_to_stop_are_tool_use() {
+    let calls = json!({"tool_calls": [function("x", "look", "{}")]});
+    for reason in [json!(""), json!(null)] {
+        let mut body = whole(calls.clone());
+        body["choices"][0]["finish_reason"] = reason.clone();
+        assert_eq!(read_whole(&body).unwrap().stop_reason, StopReason::ToolUse);
+        let mut chunk = chunk(calls.clone());
+        chunk["choices"][0]["finish_reason"] = reason;
+        let bytes = [sse(&[chunk]), b"data: [DONE]\n\n".to_vec()].concat();
+        let events = read_bytes::<ChatAnswer>(&bytes);
+        assert_eq!(response_of(&events).stop_reason, StopReason::ToolUse);
+        assert!(events.iter().any(|event| matches!(event, StreamEvent::ToolUse { .. })));
+    }
+}

@@ -1,0 +1,195 @@
+//! Reading an answer, sending it back, and reading what was sent gives the same answer.
+
+use proptest::prelude::*;
+use serde_json::Map;
+
+use super::*;
+
+/// Any value, for a field that we do not know.
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        "[a-zé🦀\"\\\\ ]{0,4}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(2, 8, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::hash_map("[a-c]", inner, 0..3)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+type Fields = Map<String, Value>;
+
+/// Some of these fields, with any values.
+fn fields(keys: &'static [&'static str]) -> impl Strategy<Value = Fields> {
+    let field = (prop::sample::select(keys), value());
+    prop::collection::vec(field, 0..3)
+        .prop_map(|fields| fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// A call, with unknown fields beside and inside of its function.
+fn any_call() -> impl Strategy<Value = Value> {
+    const ARGUMENTS: [&str; 6] =
+        ["", "{}", "{\"a\":1}", "{ \"z\": 1.5, \"a\": [\"é\"] }", "{\"a\":", "null"];
+    (
+        any::<bool>(),
+        prop::sample::select(&ARGUMENTS[..]),
+        fields(&["extra_content", "new", "status"]),
+        fields(&["strict", "new"]),
+        any::<bool>(),
+    )
+        .prop_map(|(is_custom, text, more, inner, has_stub)| {
+            let (kind, stub, key) = match is_custom {
+                true => ("custom", "function", "input"),
+                false => ("function", "custom", "arguments"),
+            };
+            let mut named = inner;
+            named.insert("name".into(), json!("look"));
+            named.insert(key.into(), json!(text));
+            let mut json = more;
+            json.insert("type".into(), json!(kind));
+            json.insert(kind.into(), named.into());
+            if has_stub {
+                json.insert(stub.into(), json!({"name": ""}));
+            }
+            json.into()
+        })
+}
+
+/// Reasoning details, the pieces of each next to each other.
+fn details() -> impl Strategy<Value = Vec<Value>> {
+    let detail = prop::sample::select(vec![
+        ("reasoning.text", "text"),
+        ("reasoning.summary", "summary"),
+        ("reasoning.encrypted", "data"),
+    ]);
+    prop::collection::vec((detail, "[a-z]{1,6}", any::<bool>()), 0..4).prop_map(|details| {
+        let details =
+            details.into_iter().enumerate().map(|(index, ((kind, key), text, has_index))| {
+                let mut json = json!({"type": kind, "format": "f", key: text});
+                if has_index {
+                    json["index"] = json!(index);
+                }
+                json
+            });
+        details.collect()
+    })
+}
+
+#[derive(Debug, Clone)]
+struct Answer {
+    text: String,
+    thinking: String,
+    calls: Vec<Value>,
+    details: Vec<Value>,
+    /// Fields that requests have too.
+    goes: Fields,
+    /// Fields that only answers have.
+    stays: Fields,
+}
+
+fn any_answer() -> impl Strategy<Value = Answer> {
+    (
+        "[a-zé🦀\" ]{0,6}",
+        "[a-z]{0,6}",
+        prop::collection::vec(any_call(), 0..4),
+        details(),
+        prop::option::of(value()),
+        fields(&["executed_tools", "channel", "padding", "annotations", "citations", "new"]),
+    )
+        .prop_map(|(text, thinking, mut calls, details, extra, stays)| {
+            for (index, call) in calls.iter_mut().enumerate() {
+                // Some have no id.
+                let id = if index == 2 { String::new() } else { format!("c{index}") };
+                call["id"] = json!(id);
+            }
+            let goes = extra.map(|extra| ("extra_content".to_owned(), extra)).into_iter().collect();
+            Answer { text, thinking, calls, details, goes, stays }
+        })
+}
+
+impl Answer {
+    fn message(&self, with_stays: bool) -> Value {
+        let mut message = self.goes.clone();
+        if with_stays {
+            message.extend(self.stays.clone());
+        }
+        message.insert("role".into(), json!("assistant"));
+        message.insert("content".into(), json!(self.text));
+        message.insert("reasoning_content".into(), json!(self.thinking));
+        message.insert("tool_calls".into(), json!(self.calls));
+        message.insert("reasoning_details".into(), json!(self.details));
+        message.into()
+    }
+
+    /// The answer in pieces: texts by character, calls and fields one by one.
+    fn deltas(&self) -> Vec<Value> {
+        let chars = |key: &'static str, text: &str| {
+            text.chars().map(|c| json!({key: c.to_string()})).collect::<Vec<_>>()
+        };
+        let mut deltas = chars("reasoning_content", &self.thinking);
+        deltas.extend(chars("content", &self.text));
+        for detail in &self.details {
+            let has_index = detail.get("index").is_some();
+            let key = ["text", "summary", "data"].into_iter().find(|key| detail[key].is_string());
+            let key = key.expect("each has a text");
+            let text = detail[key].as_str().unwrap_or_default();
+            let pieces: Vec<_> = match has_index {
+                true => text.chars().map(String::from).collect(),
+                false => vec![text.to_owned()],
+            };
+            deltas.extend(pieces.into_iter().map(
+                |piece| json!({"reasoning_details": [with(detail.clone(), key, json!(piece))]}),
+            ));
+        }
+        for (index, call) in self.calls.iter().enumerate() {
+            let mut begin = with(call.clone(), "index", json!(index));
+            let (kind, key) = match call["type"] == "custom" {
+                true => ("custom", "input"),
+                false => ("function", "arguments"),
+            };
+            let text = begin[kind][key].take();
+            deltas.push(json!({"tool_calls": [begin]}));
+            let pieces = text.as_str().unwrap_or_default().chars();
+            deltas.extend(pieces.map(
+                |piece| json!({"tool_calls": [{"index": index, kind: {key: piece.to_string()}}]}),
+            ));
+        }
+        for (key, value) in self.goes.iter().chain(&self.stays) {
+            deltas.push(json!({key: value}));
+        }
+        deltas
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_read_is_sent_and_read_again(answer in any_answer()) {
+        let response = read_whole(&whole(answer.message(true))).unwrap();
+        let events = read_bytes::<ChatAnswer>(&streamed(answer.deltas()));
+        prop_assert_eq!(&response_of(&events).message, &response.message);
+        prop_assert_eq!(response.message.tool_uses().count(), answer.calls.len());
+        // Fields that only answers have are kept, but not sent.
+        let settings = Settings { echo_reasoning: true, ..Settings::default() };
+        let kept = read_whole(&whole(answer.message(false))).unwrap().message;
+        let sent = sent_with(response.message.content, settings);
+        prop_assert_eq!(&sent, &sent_with(kept.content.clone(), settings));
+        for call in sent["tool_calls"].as_array().into_iter().flatten() {
+            if let Some(arguments) = call.pointer("/function/arguments") {
+                let arguments = arguments.as_str().unwrap_or_default();
+                prop_assert!(serde_json::from_str::<Fields>(arguments).is_ok(), "{}", arguments);
+            }
+        }
+        if sent.is_null() {
+            prop_assert_eq!(kept.content, vec![]);
+            return Ok(());
+        }
+        let again = read_whole(&whole(sent.clone())).unwrap().message;
+        prop_assert_eq!(sent_with(again.content.clone(), settings), sent);
+        prop_assert_eq!(again.content, kept.content);
+    }
+}

@@ -1,0 +1,174 @@
+//! Fields of an answer's message that neuron does not model: how they are kept, how they grow from the
+//! deltas of a stream, and which of them go back.
+
+use neuron_types::ContentBlock;
+use serde_json::{Map, Value};
+
+use crate::call::{CallFields, is_call};
+use crate::lenient;
+use crate::request::PROVIDER;
+
+/// The fields that requests have too. All others are kept and not sent, as strict servers refuse what
+/// only an answer may have: `annotations`, citations, Groq's `executed_tools`.
+///
+/// - `refusal`, `audio`: OpenAI's reference of the assistant message.
+/// - `reasoning_details`: OpenRouter's "Reasoning tokens". MiniMax and Snowflake have the field too.
+/// - `extra_content`: Gemini's signatures of thoughts, outside of calls.
+/// - `thinking_blocks`: LiteLLM's "Reasoning content".
+/// - `reasoning_opaque`, `reasoning_text`: GitHub Copilot.
+const SENT: [&str; 7] = [
+    "refusal",
+    "audio",
+    "reasoning_details",
+    "extra_content",
+    "thinking_blocks",
+    "reasoning_opaque",
+    "reasoning_text",
+];
+
+/// Returns `true` if a field is sent back.
+pub(crate) fn goes_back(key: &str, value: &Value) -> bool {
+    match key {
+        // Speech goes back by its name alone.
+        "audio" => value.get("id").is_some_and(|id| !lenient::says_nothing(id)),
+        key => SENT.contains(&key),
+    }
+}
+
+/// Returns `true` if a field that goes back says what the message says: a refusal, or speech.
+pub(crate) fn has_words(fields: &Map<String, Value>) -> bool {
+    let mut words = ["refusal", "audio"].into_iter();
+    words.any(|key| fields.get(key).is_some_and(|value| goes_back(key, value)))
+}
+
+/// The fields of an answer's message that we do not model, if this is the block that keeps them.
+pub(crate) fn own_fields(block: &ContentBlock) -> Option<&Map<String, Value>> {
+    match block {
+        ContentBlock::Raw { provider, json: Value::Object(fields), .. }
+            if provider == PROVIDER && is_message_fields(fields) =>
+        {
+            Some(fields)
+        }
+        _ => None,
+    }
+}
+
+/// Returns `true` for JSON of Chat Completions, fields of a message or a call. The Responses API does
+/// not take it as an item.
+pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
+    is_message_fields(fields) || is_call(fields)
+}
+
+/// Items of the Responses API are called messages too, but they have content.
+fn is_message_fields(fields: &Map<String, Value>) -> bool {
+    fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
+}
+
+/// Returns the block that keeps the fields, or `None` if they say nothing.
+pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
+    // The block's type is ours.
+    let is_kept = |key: &str, value: &Value| key != "type" && !lenient::says_nothing(value);
+    let fields = fields.into_iter().filter(|(key, value)| is_kept(key, value));
+    let kind = ("type".to_owned(), Value::from("message"));
+    let json: Map<_, _> = std::iter::once(kind).chain(fields).collect();
+    if json.len() == 1 {
+        return None;
+    }
+    let text = said(&json).concat();
+    let portable = (!text.is_empty()).then(|| Box::new(ContentBlock::Text(text)));
+    let json = Value::Object(json);
+    Some(ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable })
+}
+
+/// Returns what the fields say in words: a refusal, and speech.
+pub(crate) fn said(fields: &Map<String, Value>) -> [&str; 2] {
+    let speech = fields.get("audio").and_then(|audio| audio.get("transcript"));
+    [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
+}
+
+/// Adds a piece of a field. Texts and lists grow, and other values are replaced.
+pub(crate) fn grow(fields: &mut Map<String, Value>, key: String, piece: Value) {
+    // Names come whole, and some servers repeat them with every piece.
+    const NAMES: [&str; 5] = ["id", "type", "index", "format", "name"];
+    let continues: fn(&Value, &Value) -> bool = match key.as_str() {
+        "reasoning_details" if piece.is_array() => continues_detail,
+        "thinking_blocks" if piece.is_array() => continues_thinking,
+        // Signatures come whole too.
+        "extra_content" | "reasoning_opaque" => return merge(fields, key, piece, |_| false),
+        _ => return merge(fields, key, piece, |key| !NAMES.contains(&key)),
+    };
+    let blocks = fields.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+    if let (Value::Array(blocks), Value::Array(pieces)) = (blocks, piece) {
+        pieces.into_iter().for_each(|piece| grow_block(blocks, piece, continues));
+    }
+}
+
+/// Adds a piece of reasoning to the block that it continues, or as a block of its own.
+fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
+    const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
+    let place = blocks.iter().rposition(|block| continues(block, &piece));
+    match (place.and_then(|place| blocks.get_mut(place)), piece) {
+        (Some(Value::Object(block)), Value::Object(fields)) => {
+            for (key, value) in fields {
+                merge(block, key, value, |key| TEXTS.contains(&key));
+            }
+        }
+        (_, piece) => blocks.push(piece),
+    }
+}
+
+/// Returns `true` for pieces with one `index`, which blocks of other types or ids may share. A piece
+/// without an index is a block of its own.
+/// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
+fn continues_detail(block: &Value, piece: &Value) -> bool {
+    let agree = |key: &str| match (block.get(key), piece.get(key)) {
+        (Some(one), Some(other)) => {
+            one == other || lenient::says_nothing(one) || lenient::says_nothing(other)
+        }
+        _ => true,
+    };
+    let has_index = piece.get("index").is_some_and(Value::is_number);
+    has_index && block.get("index") == piece.get("index") && agree("type") && agree("id")
+}
+
+/// Returns `true` for pieces of LiteLLM until their block has its signature.
+/// <https://github.com/BerriAI/litellm/issues/29428>
+fn continues_thinking(block: &Value, piece: &Value) -> bool {
+    let is_open = block.get("signature").is_none_or(lenient::says_nothing);
+    is_open && [block, piece].iter().all(|block| block.get("type") == Some(&"thinking".into()))
+}
+
+/// Adds a piece of a field. Lists grow, and texts grow if `grows` returns `true` for their key. Other
+/// values are replaced.
+pub(crate) fn merge(
+    fields: &mut Map<String, Value>,
+    key: String,
+    piece: Value,
+    grows: fn(&str) -> bool,
+) {
+    match (fields.get_mut(&key), piece) {
+        (_, Value::Null) => {}
+        (Some(Value::String(_)), Value::String(piece)) if piece.is_empty() => {}
+        (Some(Value::String(text)), Value::String(piece)) if grows(&key) => text.push_str(&piece),
+        (Some(Value::String(text)), Value::String(piece)) => *text = piece,
+        (Some(Value::Array(items)), Value::Array(mut more)) => items.append(&mut more),
+        (Some(Value::Object(fields)), Value::Object(more)) => {
+            for (key, piece) in more {
+                merge(fields, key, piece, grows);
+            }
+        }
+        // What has been said stays, whatever comes in its place.
+        (Some(Value::String(_) | Value::Array(_) | Value::Object(_)), _) => {}
+        (_, piece) => {
+            fields.insert(key, piece);
+        }
+    }
+}
+
+/// Keeps a call without a name among the fields, where it is not sent back. Nobody can run it, and servers
+/// refuse it.
+pub(crate) fn keep_nameless(fields: &mut Map<String, Value>, call: CallFields) {
+    if !call.says_nothing() {
+        grow(fields, "tool_calls".to_owned(), vec![call.into_json()].into());
+    }
+}

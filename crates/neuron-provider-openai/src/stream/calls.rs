@@ -1,0 +1,175 @@
+//! The calls of a stream, until their end has come.
+
+use std::collections::VecDeque;
+
+use neuron_types::{ContentBlock, StreamEvent, ToolCall};
+use serde::de::IgnoredAny;
+
+use crate::call::{CallFields, made_id};
+use crate::message_fields::keep_nameless;
+use crate::response::Parts;
+
+/// The calls of an answer, in the order in which they began to arrive.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls(Vec<OpenCall>);
+
+impl OpenCalls {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a fragment. `is_later` says that another fragment came in the same delta.
+    pub(super) fn extend(
+        &mut self,
+        index: Option<usize>,
+        mut fragment: CallFields,
+        is_later: bool,
+        seed: &str,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        if fragment.says_nothing() {
+            return;
+        }
+        let mut place = self.place_of(index, &fragment.id);
+        if let Some(call) = place.and_then(|place| self.0.get(place)) {
+            // Some servers say the name with every piece.
+            let may_repeat = index.is_some() || !is_later;
+            match call.relation(&fragment, may_repeat) {
+                Relation::Continues => {}
+                Relation::IsAnother => place = None,
+                Relation::Repeats => fragment.arguments.clear(),
+            }
+        }
+        let place = place.unwrap_or_else(|| {
+            self.0.push(OpenCall { index, ..OpenCall::default() });
+            self.0.len() - 1
+        });
+        let begun = self.0.iter().filter(|call| call.begun.is_some()).count();
+        let Some(call) = self.0.get_mut(place) else { return };
+        call.extend(fragment, events);
+        if call.begun.is_some() || call.fields.name.is_empty() {
+            return;
+        }
+        let lacks_id = call.fields.id.is_empty();
+        let is_taken = |id: &str| self.0.iter().any(|call| call.fields.id == id);
+        let made = lacks_id.then(|| made_id(place, seed, is_taken));
+        if let Some(call) = self.0.get_mut(place) {
+            if let Some(id) = made {
+                (call.fields.id, call.is_made) = (id, true);
+            }
+            call.begin(begun, events);
+        }
+    }
+
+    /// Finds the call that a piece belongs to; `None` for a new one.
+    ///
+    /// Some servers give no index, or the same to several calls: then an id that differs begins
+    /// another call.
+    fn place_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
+        let last = self.0.len().checked_sub(1);
+        let at_index = |call: &OpenCall| index.is_none() || call.index == index;
+        if id.is_empty() {
+            let place = self.0.iter().rposition(at_index);
+            // The index may be left out in some pieces.
+            return place.or(
+                last.filter(|last| self.0.get(*last).is_some_and(|call| call.index.is_none()))
+            );
+        }
+        let is_same = |call: &OpenCall| at_index(call) && call.fields.id == id;
+        let has_no_id =
+            |call: &OpenCall| at_index(call) && (call.fields.id.is_empty() || call.is_made);
+        let calls = &self.0;
+        calls.iter().rposition(is_same).or_else(|| {
+            // An id may come after the name.
+            let place = calls.iter().rposition(at_index)?;
+            calls.get(place).is_some_and(has_no_id).then_some(place)
+        })
+    }
+
+    /// Ends the calls and adds them to the answer's parts.
+    pub(super) fn finish(mut self, parts: &mut Parts, events: &mut VecDeque<StreamEvent>) {
+        // In the order in which readers heard of them.
+        self.0.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
+        for call in self.0 {
+            if call.begun.is_some() {
+                parts.calls.push(call.finish(events));
+            } else {
+                keep_nameless(&mut parts.more, call.fields);
+            }
+        }
+    }
+}
+
+/// A call whose end has not come.
+#[derive(Debug, Default)]
+struct OpenCall {
+    index: Option<usize>,
+    fields: CallFields,
+    /// Its id is ours.
+    is_made: bool,
+    /// Its start was announced, after so many others. A call without a name is never announced.
+    begun: Option<usize>,
+}
+
+/// What a fragment is to a call.
+enum Relation {
+    Continues,
+    /// Servers that give neither index nor id send their calls whole.
+    IsAnother,
+    /// Some servers send a call once more at the end.
+    Repeats,
+}
+
+impl OpenCall {
+    /// What a fragment means that has this call's place.
+    fn relation(&self, fragment: &CallFields, may_repeat: bool) -> Relation {
+        let call = &self.fields;
+        // Only what begins a call says its name.
+        if fragment.name.is_empty() || call.name.is_empty() {
+            return Relation::Continues;
+        }
+        let has_id = !fragment.id.is_empty() && fragment.id == call.id;
+        let is_whole = fragment.arguments.starts_with('{')
+            && call.arguments.starts_with('{')
+            && serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok();
+        match is_whole {
+            true if has_id && fragment.arguments == call.arguments => Relation::Repeats,
+            true => Relation::IsAnother,
+            false if has_id || (may_repeat && fragment.name == call.name) => Relation::Continues,
+            false => Relation::IsAnother,
+        }
+    }
+
+    fn extend(&mut self, fragment: CallFields, events: &mut VecDeque<StreamEvent>) {
+        if self.begun.is_some() && !fragment.arguments.is_empty() {
+            let (id, delta) = (self.fields.id.clone(), fragment.arguments.clone());
+            events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
+        }
+        self.fields.extend(fragment);
+    }
+
+    fn begin(&mut self, number: usize, events: &mut VecDeque<StreamEvent>) {
+        self.begun = Some(number);
+        let CallFields { id, name, arguments, .. } = &self.fields;
+        events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
+        if !arguments.is_empty() {
+            let (id, delta) = (id.clone(), arguments.clone());
+            events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
+        }
+    }
+
+    fn finish(self, events: &mut VecDeque<StreamEvent>) -> ContentBlock {
+        events.push_back(StreamEvent::ToolUseEnd { id: self.fields.id.clone() });
+        let block = self.fields.into_block();
+        if let Some(call) = block.as_tool_use()
+            && ToolCall::invalid_json(call.input).is_none()
+        {
+            events.push_back(StreamEvent::ToolUse {
+                id: call.id.to_owned(),
+                name: call.name.to_owned(),
+                input: call.input.clone(),
+            });
+        }
+        block
+    }
+}

@@ -1,0 +1,113 @@
+//! The API's counts of tokens, in the places where compatible servers put them.
+
+use neuron_types::TokenUsage;
+use serde::Deserialize;
+
+use crate::lenient;
+
+/// The counts of an answer.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct WireUsage {
+    #[serde(deserialize_with = "lenient::count")]
+    prompt_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
+    completion_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
+    total_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::or_default")]
+    prompt_tokens_details: PromptDetails,
+    #[serde(deserialize_with = "lenient::or_default")]
+    completion_tokens_details: CompletionDetails,
+    /// Perplexity.
+    #[serde(deserialize_with = "lenient::count")]
+    reasoning_tokens: Option<usize>,
+    /// Moonshot.
+    #[serde(deserialize_with = "lenient::count")]
+    cached_tokens: Option<usize>,
+    /// Mistral.
+    #[serde(deserialize_with = "lenient::count")]
+    num_cached_tokens: Option<usize>,
+    /// DeepSeek.
+    #[serde(deserialize_with = "lenient::count")]
+    prompt_cache_hit_tokens: Option<usize>,
+}
+
+/// Details of prompt tokens, which both APIs share.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PromptDetails {
+    #[serde(deserialize_with = "lenient::count")]
+    pub(crate) cached_tokens: Option<usize>,
+    #[serde(deserialize_with = "lenient::count")]
+    pub(crate) cache_write_tokens: Option<usize>,
+}
+
+/// Details of answer tokens, which both APIs share.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CompletionDetails {
+    #[serde(deserialize_with = "lenient::count")]
+    pub(crate) reasoning_tokens: Option<usize>,
+}
+
+/// An object of a chunk that may hold the usage: Groq's `x_groq`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct UsageHolder {
+    #[serde(deserialize_with = "lenient::or_default")]
+    pub(crate) usage: Option<WireUsage>,
+}
+
+impl WireUsage {
+    /// Returns `true` if there is a count other than zero.
+    pub(crate) fn counts_anything(&self) -> bool {
+        let counts = [self.prompt_tokens, self.completion_tokens, self.total_tokens];
+        counts.into_iter().flatten().any(|count| count > 0)
+    }
+
+    /// Returns the tokens of the answer, and those that were reasoning.
+    ///
+    /// xAI reports reasoning beside the answer, and Gemini's endpoint reports it in the total alone.
+    /// The total shows which: elsewhere it is the sum of prompt and answer.
+    fn output(&self) -> (usize, Option<usize>) {
+        let details = self.completion_tokens_details.reasoning_tokens;
+        let reasoning = most([details, self.reasoning_tokens]);
+        let answer = self.completion_tokens.unwrap_or_default();
+        let beside = match (self.prompt_tokens, self.total_tokens) {
+            (Some(prompt), Some(total)) => total.saturating_sub(prompt.saturating_add(answer)),
+            _ => 0,
+        };
+        match reasoning {
+            None if beside > 0 => (answer.saturating_add(beside), Some(beside)),
+            Some(reasoning) if reasoning == beside => {
+                (answer.saturating_add(reasoning), Some(reasoning))
+            }
+            reasoning => (answer, reasoning),
+        }
+    }
+}
+
+/// Returns the largest count, as a server that has two places may leave one at zero.
+fn most<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
+    counts.into_iter().flatten().max()
+}
+
+impl From<WireUsage> for TokenUsage {
+    fn from(wire: WireUsage) -> Self {
+        let (output_tokens, reasoning_tokens) = wire.output();
+        Self {
+            input_tokens: wire.prompt_tokens.unwrap_or_default(),
+            output_tokens,
+            cache_read_tokens: most([
+                wire.prompt_tokens_details.cached_tokens,
+                wire.cached_tokens,
+                wire.num_cached_tokens,
+                wire.prompt_cache_hit_tokens,
+            ]),
+            cache_creation_tokens: wire.prompt_tokens_details.cache_write_tokens,
+            reasoning_tokens,
+            iterations: None,
+        }
+    }
+}
