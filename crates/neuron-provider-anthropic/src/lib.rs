@@ -23,7 +23,7 @@
 //!
 //! - Blocks that neuron does not model, and known blocks with fields that it does not model (a text
 //!   with citations), are kept as [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) and go back
-//!   as they came.
+//!   as they came, without the `file_id` of citations, which requests do not have.
 //! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) are all prompt tokens,
 //!   cached ones included; the API reports them apart.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged deep into the
@@ -41,6 +41,7 @@
 //! | `client.rs` | [`Anthropic`]: settings, headers, the two calls |
 //! | `request.rs` | our request as the API's JSON |
 //! | `ids.rs` | the ids of tool calls, those of other vendors too |
+//! | `echo.rs` | blocks of earlier answers in a request |
 //! | `response.rs` | the API's JSON as our response |
 //! | `stream.rs` | the API's events as ours |
 //! | `error.rs` | status, headers and body as a [`ProviderError`](neuron_types::ProviderError) |
@@ -54,6 +55,7 @@
 
 mod betas;
 mod client;
+mod echo;
 mod error;
 mod ids;
 mod request;
