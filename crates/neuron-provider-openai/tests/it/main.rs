@@ -4,6 +4,7 @@ mod book;
 mod conformance;
 mod embeddings;
 mod errors;
+mod responses_properties;
 mod round_trips;
 mod sent;
 mod support;
