@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
-    RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolCall, ToolChoice,
-    ToolDefinition,
+    RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
 };
-use serde::ser::{Error as _, SerializeMap, SerializeSeq};
+use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::echo::{JsonText, MendedCall};
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools};
 
@@ -278,46 +278,6 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Item<'a
         }),
         // Reasoning of others.
         _ => None,
-    }
-}
-
-/// A function call of an earlier answer whose arguments are not a JSON text, because they were cut
-/// off or the server has its own form. Servers reject a conversation with such a call.
-struct MendedCall<'a> {
-    json: &'a Value,
-    input: &'a Value,
-}
-
-impl<'a> MendedCall<'a> {
-    /// Returns `None` for other items and for calls that can go back as they came.
-    fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
-        let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
-        let call = block.as_tool_use().filter(|_| is_function)?;
-        let text = json.get("arguments").and_then(Value::as_str).unwrap_or_default();
-        let is_json = !text.trim().is_empty() && ToolCall::invalid_json(call.input).is_none();
-        (!is_json).then_some(Self { json, input: call.input })
-    }
-}
-
-impl Serialize for MendedCall<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.json.as_object().into_iter().flatten();
-        let mut call = serializer.serialize_map(None)?;
-        for (key, value) in fields.filter(|(key, _)| *key != "arguments") {
-            call.serialize_entry(key, value)?;
-        }
-        call.serialize_entry("arguments", &JsonText(self.input))?;
-        call.end()
-    }
-}
-
-/// A tool's arguments as a JSON text. Arguments that were cut off are an object with their text, see
-/// [`ToolCall::invalid_json`].
-struct JsonText<'a>(&'a Value);
-
-impl Serialize for JsonText<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self.0)
     }
 }
 

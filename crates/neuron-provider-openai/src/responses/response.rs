@@ -10,7 +10,7 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::open::Kind;
+use super::items::Kind;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::request::PROVIDER;

@@ -9,7 +9,7 @@ use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::open::{Key, Kind, OpenCall, OpenItems, Order};
+use super::items::{DoneItem, Key, Kind, OpenCall, OpenItems, Order, missing};
 use super::response::{CallIds, PARAGRAPH, WireResponse, item, set_call_id, text_of};
 use crate::error::{self, ApiError};
 use crate::lenient;
@@ -33,39 +33,6 @@ struct Thought {
     item: usize,
     is_summary: bool,
     part: usize,
-}
-
-/// An item that is complete.
-#[derive(Debug)]
-struct DoneItem {
-    order: Order,
-    id: String,
-    call_id: String,
-    json: Value,
-}
-
-impl DoneItem {
-    fn new(order: Order, key: Key<'_>, json: Value) -> Self {
-        Self { order, id: key.id.to_owned(), call_id: key.call_id.to_owned(), json }
-    }
-
-    fn has_id_of(&self, item: &Value) -> bool {
-        let Key { id, call_id, .. } = Key::of(None, item);
-        (!id.is_empty() && self.id == id) || (!call_id.is_empty() && self.call_id == call_id)
-    }
-}
-
-/// Returns the items of the response that no event has ended, with their places.
-fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
-    let mut known: Vec<_> = done.iter().collect();
-    let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {
-        let position = known.iter().position(|done| fits(done));
-        position.map(|position| known.remove(position)).is_some()
-    };
-    let mut items: Vec<_> = output.into_iter().enumerate().collect();
-    items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
-    items.retain(|(place, item)| !take(&|done| done.order.0 == Some(*place) || done.json == *item));
-    items
 }
 
 impl Answer for ResponseAnswer {
@@ -235,7 +202,7 @@ impl ResponseAnswer {
         let order = (place, open.as_ref().map_or(number, |item| item.number));
         if kind == Some(Kind::Call) {
             let announced = open.and_then(|item| item.call.take());
-            let is_repeated = |done: &DoneItem| done.order.0 == place && done.json == json;
+            let is_repeated = |done: &DoneItem| done.place() == place && done.json == json;
             // Some proxies end a call twice.
             if announced.is_some() || !self.done.iter().any(is_repeated) {
                 self.finish_call(order, json, announced, events);

@@ -1,4 +1,4 @@
-//! The open items of a stream, and the matching of events to them.
+//! The items of a stream, and the matching of events to them.
 //!
 //! An event of OpenAI has the place and the id of its item, and a call also has a `call_id`.
 //! Compatible servers omit, repeat or change some of them:
@@ -208,4 +208,41 @@ impl OpenItems {
         let open = self.items.iter_mut().filter(|item| !item.is_done);
         open.filter_map(|item| Some(((item.place, item.number), item.call.take()?))).collect()
     }
+}
+
+/// An item that is complete.
+#[derive(Debug)]
+pub(crate) struct DoneItem {
+    pub(crate) order: Order,
+    id: String,
+    call_id: String,
+    pub(crate) json: Value,
+}
+
+impl DoneItem {
+    pub(crate) fn new(order: Order, key: Key<'_>, json: Value) -> Self {
+        Self { order, id: key.id.to_owned(), call_id: key.call_id.to_owned(), json }
+    }
+
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.order.0
+    }
+
+    fn has_id_of(&self, item: &Value) -> bool {
+        let Key { id, call_id, .. } = Key::of(None, item);
+        (!id.is_empty() && self.id == id) || (!call_id.is_empty() && self.call_id == call_id)
+    }
+}
+
+/// Returns the items of the response that no event has ended, with their places.
+pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
+    let mut known: Vec<_> = done.iter().collect();
+    let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {
+        let position = known.iter().position(|done| fits(done));
+        position.map(|position| known.remove(position)).is_some()
+    };
+    let mut items: Vec<_> = output.into_iter().enumerate().collect();
+    items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
+    items.retain(|(place, item)| !take(&|done| done.place() == Some(*place) || done.json == *item));
+    items
 }
