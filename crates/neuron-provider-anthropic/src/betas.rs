@@ -4,6 +4,7 @@
 use neuron_types::{ContentBlock, ContextEdit, RequestRef};
 use serde_json::Value;
 
+use crate::fallback::is_fallback;
 use crate::request::{PROVIDER, SUMMARIZE};
 
 /// The edit that compacts when the conversation grows long, and the blocks that it leaves.
@@ -11,6 +12,9 @@ const COMPACTION: &str = "compact-2026-01-12";
 
 /// The request to compact now.
 const COMPACTION_NOW: &str = "compact-2026-09-04";
+
+/// Other models for a request that one declines, and the blocks that they leave.
+const FALLBACK: &str = "server-side-fallback-2026-07-01";
 
 /// All other edits.
 const CONTEXT_MANAGEMENT: &str = "context-management-2025-06-27";
@@ -20,7 +24,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("/compaction", COMPACTION_NOW),
     ("/container/skills", "skills-2025-10-02"),
     ("/fallback_credit_token", "fallback-credit-2026-07-01"),
-    ("/fallbacks", "server-side-fallback-2026-07-01"),
+    ("/fallbacks", FALLBACK),
     ("/mcp_servers", "mcp-client-2025-11-20"),
     ("/output_config/task_budget", "task-budgets-2026-03-13"),
     ("/thread", "message-threads-2026-08-12"),
@@ -43,10 +47,13 @@ pub(crate) fn of(request: RequestRef<'_>) -> Vec<&'static str> {
         let kinds = edits.into_iter().flatten().filter_map(|edit| edit.get("type")?.as_str());
         needed.extend(kinds.map(of_edit));
     }
-    // A summary in the conversation is in beta too, also when this request asks for no other.
+    // Such blocks in the conversation are in beta too, also when this request asks for no other.
     let mut blocks = request.messages.iter().flat_map(|message| &message.content);
-    if blocks.any(is_compaction) && !needed.contains(&COMPACTION_NOW) {
+    if blocks.clone().any(is_compaction) && !needed.contains(&COMPACTION_NOW) {
         needed.push(COMPACTION);
+    }
+    if blocks.any(is_fallback) {
+        needed.push(FALLBACK);
     }
     needed.sort_unstable();
     needed.dedup();
@@ -122,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_in_the_conversation_needs_its_beta() {
+    fn blocks_of_a_beta_in_the_conversation_need_it() {
         let check = |block: ContentBlock, expected: &[&str]| {
             let message = Message { role: Role::Assistant, content: vec![block] };
             let request = CompletionRequest { messages: vec![message], ..Default::default() };
@@ -137,5 +144,11 @@ mod tests {
         check(raw("anthropic"), &["compact-2026-01-12"]);
         check(raw("openai"), &[]);
         check(ContentBlock::Text("s".into()), &[]);
+        let fallback = ContentBlock::Raw {
+            provider: "anthropic".into(),
+            json: json!({"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}}),
+            portable: None,
+        };
+        check(fallback, &["server-side-fallback-2026-07-01"]);
     }
 }

@@ -2,12 +2,14 @@
 //! and each given once.
 //!
 //! Other vendors promise neither: `functions.look:0` is an id, and some servers begin anew with
-//! every answer. A conversation that began with them goes on here.
+//! every answer. A conversation that began with them goes on here. Compatible servers may omit
+//! ids or repeat them within an answer ([`AnswerIds`]).
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use neuron_types::{ContentBlock, Message};
+use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
@@ -67,6 +69,39 @@ impl<'a> Ids<'a> {
                 return numbered;
             }
         }
+    }
+}
+
+/// The ids of the tool calls of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerIds {
+    given: HashSet<String>,
+}
+
+impl AnswerIds {
+    /// Replaces the id of a tool call if it is empty or an earlier call of the answer has it.
+    ///
+    /// A streamed answer gets the same ids as a whole one.
+    pub(crate) fn complete(&mut self, block: &mut Map<String, Value>, message_id: &str) {
+        let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+        if text("type") != "tool_use" {
+            return;
+        }
+        let id = text("id").to_owned();
+        if !id.is_empty() && self.given.insert(id.clone()) {
+            return;
+        }
+        let (base, mut number) = match id.as_str() {
+            "" if message_id.is_empty() => ("toolu".to_owned(), self.given.len()),
+            "" => (format!("toolu_{}", allowed(message_id)), self.given.len()),
+            _ => (id, 2),
+        };
+        let mut made = format!("{base}_{number}");
+        while !self.given.insert(made.clone()) {
+            number += 1;
+            made = format!("{base}_{number}");
+        }
+        block.insert("id".to_owned(), Value::String(made));
     }
 }
 

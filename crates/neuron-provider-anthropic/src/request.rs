@@ -16,6 +16,7 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use crate::echo::Echo;
 use crate::ids::Ids;
 
 /// The provider's name in [`ContentBlock::Raw`] and in telemetry.
@@ -418,7 +419,7 @@ enum Block<'a> {
         content: &'a str,
     },
     #[serde(untagged)]
-    Raw(&'a Value),
+    Raw(Echo<'a>),
 }
 
 /// The API rejects texts that have nothing but white space, also those that a model wrote.
@@ -446,7 +447,10 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         ContentBlock::Image { source } => Block::Image { source: image(source)? },
         ContentBlock::Document { source } => Block::Document { source: document(source)? },
         ContentBlock::Compaction { content } => Block::Compaction { content },
-        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Block::Raw(json),
+        ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
+            Some(text) if is_blank(text) => return None,
+            _ => Block::Raw(Echo::new(block, json)),
+        },
         ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, ids),
         _ => return None,
     })

@@ -8,8 +8,9 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::error;
+use crate::ids::AnswerIds;
 use crate::request::PROVIDER;
+use crate::{error, fallback};
 
 /// Reads a whole answer. What an error shows of it is without the secret.
 ///
@@ -27,33 +28,59 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
             format!("the response is not a message ({error}); it begins with: {shown}").into(),
         )
     })?;
-    let content: Vec<_> = wire.content.into_iter().map(block).collect();
-    let message = Message { role: Role::Assistant, content };
-    Ok(CompletionResponse {
-        id: wire.id,
-        model: wire.model,
-        stop_reason: stop_reason(wire.stop_reason.as_deref(), &message),
-        message,
-        usage: wire.usage.unwrap_or_default().into(),
-    })
+    let WireMessage { head, content, stop_reason } = wire;
+    let mut ids = AnswerIds::default();
+    let id = head.id.as_deref().unwrap_or_default();
+    let blocks = content.into_iter().map(|mut json| {
+        if let Value::Object(fields) = &mut json {
+            ids.complete(fields, id);
+        }
+        block(json)
+    });
+    let content = blocks.collect();
+    Ok(head.into_response(content, stop_reason))
 }
 
-/// A message: the whole answer, or the beginning of one that is streamed.
+/// A whole answer.
 #[derive(Debug, Deserialize)]
-pub(crate) struct WireMessage {
-    #[serde(default)]
-    pub(crate) id: String,
-    #[serde(default)]
-    pub(crate) model: String,
-    pub(crate) content: Vec<Value>,
+struct WireMessage {
+    #[serde(flatten)]
+    head: MessageHead,
+    content: Vec<Value>,
     #[serde(default)]
     stop_reason: Option<String>,
-    #[serde(default)]
+}
+
+/// The fields of a message beside its content. The first event of a stream has no others.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct MessageHead {
+    pub(crate) id: Option<String>,
+    pub(crate) model: Option<String>,
     pub(crate) usage: Option<WireUsage>,
 }
 
+impl MessageHead {
+    /// Builds the response.
+    pub(crate) fn into_response(
+        self,
+        mut content: Vec<ContentBlock>,
+        reason: Option<String>,
+    ) -> CompletionResponse {
+        fallback::without_abandoned(&mut content);
+        let message = Message { role: Role::Assistant, content };
+        CompletionResponse {
+            id: self.id.unwrap_or_default(),
+            model: self.model.unwrap_or_default(),
+            stop_reason: stop_reason(reason.as_deref(), &message),
+            message,
+            usage: self.usage.unwrap_or_default().into(),
+        }
+    }
+}
+
 /// Maps why the model stopped; where the API does not say, it follows from the message.
-pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
+fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason {
         Some("end_turn") => StopReason::EndTurn,
         Some("tool_use") => StopReason::ToolUse,
@@ -83,8 +110,8 @@ pub(crate) fn block(json: Value) -> ContentBlock {
         _ => (None, &[]),
     };
     let says_more = |(key, value): (&String, &Value)| {
-        let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
-        !known.contains(&key.as_str()) && !is_empty
+        let no_citations = || key == "citations" && value.as_array().is_some_and(Vec::is_empty);
+        !known.contains(&key.as_str()) && !value.is_null() && !no_citations()
     };
     match modelled {
         Some(block) if !fields.iter().any(says_more) => block,
@@ -165,6 +192,13 @@ struct WireIteration {
 }
 
 impl WireUsage {
+    /// Returns the model that answered, if it is not the requested one.
+    pub(crate) fn fallback_model(&self) -> Option<&str> {
+        let passes = self.iterations.iter().flatten();
+        let served = passes.rev().find(|pass| pass.r#type == "fallback_message");
+        served?.model.as_deref()
+    }
+
     /// Takes over the counts that a later event has.
     pub(crate) fn update(&mut self, later: Self) {
         self.input_tokens = later.input_tokens.or(self.input_tokens);

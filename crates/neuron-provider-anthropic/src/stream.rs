@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
-use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StreamEvent, TokenUsage,
-    ToolCall,
-};
+use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::error::{self, ApiError};
-use crate::response::{self, WireMessage, WireUsage};
+use crate::fallback;
+use crate::ids::AnswerIds;
+use crate::response::{self, MessageHead, WireUsage};
 
 /// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
 ///
@@ -48,7 +47,7 @@ struct WireEvent {
     #[serde(default)]
     content_block: Option<Map<String, Value>>,
     #[serde(default)]
-    message: Option<WireMessage>,
+    message: Option<MessageHead>,
     #[serde(default)]
     usage: Option<WireUsage>,
     #[serde(default)]
@@ -142,9 +141,8 @@ fn is_unknown(data: &[u8]) -> bool {
 #[derive(Default)]
 pub(crate) struct MessageAnswer {
     begun: bool,
-    id: String,
-    model: String,
-    usage: WireUsage,
+    head: MessageHead,
+    ids: AnswerIds,
     stop_reason: Option<String>,
     open: BTreeMap<usize, OpenBlock>,
     /// Blocks with their indices, in the order in which they ended. Compatible servers use an index
@@ -185,14 +183,18 @@ impl Answer for MessageAnswer {
         match event.kind {
             EventKind::MessageStart => {
                 self.begun = true;
-                if let Some(message) = event.message {
-                    (self.id, self.model) = (message.id, message.model);
-                    self.usage = message.usage.unwrap_or_default();
+                if let Some(head) = event.message {
+                    self.head = head;
                 }
             }
             EventKind::ContentBlockStart => {
-                if let Some(fields) = event.content_block {
+                if let Some(mut fields) = event.content_block {
                     self.close(event.index, out);
+                    self.ids.complete(&mut fields, self.head.id.as_deref().unwrap_or_default());
+                    // `message_start` named the model that declined.
+                    if let Some(model) = fallback::next_model(&fields) {
+                        self.head.model = Some(model.to_owned());
+                    }
                     self.open.insert(event.index, OpenBlock::start(fields, out));
                 }
             }
@@ -217,15 +219,11 @@ impl Answer for MessageAnswer {
                     self.stop_reason = Some(reason);
                 }
                 if let Some(usage) = event.usage {
-                    self.usage.update(usage);
+                    self.head.usage.get_or_insert_default().update(usage);
                 }
             }
-            EventKind::MessageStop if !self.begun => {
-                let text = "the stream ends an answer that it did not begin";
-                return Err(ProviderError::StreamError(text.into()));
-            }
             EventKind::MessageStop => {
-                self.finish(out);
+                self.finish(out)?;
                 return Ok(true);
             }
             EventKind::Error => {
@@ -238,6 +236,18 @@ impl Answer for MessageAnswer {
         }
         Ok(false)
     }
+
+    /// Completes an answer that has its stop reason.
+    ///
+    /// Only `message_stop` is missing then, which has no content. Some servers and proxies send it
+    /// without the empty line that ends an event.
+    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
+        if self.stop_reason.is_none() {
+            let text = "the stream ended before the answer was complete";
+            return Err(ProviderError::StreamError(text.into()));
+        }
+        self.finish(out)
+    }
 }
 
 impl MessageAnswer {
@@ -248,23 +258,24 @@ impl MessageAnswer {
         }
     }
 
-    fn finish(&mut self, out: &mut VecDeque<StreamEvent>) {
+    fn finish(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
+        if !self.begun {
+            let text = "the stream ends an answer that it did not begin";
+            return Err(ProviderError::StreamError(text.into()));
+        }
         for (index, block) in std::mem::take(&mut self.open) {
             self.done.push((index, block.stop(out)));
         }
         let mut done = std::mem::take(&mut self.done);
         done.sort_by_key(|(index, _)| *index);
         let content = done.into_iter().map(|(_, block)| block).collect();
-        let message = Message { role: Role::Assistant, content };
-        let usage = TokenUsage::from(std::mem::take(&mut self.usage));
-        let response = CompletionResponse {
-            id: std::mem::take(&mut self.id),
-            model: std::mem::take(&mut self.model),
-            stop_reason: response::stop_reason(self.stop_reason.as_deref(), &message),
-            message,
-            usage,
-        };
-        complete(response, out);
+        let mut head = std::mem::take(&mut self.head);
+        let served = head.usage.as_ref().and_then(WireUsage::fallback_model);
+        if let Some(model) = served.map(str::to_owned) {
+            head.model = Some(model);
+        }
+        complete(head.into_response(content, self.stop_reason.take()), out);
+        Ok(())
     }
 }
 
@@ -374,6 +385,11 @@ impl OpenBlock {
     }
 
     fn stop(mut self, out: &mut VecDeque<StreamEvent>) -> ContentBlock {
+        if let (Some(id), true) = (&self.call_id, self.arguments.trim().is_empty())
+            && let Some(delta) = input_at_start(&self.fields)
+        {
+            out.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
+        }
         let mut set = |key: &str, value: Value| self.fields.insert(key.to_owned(), value);
         if self.is_text || !self.text.is_empty() {
             set("text", Value::String(self.text));
@@ -384,7 +400,7 @@ impl OpenBlock {
         if let Some(signature) = self.signature {
             set("signature", Value::String(signature));
         }
-        if !self.arguments.is_empty() {
+        if !self.arguments.trim().is_empty() {
             set("input", ToolCall::parse_input(&self.arguments));
         }
         if !self.citations.is_empty() {
@@ -409,6 +425,17 @@ impl OpenBlock {
             }
         }
         block
+    }
+}
+
+/// Returns the text of the arguments in a call's first event. The API sends `{}` there and the
+/// arguments in pieces. Compatible servers may send the arguments at once.
+fn input_at_start(call: &Map<String, Value>) -> Option<String> {
+    match call.get("input")? {
+        Value::Null => None,
+        Value::String(text) => (!text.is_empty()).then(|| text.clone()),
+        Value::Object(fields) if fields.is_empty() => None,
+        input => Some(input.to_string()),
     }
 }
 

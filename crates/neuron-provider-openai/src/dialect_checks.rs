@@ -67,7 +67,7 @@ fn check_streamed(deltas: &[Value], content: &[ContentBlock]) {
 }
 
 /// The messages of the next request, after an answer with this content.
-pub(super) fn sent_with(content: Vec<ContentBlock>, settings: Settings) -> Value {
+pub(super) fn sent_with(content: Vec<ContentBlock>, settings: Settings<'_>) -> Value {
     let request = CompletionRequest {
         messages: vec![Message { role: Role::Assistant, content }],
         ..CompletionRequest::default()

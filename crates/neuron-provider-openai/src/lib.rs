@@ -37,6 +37,14 @@
 //! - Arguments that were cut off go back in Chat Completions as a JSON object, as servers refuse others.
 //! - Responses: each item is kept as it came, with its meaning beside it. Reasoning that nothing
 //!   came of, because the answer was cut, is left out of the next request: the API refuses it.
+//!   Arguments that were cut off go back as a JSON text. A call gets an id if it has none, or if an
+//!   earlier call of the answer has the same id.
+//! - Responses: an answer that waits for the client, but has no call of the request's tools, ends with
+//!   [`StopReason::Other`](neuron_types::StopReason::Other) and the type of the first such item:
+//!   `apply_patch_call`, `computer_call`, `local_shell_call`, `mcp_approval_request`, `shell_call`
+//!   without a container, or `tool_search_call` of the client. The caller answers it with an item of
+//!   its own. [`StopReason::ToolUse`](neuron_types::StopReason::ToolUse) would promise calls that an
+//!   agent can run. Tools that the server ran itself do not change the stop reason.
 //! - A block that the caller writes in the API's own words, a
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) of `"openai"` in a user message, is sent
 //!   as it is: speech in Chat Completions, the answer to one of the vendor's own tools in Responses.
@@ -112,4 +120,3 @@ pub use neuron_http::KeySource;
 /// The messages, requests, traits and errors that the API of this crate consists of, under the name that
 /// they have in the crate `neuron`. A list of their names would miss those of the next version.
 pub use neuron_types as types;
-pub use request::SystemRole;

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, ModelContent, ProviderError,
-    ToolCall, ToolDefinition,
+    ToolDefinition,
 };
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -362,18 +362,6 @@ pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a
     let allowed = name.chars().map(|c| if is_allowed(c) { c } else { '_' }).take(MOST);
     let name: String = allowed.collect();
     if name.is_empty() { "unnamed".into() } else { name.into() }
-}
-
-/// A tool's arguments in the Responses API: JSON inside a text, and as they came if they are not JSON.
-pub(crate) struct Arguments<'a>(pub(crate) &'a Value);
-
-impl Serialize for Arguments<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match ToolCall::invalid_json(self.0) {
-            Some(raw) => serializer.serialize_str(raw),
-            None => serializer.collect_str(self.0),
-        }
-    }
 }
 
 #[cfg(test)]

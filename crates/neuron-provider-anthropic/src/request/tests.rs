@@ -321,6 +321,52 @@ fn raw_blocks_go_back_as_they_came_and_others_in_their_portable_form() {
     );
 }
 
+/// The SDK's types have them in answers and not in requests (`CitationCharLocation` and
+/// `CitationCharLocationParam` of Anthropic's Python SDK 2.12.0).
+#[test]
+fn files_of_citations_are_not_sent_back() {
+    let citation = |file: Value| {
+        let mut json = json!({"type": "page_location", "cited_text": "a", "document_index": 0});
+        json.as_object_mut().unwrap().extend(file.as_object().unwrap().clone());
+        json
+    };
+    for file in [json!({}), json!({"file_id": null}), json!({"file_id": "file_1"})] {
+        let cited = json!({"type": "text", "text": "a", "citations": [citation(file), "odd"]});
+        let expected =
+            json!([{"type": "text", "text": "a", "citations": [citation(json!({})), "odd"]}]);
+        let block = crate::response::block(cited);
+        check_blocks(Role::Assistant, vec![block], expected);
+    }
+    // The settings of a document, which are no list.
+    let document = json!({"type": "document", "source": {"type": "file", "file_id": "f"}, "citations": {"enabled": true}});
+    check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
+}
+
+/// The API takes an object only, and no blank text.
+#[test]
+fn blocks_of_the_api_are_mended_where_it_would_refuse_them() {
+    let caller = json!({"type": "direct"});
+    let tool = |input: Value| json!({"type": "tool_use", "id": "c1", "name": "look", "input": input, "caller": caller});
+    for (input, expected) in [
+        (json!({"z": 1, "a": 2}), json!({"z": 1, "a": 2})),
+        (json!("{\"a\":1}"), json!({"a": 1})),
+        (json!("{\"a"), json!({"invalid_json": "{\"a"})),
+        (json!(null), json!({})),
+        (json!([1]), json!({"input": [1]})),
+    ] {
+        let block = crate::response::block(tool(input));
+        check_blocks(Role::Assistant, vec![block], json!([tool(expected)]));
+    }
+    let bare = json!({"type": "tool_use", "id": "c1", "name": "look", "caller": caller});
+    let block = crate::response::block(bare.clone());
+    let mut expected = bare;
+    expected["input"] = json!({});
+    check_blocks(Role::Assistant, vec![block], json!([expected]));
+    let blank = json!({"type": "text", "text": "\n", "citations": [{"type": "char_location"}]});
+    let blocks = vec![crate::response::block(blank), text("a")];
+    check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
+}
+
 /// The API refused a conversation that began with another vendor's model, for the ids of its calls:
 /// for their characters, or because a server had begun anew with every answer.
 #[test]

@@ -92,6 +92,11 @@ fn blocks_that_say_more_are_kept_with_what_they_mean() {
         json!({"type": "thinking", "thinking": "", "signature": "s", "new": 0}),
         Some(thinking("", "s")),
     );
+    // An empty list says that no tool changed.
+    check_raw(
+        json!({"type": "compaction", "content": "so far", "tool_changes": []}),
+        Some(ContentBlock::Compaction { content: "so far".into() }),
+    );
 }
 
 #[test]
@@ -211,6 +216,41 @@ fn every_stop_reason() {
     assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
 }
 
+/// Every count that the API's reference documents: a stream sends some of them at its beginning, and
+/// all but two once more at its end.
+#[test]
+fn a_streamed_answer_counts_what_a_whole_one_counts() {
+    let pass = json!({
+        "type": "message", "model": "m", "input_tokens": 8, "output_tokens": 20,
+        "cache_read_input_tokens": 60, "cache_creation_input_tokens": 30,
+        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+    });
+    let compaction = json!({"type": "compaction", "input_tokens": 500, "output_tokens": 40});
+    for iterations in [json!(null), json!([]), json!([pass]), json!([compaction, pass])] {
+        let at_end = json!({
+            "input_tokens": 8, "cache_creation_input_tokens": 30, "cache_read_input_tokens": 60,
+            "output_tokens": 20, "output_tokens_details": {"thinking_tokens": 5},
+            "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 1},
+            "iterations": iterations,
+        });
+        let mut whole = at_end.clone();
+        let at_start = json!({
+            "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+            "service_tier": "standard", "inference_geo": "us", "speed": "fast",
+        });
+        whole.as_object_mut().unwrap().extend(at_start.as_object().unwrap().clone());
+        let mut streamed = whole.clone();
+        streamed["output_tokens"] = json!(1);
+        streamed["output_tokens_details"] = json!(null);
+        streamed["iterations"] = json!(null);
+        let [whole, mut streamed, at_end]: [WireUsage; 3] =
+            [whole, streamed, at_end].map(|json| serde_json::from_value(json).unwrap());
+        streamed.update(at_end);
+        let (whole, streamed) = (TokenUsage::from(whole), TokenUsage::from(streamed));
+        assert_eq!(streamed, whole);
+    }
+}
+
 fn response(content: Vec<ContentBlock>) -> CompletionResponse {
     CompletionResponse {
         id: "msg_1".into(),
@@ -246,6 +286,62 @@ fn what_compatible_servers_leave_out_has_defaults() {
         };
         assert_eq!(answer, expected);
     }
+}
+
+#[test]
+fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
+    let body = json!({"id": "msg_1", "content": [
+        {"type": "tool_use", "name": "look", "input": {"a": 1}},
+        {"type": "tool_use", "id": "c1", "name": "look", "input": {}},
+        {"type": "tool_use", "id": "c1", "name": "look", "input": {}},
+        {"type": "tool_use", "id": "", "name": "look", "input": {}},
+        {"type": "tool_use", "id": null, "name": "look", "input": {}},
+    ]});
+    let answer = read(body.to_string().as_bytes()).unwrap();
+    let ids: Vec<_> = answer.message.tool_uses().map(|call| call.id).collect();
+    assert_eq!(ids, ["toolu_msg_1_0", "c1", "c1_2", "toolu_msg_1_3", "toolu_msg_1_4"]);
+    let body =
+        json!({"id": null, "model": null, "content": [{"type": "tool_use", "name": "look"}]});
+    let answer = read(body.to_string().as_bytes()).unwrap();
+    assert_eq!(answer.message.tool_uses().next().unwrap().id, "toolu_0");
+}
+
+/// The rule of
+/// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation>.
+#[test]
+fn what_a_declining_model_left_open_is_left_out() {
+    let fallback =
+        |to: &str| json!({"type": "fallback", "from": {"model": "a"}, "to": {"model": to}});
+    let thought =
+        |signature: &str| json!({"type": "thinking", "thinking": "", "signature": signature});
+    let tool = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}, "caller": {"type": "direct"}});
+    let search =
+        |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []});
+    let said = |text: &str| json!({"type": "text", "text": text});
+    let redacted = json!({"type": "redacted_thinking", "data": "x"});
+    let connector = json!({"type": "connector_text", "text": "x"});
+    let before = [
+        thought("s"),
+        redacted,
+        said("a"),
+        search("s1"),
+        found.clone(),
+        search("s2"),
+        tool("c1"),
+        connector,
+        fallback("b"),
+        tool("c2"),
+        said("b"),
+    ];
+    let after = [fallback("c"), thought("t"), search("s3"), tool("c3"), said("c")];
+    let content: Vec<_> = before.iter().chain(&after).cloned().collect();
+    let kept = [said("a"), search("s1"), found, fallback("b"), said("b")];
+    let expected: Vec<_> = kept.iter().chain(&after).cloned().map(block).collect();
+    let body = json!({"model": "c", "content": content}).to_string();
+    let answer = read(body.as_bytes()).unwrap();
+    assert_eq!(answer.message.content, expected);
+    assert_eq!((answer.model.as_str(), answer.stop_reason), ("c", StopReason::ToolUse));
 }
 
 #[track_caller]

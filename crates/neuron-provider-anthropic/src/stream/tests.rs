@@ -8,7 +8,9 @@ use futures_util::{FutureExt, Stream, StreamExt, stream};
 use neuron_http::AnswerStream;
 use neuron_testing::Wire;
 use neuron_testing::anthropic::sse_bytes;
-use neuron_types::{ResponseEnd, StopReason, UsageIteration};
+use neuron_types::{
+    CompletionResponse, Message, ResponseEnd, Role, StopReason, TokenUsage, UsageIteration,
+};
 use serde_json::json;
 
 use super::*;
@@ -251,25 +253,52 @@ fn any_way_to_write_and_split_the_bytes_gives_the_same_events() {
     }
 }
 
+/// The position after the event that has the stop reason.
+fn end_of_message_delta(bytes: &[u8]) -> usize {
+    let text = std::str::from_utf8(bytes).unwrap();
+    let stop_reason = text.rfind("\"stop_reason\":").unwrap();
+    stop_reason + text[stop_reason..].find("\n\n").unwrap() + 2
+}
+
 #[test]
-fn an_answer_that_is_cut_is_one_error_wherever_it_is_cut() {
+fn an_answer_that_is_cut_before_its_stop_reason_is_one_error() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
     let whole = shown(&read_bytes(&bytes));
-    for at in 0..bytes.len() {
+    for at in 0..end_of_message_delta(&bytes) {
         let events = read_bytes(&bytes[..at]);
         let text = check_error(&events, "StreamError");
         assert_eq!(
             text, "stream error: the stream ended before the answer was complete",
             "cut at {at}"
         );
-        let before = shown(&events[..events.len() - 1]);
-        assert!(whole.starts_with(&before), "cut at {at}");
+        assert!(whole.starts_with(&shown(&events[..events.len() - 1])), "cut at {at}");
+    }
+}
 
+/// Some servers and proxies close the connection without the empty line that ends the last event.
+#[test]
+fn an_answer_with_its_stop_reason_is_complete_where_the_stream_ends() {
+    let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
+    let whole = shown(&read_bytes(&bytes));
+    assert!(bytes.ends_with(b"{\"type\":\"message_stop\"}\n\n"));
+    for at in end_of_message_delta(&bytes)..bytes.len() {
+        assert_eq!(shown(&read_bytes(&bytes[..at])), whole, "cut at {at}");
+    }
+    let events = read_bytes(&sse(&end("end_turn")[..1]));
+    let text = check_error(&events, "StreamError");
+    assert!(text.contains("did not begin"), "{text}");
+}
+
+#[test]
+fn a_connection_that_breaks_before_the_end_is_one_error() {
+    let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
+    let whole = shown(&read_bytes(&bytes));
+    for at in 0..bytes.len() {
         let network = ProviderError::StreamError("reset".into());
         let pieces = vec![Ok(bytes.slice(..at)), Err(network), Ok(bytes.slice(at..))];
         let events = read(pieces);
-        assert_eq!(check_error(&events, "StreamError"), "stream error: reset");
-        assert_eq!(shown(&events[..events.len() - 1]), before);
+        assert_eq!(check_error(&events, "StreamError"), "stream error: reset", "cut at {at}");
+        assert!(whole.starts_with(&shown(&events[..events.len() - 1])), "cut at {at}");
     }
 }
 
@@ -481,9 +510,26 @@ fn arguments_that_a_server_leaves_out_or_sends_at_once() {
     );
     let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": {"a": 1}});
     check(
-        [start(0, block), stop(0)],
-        &["start c1 look", "end c1", "call c1 look {\"a\":1}"],
+        [start(0, block.clone()), stop(0)],
+        &["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"],
         &[call("c1", json!({"a": 1}))],
+    );
+    // What comes in pieces counts, unless it says nothing.
+    check(
+        [start(0, block.clone()), input_delta(0, "{\"a\":2}"), stop(0)],
+        &["start c1 look", "input c1 {\"a\":2}", "end c1", "call c1 look {\"a\":2}"],
+        &[call("c1", json!({"a": 2}))],
+    );
+    check(
+        [start(0, block), input_delta(0, ""), stop(0)],
+        &["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"],
+        &[call("c1", json!({"a": 1}))],
+    );
+    let block = json!({"type": "tool_use", "id": "c1", "name": "look", "input": "{\"a"});
+    check(
+        [start(0, block), stop(0)],
+        &["start c1 look", "input c1 {\"a", "end c1"],
+        &[call("c1", ToolCall::invalid_json_input("{\"a"))],
     );
 }
 
@@ -690,4 +736,111 @@ fn an_end_without_a_beginning_is_an_error() {
     let events = read_bytes(&sse(&[json!({"type": "message_stop"})]));
     let [StreamEvent::Error(error)] = &events[..] else { panic!("{events:?}") };
     assert_eq!(error.to_string(), "stream error: the stream ends an answer that it did not begin");
+}
+
+/// LiteLLM and vLLM leave out what they do not know.
+#[test]
+fn a_beginning_without_what_compatible_servers_leave_out() {
+    for message in [
+        json!({}),
+        json!({"id": null, "model": null, "content": null, "usage": null}),
+        json!({"type": "message", "role": "assistant"}),
+    ] {
+        let begin = json!({"type": "message_start", "message": message});
+        let [before, last] = end("end_turn");
+        let block = start(0, json!({"type": "text", "text": "a"}));
+        let events = read_bytes(&sse(&[begin, block, stop(0), before, last]));
+        let response = response_of(&events);
+        assert_eq!(response.message.content, [text("a")]);
+        assert_eq!((response.id.as_str(), response.model.as_str()), ("", ""));
+        assert_eq!(response.usage, TokenUsage { output_tokens: 3, ..Default::default() });
+    }
+}
+
+#[test]
+fn calls_without_an_id_or_with_the_same_one_are_told_apart() {
+    let block = |id: Value| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    let bare = json!({"type": "tool_use", "name": "look"});
+    check(
+        [
+            start(0, block(json!(""))),
+            input_delta(0, "{\"a\":1}"),
+            stop(0),
+            start(1, block(json!("c1"))),
+            start(2, block(json!("c1"))),
+            input_delta(1, "{\"a\":2}"),
+            input_delta(2, "{\"a\":3}"),
+            start(3, bare),
+        ],
+        &[
+            "start toolu_msg_1_0 look",
+            "input toolu_msg_1_0 {\"a\":1}",
+            "end toolu_msg_1_0",
+            "call toolu_msg_1_0 look {\"a\":1}",
+            "start c1 look",
+            "start c1_2 look",
+            "input c1 {\"a\":2}",
+            "input c1_2 {\"a\":3}",
+            "start toolu_msg_1_3 look",
+            "end c1",
+            "call c1 look {\"a\":2}",
+            "end c1_2",
+            "call c1_2 look {\"a\":3}",
+            "end toolu_msg_1_3",
+            "call toolu_msg_1_3 look {}",
+        ],
+        &[
+            call("toolu_msg_1_0", json!({"a": 1})),
+            call("c1", json!({"a": 2})),
+            call("c1_2", json!({"a": 3})),
+            call("toolu_msg_1_3", json!({})),
+        ],
+    );
+}
+
+/// The block and the entries of `usage.iterations` as in
+/// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback> and in the types of
+/// Anthropic's Python SDK 2.12.0.
+fn fallback() -> Value {
+    json!({
+        "type": "fallback",
+        "from": {"model": "m"},
+        "to": {"model": "claude-opus-4-8"},
+        "trigger": {"type": "refusal", "category": "cyber"},
+    })
+}
+
+/// A fallback within the stream keeps the `message_start` of the model that declined.
+#[test]
+fn after_a_fallback_the_response_names_the_model_that_answered() {
+    let served = json!([
+        {"type": "message", "model": "m", "input_tokens": 9, "output_tokens": 2},
+        {"type": "fallback_message", "model": "claude-opus-4-8", "input_tokens": 10, "output_tokens": 5},
+    ]);
+    for (block, iterations) in
+        [(true, json!(null)), (true, served.clone()), (false, served.clone())]
+    {
+        let block = block.then(|| [start(0, fallback()), stop(0)]);
+        let said = [start(1, json!({"type": "text", "text": "a"})), stop(1)];
+        let delta = json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5, "iterations": iterations}});
+        let events: Vec<_> = [begin()]
+            .into_iter()
+            .chain(block.into_iter().flatten())
+            .chain(said)
+            .chain([delta, json!({"type": "message_stop"})])
+            .collect();
+        assert_eq!(response_of(&read_bytes(&sse(&events))).model, "claude-opus-4-8");
+    }
+}
+
+/// Nobody may run them, and the API refuses them in the next request.
+#[test]
+fn calls_that_a_fallback_abandoned_are_left_out() {
+    let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});
+    let tool = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    let blocks = [thought, tool("c1"), fallback(), tool("c2")];
+    let middle = blocks.into_iter().enumerate().map(|(index, block)| start(index, block));
+    let events = read_bytes(&answer(middle));
+    let content = &response_of(&events).message.content;
+    assert_eq!(content, &[raw(fallback(), None), call("c2", json!({}))]);
 }

@@ -33,6 +33,8 @@ impl ProviderHarness for Harness {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
+            // `message_stop` follows the stop reason and says nothing more.
+            optional_frames: 1,
             // The API says `refusal` for a filter, and has no word for a model that loads.
             ..Capabilities::default()
                 .without_stop_reasons(&[StopReason::ContentFilter])

@@ -3,6 +3,7 @@
 mod conformance;
 mod environment;
 mod errors;
+mod properties;
 mod round_trips;
 mod sent;
 mod support;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::Map;
 
 use super::*;
+use crate::dialect::{Dialect, ReasoningBack};
 
 /// Any value, for a field that we do not know.
 fn value() -> impl Strategy<Value = Value> {
@@ -174,7 +175,8 @@ proptest! {
         prop_assert_eq!(&response_of(&events).message, &response.message);
         prop_assert_eq!(response.message.tool_uses().count(), answer.calls.len());
         // Fields that only answers have are kept, but not sent.
-        let settings = Settings { echo_reasoning: true, ..Settings::default() };
+        let dialect = Dialect { reasoning: ReasoningBack::Always, ..Dialect::openai() };
+        let settings = Settings { dialect: &dialect, ..Settings::default() };
         let kept = read_whole(&whole(answer.message(false))).unwrap().message;
         let sent = sent_with(response.message.content, settings);
         prop_assert_eq!(&sent, &sent_with(kept.content.clone(), settings));

@@ -14,7 +14,8 @@ use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::message::{self, Arguments, DataUrl, FILE_NAME, ToolText, is_own_fields};
+use super::echo::{JsonText, MendedCall};
+use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
 
 /// Writes the body of a request.
@@ -213,6 +214,7 @@ struct Said<C> {
 enum Item<'a> {
     /// An item as the API sent it.
     Own(&'a Value),
+    Mended(MendedCall<'a>),
     Text {
         role: &'static str,
         content: &'a str,
@@ -221,7 +223,7 @@ enum Item<'a> {
         r#type: &'static str,
         call_id: &'a str,
         name: Cow<'a, str>,
-        arguments: Arguments<'a>,
+        arguments: JsonText<'a>,
     },
 }
 
@@ -265,7 +267,7 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Item<'a
         && provider == PROVIDER
         && is_item(json)
     {
-        return Some(Item::Own(json));
+        return Some(MendedCall::new(block, json).map_or(Item::Own(json), Item::Mended));
     }
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => {
@@ -275,7 +277,7 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition]) -> Option<Item<'a
             r#type: "function_call",
             call_id: id,
             name: message::called_name(name, tools),
-            arguments: Arguments(input),
+            arguments: JsonText(input),
         }),
         // Reasoning of others.
         _ => None,

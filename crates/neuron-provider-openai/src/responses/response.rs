@@ -1,5 +1,7 @@
 //! The JSON of the Responses API as our response.
 
+use std::collections::HashSet;
+
 use neuron_http::Secret;
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
@@ -8,6 +10,8 @@ use neuron_types::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::items::Kind;
+use crate::call::made_id;
 use crate::error::{self, ApiError};
 use crate::lenient;
 use crate::request::PROVIDER;
@@ -71,9 +75,21 @@ impl WireResponse {
         error.or_else(|| has_failed.then(ApiError::default))
     }
 
+    /// Sets the status of a response that came with `response.incomplete`, if it has none.
+    pub(crate) fn incomplete(mut self) -> Self {
+        self.status.get_or_insert_with(|| "incomplete".to_owned());
+        self
+    }
+
     /// Makes our response of it and its items, which came with it or one by one.
-    pub(crate) fn into_response(self, items: Vec<Value>) -> CompletionResponse {
+    pub(crate) fn into_response(self, mut items: Vec<Value>) -> CompletionResponse {
+        let mut ids = CallIds::default();
+        for item in &mut items {
+            ids.complete(item, &self.id);
+            set_content(item);
+        }
         let has_refused = items.iter().any(has_refused);
+        let awaited = awaited(&items).map(str::to_owned);
         let message =
             Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
         let calls_tools = message.tool_uses().next().is_some();
@@ -85,7 +101,7 @@ impl WireResponse {
                 reason => StopReason::Other(reason.unwrap_or("incomplete").to_owned()),
             },
             Some("completed") | None if calls_tools => StopReason::ToolUse,
-            Some("completed") | None => StopReason::EndTurn,
+            Some("completed") | None => awaited.map_or(StopReason::EndTurn, StopReason::Other),
             Some(other) => StopReason::Other(other.to_owned()),
         };
         CompletionResponse {
@@ -103,6 +119,99 @@ fn has_refused(item: &Value) -> bool {
     parts.into_iter().flatten().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
+/// Returns the type of the first item that the client must answer and that is no call of the
+/// request's tools: a call of a vendor's tool that the client runs, or a request for approval.
+///
+/// It becomes the stop reason, because [`StopReason::ToolUse`] promises calls that an agent can run.
+fn awaited(items: &[Value]) -> Option<&str> {
+    let is_answered = |item: &Value| {
+        let is_output = |other: &Value| {
+            text_of(other, "type").ends_with("_output")
+                && text_of(other, "call_id") == text_of(item, "call_id")
+        };
+        !text_of(item, "call_id").is_empty() && items.iter().any(is_output)
+    };
+    items.iter().find_map(|item| {
+        let kind = text_of(item, "type");
+        let is_clients = match kind {
+            "apply_patch_call" | "computer_call" | "local_shell_call" | "mcp_approval_request" => {
+                true
+            }
+            "shell_call" => {
+                let place = item.pointer("/environment/type").and_then(Value::as_str);
+                !place.is_some_and(|place| place.starts_with("container"))
+            }
+            "tool_search_call" => text_of(item, "execution") == "client",
+            _ => false,
+        };
+        (is_clients && !is_answered(item)).then_some(kind)
+    })
+}
+
+/// Adds an empty content to a message that has none. A message without content is the form in which
+/// fields of Chat Completions are kept.
+fn set_content(item: &mut Value) {
+    let Some(fields) = item.as_object_mut() else {
+        return;
+    };
+    if fields.get("type").is_some_and(|kind| kind == "message")
+        && fields.get("content").is_none_or(Value::is_null)
+    {
+        fields.insert("content".to_owned(), Value::Array(Vec::new()));
+    }
+}
+
+/// The ids of the tool calls of one answer.
+#[derive(Debug, Default)]
+pub(crate) struct CallIds {
+    given: HashSet<String>,
+}
+
+impl CallIds {
+    /// Returns the id for a call. It differs from the server's if that is empty or an earlier call of
+    /// the answer has it.
+    pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
+        let mut id = match id {
+            "" => made_id(self.given.len(), response_id, |id| self.given.contains(id)),
+            id => id.to_owned(),
+        };
+        if self.given.contains(&id) {
+            let numbered = (2_usize..).map(|number| format!("{id}_{number}"));
+            id = numbered.into_iter().find(|id| !self.given.contains(id)).unwrap_or(id);
+        }
+        self.given.insert(id.clone());
+        id
+    }
+
+    /// Sets the id of a call to that of [`give`](Self::give). Other items stay as they are.
+    pub(crate) fn complete(&mut self, item: &mut Value, response_id: &str) {
+        if Kind::of(item) == Some(Kind::Call) {
+            let id = self.give(&call_id(item), response_id);
+            set_call_id(item, &id);
+        }
+    }
+}
+
+/// Sets the id of a call, if its own differs.
+pub(crate) fn set_call_id(item: &mut Value, id: &str) {
+    if call_id(item) != id
+        && let Some(fields) = item.as_object_mut()
+    {
+        fields.insert("call_id".to_owned(), Value::String(id.to_owned()));
+    }
+}
+
+/// Returns the id of a call. Some compatible servers send only the id of the item.
+fn call_id(item: &Value) -> String {
+    let id = Some(text_of(item, "call_id")).filter(|id| !id.is_empty());
+    id.unwrap_or_else(|| text_of(item, "id")).to_owned()
+}
+
+/// Returns the text of a field. Empty if there is none.
+pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
+    item.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Keeps an item as it came, with its meaning beside it.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = meaning(&json).map(Box::new);
@@ -110,17 +219,14 @@ pub(crate) fn item(json: Value) -> ContentBlock {
 }
 
 fn meaning(item: &Value) -> Option<ContentBlock> {
-    let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    // Servers that are not quite compatible may have no other id.
-    let call_id =
-        || Some(text("call_id")).filter(|id| !id.is_empty()).unwrap_or_else(|| text("id"));
+    let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {
         "message" => {
             let said = texts(item, "content", &["text", "refusal"]).concat();
             (!said.is_empty()).then_some(ContentBlock::Text(said))
         }
         "function_call" => Some(ContentBlock::ToolUse {
-            id: call_id(),
+            id: call_id(item),
             name: text("name"),
             input: match item.get("arguments") {
                 Some(Value::String(arguments)) => ToolCall::parse_input(arguments),
@@ -130,7 +236,7 @@ fn meaning(item: &Value) -> Option<ContentBlock> {
         }),
         // Its input is free text: what our tools take is JSON, so they get a JSON string.
         "custom_tool_call" => Some(ContentBlock::ToolUse {
-            id: call_id(),
+            id: call_id(item),
             name: text("name"),
             input: Value::String(text("input")),
         }),

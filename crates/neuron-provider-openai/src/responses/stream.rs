@@ -2,27 +2,27 @@
 //! <https://platform.openai.com/docs/api-reference/responses-streaming>
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use neuron_http::{Answer, Secret, SseDecoder, complete, read_frame};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::response::{PARAGRAPH, WireResponse, item};
+use super::items::{DoneItem, Key, Kind, OpenCall, OpenItems, Order, missing};
+use super::response::{CallIds, PARAGRAPH, WireResponse, item, set_call_id, text_of};
 use crate::error::{self, ApiError};
+use crate::lenient;
 
 /// An answer as far as it has come.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseAnswer {
     id: String,
     model: String,
-    /// The calls that are open, by the place of their item.
-    calls: BTreeMap<usize, OpenCall>,
-    /// Items that are complete, with their place.
-    done: Vec<(usize, Value)>,
-    /// The places of items whose text or reasoning came in pieces.
-    shown: BTreeSet<usize>,
+    items: OpenItems,
+    ids: CallIds,
+    /// Items that are complete, in the order in which they ended.
+    done: Vec<DoneItem>,
     /// The part of reasoning that came last.
     thought: Option<Thought>,
 }
@@ -30,17 +30,9 @@ pub(crate) struct ResponseAnswer {
 /// A part of the reasoning of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Thought {
-    place: usize,
+    item: usize,
     is_summary: bool,
     part: usize,
-}
-
-#[derive(Debug)]
-struct OpenCall {
-    id: String,
-    name: String,
-    /// Whether its arguments came in pieces.
-    has_pieces: bool,
 }
 
 impl Answer for ResponseAnswer {
@@ -56,8 +48,8 @@ impl Answer for ResponseAnswer {
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(false);
         }
-        if let Ok(PieceEvent { place, delta, .. }) = read_frame(data) {
-            self.extend_text(place, delta, events);
+        if let Ok(PieceEvent { place, item_id, delta, .. }) = read_frame(data) {
+            self.extend_text(Key { place, id: &item_id, call_id: "" }, delta, events);
             return Ok(false);
         }
         let event: WireEvent<'_> = match read_frame(data) {
@@ -71,6 +63,7 @@ impl Answer for ResponseAnswer {
             }
         };
         let place = event.output_index;
+        let key = Key { place, id: &event.item_id, call_id: "" };
         match &*event.kind {
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = event.response {
@@ -78,7 +71,7 @@ impl Answer for ResponseAnswer {
                 }
             }
             "response.output_item.added" => {
-                if let Some(item) = &event.item {
+                if let Some(item) = event.item {
                     self.begin(place, item, events);
                 }
             }
@@ -88,27 +81,33 @@ impl Answer for ResponseAnswer {
                 }
             }
             "response.output_text.delta" | "response.refusal.delta" => {
-                self.extend_text(place, event.delta.unwrap_or_default(), events);
+                self.extend_text(key, event.delta.unwrap_or_default(), events);
             }
             "response.reasoning_summary_text.delta" => {
-                let thought = Thought { place, is_summary: true, part: event.summary_index };
-                self.think(thought, event.delta, events);
+                let thought = (true, event.summary_index);
+                self.think(key, thought, event.delta, events);
             }
             "response.reasoning_text.delta" => {
-                let thought = Thought { place, is_summary: false, part: event.content_index };
-                self.think(thought, event.delta, events);
+                let thought = (false, event.content_index);
+                self.think(key, thought, event.delta, events);
             }
             "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                if let Some(call) = self.calls.get_mut(&place)
+                let index = self.items.find(Kind::Call, key);
+                if let Some(item) = index.and_then(|index| self.items.get_mut(index))
+                    && let Some(call) = &mut item.call
                     && let Some(delta) = event.delta.filter(|delta| !delta.is_empty())
                 {
-                    call.has_pieces = true;
+                    call.arguments.push_str(&delta);
                     let id = call.id.clone();
                     events.push_back(StreamEvent::ToolUseInputDelta { id, delta });
                 }
             }
-            "response.completed" | "response.incomplete" => {
+            "response.completed" => {
                 self.finish(event.response.unwrap_or_default(), events);
+                return Ok(true);
+            }
+            "response.incomplete" => {
+                self.finish(event.response.unwrap_or_default().incomplete(), events);
                 return Ok(true);
             }
             "response.failed" | "response.cancelled" => {
@@ -132,23 +131,34 @@ impl Answer for ResponseAnswer {
 }
 
 impl ResponseAnswer {
-    fn extend_text(&mut self, place: usize, text: String, events: &mut VecDeque<StreamEvent>) {
+    /// Marks the open item of a kind as shown, and returns its number.
+    fn show(&mut self, kind: Kind, key: Key<'_>) -> usize {
+        let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
+        if let Some(item) = self.items.get_mut(index) {
+            item.is_shown = true;
+        }
+        index
+    }
+
+    fn extend_text(&mut self, key: Key<'_>, text: String, events: &mut VecDeque<StreamEvent>) {
         if !text.is_empty() {
-            self.shown.insert(place);
+            self.show(Kind::Message, key);
             events.push_back(StreamEvent::TextDelta(text));
         }
     }
 
     fn think(
         &mut self,
-        thought: Thought,
+        key: Key<'_>,
+        (is_summary, part): (bool, usize),
         delta: Option<String>,
         events: &mut VecDeque<StreamEvent>,
     ) {
         let Some(delta) = delta.filter(|delta| !delta.is_empty()) else {
             return;
         };
-        if let Some(last) = self.thought.filter(|last| last.place == thought.place) {
+        let thought = Thought { item: self.show(Kind::Reasoning, key), is_summary, part };
+        if let Some(last) = self.thought.filter(|last| last.item == thought.item) {
             // Of an item that has both, the message has one.
             if last.is_summary != thought.is_summary {
                 return;
@@ -158,45 +168,50 @@ impl ResponseAnswer {
             }
         }
         self.thought = Some(thought);
-        self.shown.insert(thought.place);
         events.push_back(StreamEvent::ThinkingDelta(delta));
     }
 
-    fn begin(&mut self, place: usize, item: &Value, events: &mut VecDeque<StreamEvent>) {
-        let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, name) = (text("call_id"), text("name"));
+    fn begin(&mut self, place: Option<usize>, json: Value, events: &mut VecDeque<StreamEvent>) {
+        let key = Key::of(place, &json);
+        let Some(kind) = Kind::of(&json) else {
+            return;
+        };
+        let index = self.items.begin(kind, key);
+        let Some(item) = self.items.get_mut(index).filter(|item| item.call.is_none()) else {
+            return;
+        };
+        let name = text_of(&json, "name").to_owned();
         // What is not known yet is known at its end.
-        if is_call(item) && !id.is_empty() && !name.is_empty() {
-            let call = OpenCall { id: id.clone(), name: name.clone(), has_pieces: false };
-            // A server that puts two items in one place does not end the first.
-            let open = self.calls.insert(place, call);
-            events.extend(open.map(|call| StreamEvent::ToolUseEnd { id: call.id }));
-            events.push_back(StreamEvent::ToolUseStart { id, name });
+        if kind == Kind::Call && !key.call_id.is_empty() && !name.is_empty() {
+            let id = self.ids.give(key.call_id, &self.id);
+            events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
+            item.call = Some(OpenCall { json, id, name, arguments: String::new() });
         }
     }
 
-    fn finish_item(&mut self, place: usize, json: Value, events: &mut VecDeque<StreamEvent>) {
-        let block = item(json.clone());
-        let was_shown = self.shown.contains(&place);
-        match block.portable() {
-            Some(ContentBlock::ToolUse { id, name, input }) => {
-                let open = self.calls.remove(&place).unwrap_or_else(|| {
-                    let (id, name) = (id.clone(), name.clone());
-                    events.push_back(StreamEvent::ToolUseStart {
-                        id: id.clone(),
-                        name: name.clone(),
-                    });
-                    OpenCall { id, name, has_pieces: false }
-                });
-                if let Some(delta) = arguments(&json).filter(|_| !open.has_pieces) {
-                    events.push_back(StreamEvent::ToolUseInputDelta { id: open.id.clone(), delta });
-                }
-                let OpenCall { id, name, .. } = open;
-                events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
-                if ToolCall::invalid_json(input).is_none() {
-                    events.push_back(StreamEvent::ToolUse { id, name, input: input.clone() });
-                }
+    fn finish_item(
+        &mut self,
+        place: Option<usize>,
+        json: Value,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        let key = Key::of(place, &json);
+        let kind = Kind::of(&json);
+        let number = self.items.number();
+        let open = kind.and_then(|kind| self.items.end(kind, key));
+        let order = (place, open.as_ref().map_or(number, |item| item.number));
+        if kind == Some(Kind::Call) {
+            let announced = open.and_then(|item| item.call.take());
+            let is_repeated = |done: &DoneItem| done.place() == place && done.json == json;
+            // Some proxies end a call twice.
+            if announced.is_some() || !self.done.iter().any(is_repeated) {
+                self.finish_call(order, json, announced, events);
             }
+            return;
+        }
+        let was_shown = open.is_some_and(|item| item.is_shown);
+        let done = DoneItem::new(order, key, json.clone());
+        match item(json).portable() {
             // What did not come in pieces comes whole.
             Some(ContentBlock::Text(text)) if !was_shown => {
                 events.push_back(StreamEvent::TextDelta(text.clone()));
@@ -206,21 +221,51 @@ impl ResponseAnswer {
             }
             _ => {}
         }
-        self.done.push((place, json));
+        self.done.push(done);
+    }
+
+    fn finish_call(
+        &mut self,
+        order: Order,
+        sent: Value,
+        announced: Option<OpenCall>,
+        events: &mut VecDeque<StreamEvent>,
+    ) {
+        let mut json = sent.clone();
+        match &announced {
+            Some(call) => set_call_id(&mut json, &call.id),
+            None => self.ids.complete(&mut json, &self.id),
+        }
+        let block = item(json.clone());
+        if let Some(call) = block.as_tool_use() {
+            let (id, name) = (call.id.to_owned(), call.name.to_owned());
+            let has_pieces = announced.as_ref().is_some_and(|call| !call.arguments.is_empty());
+            if announced.is_none() {
+                events.push_back(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
+            }
+            if let Some(delta) = arguments(&json).filter(|_| !has_pieces) {
+                events.push_back(StreamEvent::ToolUseInputDelta { id: id.clone(), delta });
+            }
+            events.push_back(StreamEvent::ToolUseEnd { id: id.clone() });
+            if ToolCall::invalid_json(call.input).is_none() {
+                let name = announced.map_or(name, |call| call.name);
+                events.push_back(StreamEvent::ToolUse { id, name, input: call.input.clone() });
+            }
+        }
+        self.done.push(DoneItem::new(order, Key::of(None, &sent), json));
     }
 
     fn finish(&mut self, mut response: WireResponse, events: &mut VecDeque<StreamEvent>) {
         // Some servers send no items but those of the response.
         let output = response.output.take().unwrap_or_default();
         if output.len() > self.done.len() {
-            for (place, item) in output.into_iter().enumerate() {
-                if self.done.iter().all(|(done, _)| *done != place) {
-                    self.finish_item(place, item, events);
-                }
+            for (place, item) in missing(&self.done, output) {
+                self.finish_item(Some(place), item, events);
             }
         }
-        for (_, call) in std::mem::take(&mut self.calls) {
-            events.push_back(StreamEvent::ToolUseEnd { id: call.id });
+        for (order, mut call) in self.items.end_calls() {
+            let json = call.whole();
+            self.finish_call(order, json, Some(call), events);
         }
         if response.id.is_empty() {
             response.id = std::mem::take(&mut self.id);
@@ -229,9 +274,8 @@ impl ResponseAnswer {
             response.model = std::mem::take(&mut self.model);
         }
         let mut items = std::mem::take(&mut self.done);
-        // Servers that give each item the same place send them in order, which a stable sort keeps.
-        items.sort_by_key(|(place, _)| *place);
-        let items = items.into_iter().map(|(_, item)| item).collect();
+        items.sort_by_key(|item| item.order);
+        let items = items.into_iter().map(|item| item.json).collect();
         complete(response.into_response(items), events);
     }
 }
@@ -246,21 +290,18 @@ fn arguments(call: &Value) -> Option<String> {
     }
 }
 
-fn is_call(item: &Value) -> bool {
-    let kind = item.get("type").and_then(Value::as_str);
-    matches!(kind, Some("function_call" | "custom_tool_call"))
-}
-
 /// The event of which a stream has thousands: a piece of text.
 ///
 /// It is read first and alone: a struct with few fields is read much faster than [`WireEvent`] with its
 /// many (`benches/README.md`). Whatever has another form is read again as that.
 #[derive(Deserialize)]
-struct PieceEvent {
+struct PieceEvent<'a> {
     #[serde(rename = "type")]
     _kind: PieceKind,
     #[serde(default, rename = "output_index")]
-    place: usize,
+    place: Option<usize>,
+    #[serde(borrow, default)]
+    item_id: Cow<'a, str>,
     delta: String,
 }
 
@@ -276,10 +317,12 @@ struct WireEvent<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(default)]
-    output_index: usize,
-    #[serde(default)]
+    output_index: Option<usize>,
+    #[serde(default, deserialize_with = "lenient::or_default")]
+    item_id: String,
+    #[serde(default, deserialize_with = "lenient::or_default")]
     summary_index: usize,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::or_default")]
     content_index: usize,
     #[serde(default)]
     item: Option<Value>,

@@ -5,6 +5,7 @@ mod conformance;
 mod dialects;
 mod embeddings;
 mod errors;
+mod responses_properties;
 mod round_trips;
 mod sent;
 mod support;

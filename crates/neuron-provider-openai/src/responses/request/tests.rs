@@ -405,7 +405,7 @@ fn blocks_of_others_go_as_what_they_mean() {
             {"role": "assistant", "content": "cited"},
             {"role": "assistant", "content": "so far"},
             {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{\"z\":1}"},
-            {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"a\":"},
+            {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"invalid_json\":\"{\\\"a\\\":\"}"},
         ]),
     );
     // Those of Chat Completions too.
@@ -424,6 +424,31 @@ fn blocks_of_others_go_as_what_they_mean() {
             {"type": "function_call", "call_id": "c", "name": "look", "arguments": "\"x\""},
         ]),
     );
+}
+
+/// Servers parse the arguments of earlier calls, and refuse a conversation with others.
+#[test]
+fn arguments_that_are_no_json_text_go_back_as_one() {
+    let call = |arguments: Value| json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": arguments, "status": "incomplete"});
+    for (arguments, expected) in [
+        (json!("{\"a\":"), "{\"invalid_json\":\"{\\\"a\\\":\"}"),
+        (json!(""), "{}"),
+        (json!(null), "{}"),
+        (json!({"a": 1}), "{\"a\":1}"),
+        (json!("{ \"a\": 1.0 }"), "{ \"a\": 1.0 }"),
+        (json!("[1]"), "[1]"),
+    ] {
+        check_input(
+            vec![message(Role::Assistant, vec![own(&call(arguments))])],
+            json!([call(json!(expected))]),
+        );
+    }
+    let mut bare = call(json!(""));
+    bare.as_object_mut().unwrap().shift_remove("arguments");
+    check_input(vec![message(Role::Assistant, vec![own(&bare)])], json!([call(json!("{}"))]));
+    // Free text is no JSON, and stays.
+    let custom = json!({"type": "custom_tool_call", "call_id": "c1", "name": "sql", "input": "{x"});
+    check_input(vec![message(Role::Assistant, vec![own(&custom)])], json!([custom]));
 }
 
 #[test]

@@ -118,6 +118,83 @@ fn why_the_model_stopped() {
     }
 }
 
+/// Items of the vendor's tools that the client runs or decides on, as in the types of OpenAI's
+/// Python SDK 3.54.0 and <https://platform.openai.com/docs/guides/tools-shell>.
+#[test]
+fn items_that_wait_for_the_client_say_so() {
+    let item = |kind: &str, more: Value| {
+        let mut item = json!({"type": kind, "id": "x_1", "call_id": "c1", "status": "completed"});
+        item.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        item
+    };
+    let reason = |output: Value| read_json(&answer(output, "completed")).unwrap().stop_reason;
+    let message = said(json!([{"type": "output_text", "text": "a"}]));
+    let waiting = [
+        item("apply_patch_call", json!({"operation": {"type": "delete_file", "path": "a"}})),
+        item("local_shell_call", json!({"action": {"type": "exec", "command": ["ls"]}})),
+        item("shell_call", json!({"action": {"commands": ["ls"]}})),
+        item("shell_call", json!({"action": {"commands": ["ls"]}, "environment": null})),
+        item("shell_call", json!({"environment": {"type": "local"}})),
+        item("tool_search_call", json!({"execution": "client", "arguments": {}})),
+        item("computer_call", json!({"actions": [{"type": "screenshot"}]})),
+        item("mcp_approval_request", json!({"server_label": "s", "name": "n", "arguments": "{}"})),
+    ];
+    for waits in &waiting {
+        let kind = waits["type"].as_str().unwrap();
+        let expected = StopReason::Other(kind.into());
+        assert_eq!(reason(json!([message, waits])), expected, "{waits}");
+        assert_eq!(reason(json!([waits, message])), expected, "{waits}");
+        // Our calls can run whatever else waits, and a limit or a refusal comes first.
+        assert_eq!(reason(json!([waits, called()])), StopReason::ToolUse);
+        assert_eq!(reason(json!([waits, refused()])), StopReason::Refusal);
+        let mut cut = answer(json!([waits]), "incomplete");
+        cut["incomplete_details"] = json!({"reason": "max_output_tokens"});
+        assert_eq!(read_json(&cut).unwrap().stop_reason, StopReason::MaxTokens);
+        // The server ran it.
+        let output = item(&format!("{kind}_output"), json!({}));
+        assert_eq!(reason(json!([waits, output, message])), StopReason::EndTurn, "{waits}");
+    }
+    for ran in [
+        item("web_search_call", json!({})),
+        item("file_search_call", json!({})),
+        item("code_interpreter_call", json!({"container_id": "c"})),
+        item("image_generation_call", json!({})),
+        item("mcp_call", json!({"server_label": "s", "name": "n", "arguments": "{}"})),
+        item(
+            "shell_call",
+            json!({"environment": {"type": "container_reference", "container_id": "c"}}),
+        ),
+        item("tool_search_call", json!({"execution": "server"})),
+    ] {
+        assert_eq!(reason(json!([ran, message])), StopReason::EndTurn, "{ran}");
+    }
+    let custom = item("custom_tool_call", json!({"name": "look", "input": "x"}));
+    assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
+}
+
+/// It passed for the fields of a message of Chat Completions.
+#[test]
+fn a_message_without_content_is_an_item() {
+    let message = |content: Option<Value>| {
+        let mut json = json!({"type": "message", "id": "msg_1", "role": "assistant"});
+        json.as_object_mut()
+            .unwrap()
+            .extend(content.map(|content| ("content".to_owned(), content)));
+        json
+    };
+    let expected = ContentBlock::Raw {
+        provider: "openai".into(),
+        json: message(Some(json!([]))),
+        portable: None,
+    };
+    for content in [None, Some(json!(null))] {
+        let json = json!({"output": [message(content)], "status": "completed"});
+        let response = read_json(&json).unwrap();
+        assert_eq!(response.message.content, std::slice::from_ref(&expected));
+        assert_eq!(response.usage, TokenUsage::default());
+    }
+}
+
 #[test]
 fn tokens_in_every_form() {
     let usage = |usage: Value| {

@@ -325,6 +325,248 @@ fn arguments_that_were_cut_are_never_run() {
     assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
 }
 
+/// Without the places of items, as llama.cpp's server sends its events: the call has no id of its
+/// own, and its arguments name the `call_id` (`to_json_oaicompat_resp` in
+/// `tools/server/server-task.cpp`). All items end at the end.
+#[test]
+fn items_without_a_place_are_told_apart_by_their_ids() {
+    let event = |kind: &str, mut fields: Value| {
+        fields["type"] = format!("response.{kind}").into();
+        fields
+    };
+    let call = |id: &str, arguments: &str, status: &str| json!({"type": "function_call", "status": status, "arguments": arguments, "call_id": id, "name": "look"});
+    let added = |item: Value| event("output_item.added", json!({"item": item}));
+    let input = |id: &str, delta: &str| {
+        event("function_call_arguments.delta", json!({"item_id": id, "delta": delta}))
+    };
+    let thought = |parts: Value| json!({"type": "reasoning", "id": "rs_1", "summary": [], "content": parts, "encrypted_content": ""});
+    let said = |parts: Value| json!({"type": "message", "id": "msg_1", "role": "assistant", "content": parts});
+    let items = [
+        thought(json!([{"type": "reasoning_text", "text": "hm"}])),
+        said(json!([{"type": "output_text", "text": "Hi"}])),
+        call("fc_1", "{\"a\":1}", "completed"),
+        call("fc_2", "{\"b\":2}", "completed"),
+    ];
+    let begun = [
+        added(thought(json!([]))),
+        event("reasoning_text.delta", json!({"item_id": "rs_1", "delta": "hm"})),
+        added(said(json!([]))),
+        event("output_text.delta", json!({"item_id": "msg_1", "delta": "Hi"})),
+        added(call("fc_1", "", "in_progress")),
+        input("fc_1", "{\"a\":"),
+        added(call("fc_2", "", "in_progress")),
+        input("fc_2", "{\"b\":2}"),
+        input("fc_1", "1}"),
+    ];
+    let done = items.iter().map(|item| event("output_item.done", json!({"item": item})));
+    let deltas = [
+        "thinking hm",
+        "text Hi",
+        "start fc_1 look",
+        "input fc_1 {\"a\":",
+        "start fc_2 look",
+        "input fc_2 {\"b\":2}",
+        "input fc_1 1}",
+        "end fc_1",
+        "call fc_1 look {\"a\":1}",
+        "end fc_2",
+        "call fc_2 look {\"b\":2}",
+    ];
+    let middle: Vec<_> = begun.into_iter().chain(done).collect();
+    check(&middle, &deltas, &items);
+    let events = [vec![created()], middle, vec![completed(json!(items))]].concat();
+    let bytes = sse(&events);
+    check_every_byte::<ResponseAnswer>(&bytes, bytes.trim_ascii_end().len() + 1);
+}
+
+/// Copilot gives an item another id in every event, and proxies give every item the same place.
+#[test]
+fn a_place_or_an_id_that_means_nothing_mixes_no_calls() {
+    let call = |item: &str, id: &str, arguments: &str| json!({"type": "function_call", "id": item, "call_id": id, "name": "look", "arguments": arguments});
+    let input = |place: usize, item: &str, delta: &str| {
+        event("function_call_arguments.delta", place, json!({"item_id": item, "delta": delta}))
+    };
+    let deltas = [
+        "start c1 look",
+        "start c2 look",
+        "input c1 {}",
+        "input c2 {\"b\":2}",
+        "end c1",
+        "call c1 look {}",
+        "end c2",
+        "call c2 look {\"b\":2}",
+    ];
+    let items = [call("x5", "c1", "{}"), call("x6", "c2", "{\"b\":2}")];
+    check(
+        &[
+            added(0, &call("x1", "c1", "")),
+            added(1, &call("x2", "c2", "")),
+            input(0, "x3", "{}"),
+            input(1, "x4", "{\"b\":2}"),
+            done(0, &items[0]),
+            done(1, &items[1]),
+        ],
+        &deltas,
+        &items,
+    );
+    let items = [call("fc_1", "c1", "{}"), call("fc_2", "c2", "{\"b\":2}")];
+    check(
+        &[
+            added(0, &call("fc_1", "c1", "")),
+            added(0, &call("fc_2", "c2", "")),
+            input(0, "fc_1", "{}"),
+            input(0, "fc_2", "{\"b\":2}"),
+            done(0, &items[0]),
+            done(0, &items[1]),
+        ],
+        &deltas,
+        &items,
+    );
+    // The second was never begun.
+    check(
+        &[added(0, &call("fc_1", "c1", "")), done(0, &items[1]), done(0, &items[0])],
+        &[
+            "start c1 look",
+            "start c2 look",
+            "input c2 {\"b\":2}",
+            "end c2",
+            "call c2 look {\"b\":2}",
+            "input c1 {}",
+            "end c1",
+            "call c1 look {}",
+        ],
+        &items,
+    );
+}
+
+/// Some proxies repeat the beginning of an item when they know more of it, or its end.
+#[test]
+fn an_item_that_begins_again_is_the_same_item() {
+    let call = called("c1", json!("{}"));
+    let begun = called("c1", json!(""));
+    let pieces =
+        event("function_call_arguments.delta", 0, json!({"delta": "{}", "item_id": "fc_1"}));
+    check(
+        &[
+            added(0, &begun),
+            added(0, &begun),
+            pieces,
+            added(0, &begun),
+            done(0, &call),
+            done(0, &call),
+        ],
+        &["start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
+        std::slice::from_ref(&call),
+    );
+    // The name comes later.
+    let unnamed = json!({"type": "function_call", "id": "fc_1"});
+    check(
+        &[added(0, &unnamed), added(0, &begun), done(0, &call)],
+        &["start c1 look", "input c1 {}", "end c1", "call c1 look {}"],
+        &[call],
+    );
+    let message = said("a");
+    check(
+        &[
+            added(0, &said("")),
+            added(0, &said("")),
+            event("output_text.delta", 0, json!({"delta": "a"})),
+            done(0, &message),
+        ],
+        &["text a"],
+        &[message],
+    );
+}
+
+/// It was announced, and then missing in the message: nobody ran it.
+#[test]
+fn a_call_whose_end_never_comes_is_in_the_message() {
+    let begun = called("c1", json!(""));
+    let pieces = event("function_call_arguments.delta", 0, json!({"delta": "{\"a\":1}"}));
+    let events = read(&[created(), added(0, &begun), pieces, completed(json!([]))]);
+    let response = response_of(&events);
+    assert_eq!(
+        short(&events),
+        ["start c1 look", "input c1 {\"a\":1}", "end c1", "call c1 look {\"a\":1}"]
+    );
+    assert_eq!(response.message.content, [item(called("c1", json!("{\"a\":1}")))]);
+    assert_eq!(response.stop_reason, StopReason::ToolUse);
+}
+
+/// Bedrock begins anew with `call_0`; other servers have no ids.
+#[test]
+fn ids_that_are_missing_or_repeated_are_made() {
+    let call = |id: Value, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});
+    let items = [
+        call(json!("call_0"), "{}"),
+        call(json!("call_0"), "{\"b\":2}"),
+        call(json!(""), "{}"),
+        call(json!(null), "{}"),
+    ];
+    let whole = json!({"id": "resp_1", "status": "completed", "output": items});
+    let whole = crate::responses::response::read(whole.to_string().as_bytes(), &Secret::default());
+    let whole = whole.unwrap().message;
+    let ids: Vec<_> = whole.tool_uses().map(|call| call.id).collect();
+    assert_eq!(ids, ["call_0", "call_0_2", "call_resp_1_2", "call_resp_1_3"]);
+    let begun = |place: usize| {
+        let mut begun = items[place].clone();
+        begun["arguments"] = json!("");
+        added(place, &begun)
+    };
+    let input = event(
+        "function_call_arguments.delta",
+        1,
+        json!({"delta": "{\"b\":2}", "item_id": "call_0"}),
+    );
+    for with_places in [true, false] {
+        let mut events = vec![created(), begun(0), done(0, &items[0]), begun(1), input.clone()];
+        events.extend((1..4).map(|place| done(place, &items[place])));
+        events.push(completed(json!([])));
+        if !with_places {
+            for event in &mut events {
+                event.as_object_mut().unwrap().shift_remove("output_index");
+            }
+        }
+        let events = read(&events);
+        assert_eq!(response_of(&events).message, whole);
+        assert_eq!(
+            short(&events)[4..8],
+            [
+                "start call_0_2 look",
+                "input call_0_2 {\"b\":2}",
+                "end call_0_2",
+                "call call_0_2 look {\"b\":2}"
+            ]
+        );
+    }
+}
+
+#[test]
+fn fields_that_are_null_cost_no_answer() {
+    let message = said("a");
+    check(
+        &[
+            json!({"type": "response.output_item.added", "output_index": null, "item": null}),
+            json!({"type": "response.output_text.delta", "output_index": null, "item_id": null, "content_index": null, "delta": "a"}),
+            json!({"type": "response.output_text.delta", "output_index": null, "delta": null}),
+            json!({"type": "response.output_item.done", "output_index": null, "item": message}),
+        ],
+        &["text a"],
+        &[message],
+    );
+}
+
+/// It was taken for an answer that ended well.
+#[test]
+fn an_incomplete_answer_is_incomplete_whatever_the_event_holds() {
+    for response in [json!(null), json!({}), json!({"status": null, "output": []})] {
+        let event = json!({"type": "response.incomplete", "response": response});
+        let events = read(&[created(), event]);
+        let expected = StopReason::Other("incomplete".into());
+        assert_eq!(response_of(&events).stop_reason, expected);
+    }
+}
+
 #[test]
 fn events_that_are_not_known_are_passed_over() {
     let message = said("a");

@@ -1,0 +1,73 @@
+//! Serialises blocks of earlier answers for the next request.
+//!
+//! A block is sent as it was received, except for what only answers may have.
+
+use neuron_http::ObjectInput;
+use neuron_types::ContentBlock;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+/// A block of an earlier answer.
+pub(crate) struct Echo<'a> {
+    json: &'a Value,
+    /// The arguments of a tool call, if its JSON has no object for them.
+    input: Option<ObjectInput<'a>>,
+}
+
+impl<'a> Echo<'a> {
+    /// Wraps a raw block and its JSON.
+    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Self {
+        let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
+        Self { json, input: call.map(|call| ObjectInput(call.input)) }
+    }
+}
+
+impl Serialize for Echo<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Value::Object(fields) = self.json else {
+            return self.json.serialize(serializer);
+        };
+        let mut block = serializer.serialize_map(None)?;
+        for (key, value) in fields {
+            match (key.as_str(), value) {
+                ("input", _) if self.input.is_some() => {}
+                ("citations", Value::Array(list)) => {
+                    block.serialize_entry(key, &Citations(list))?;
+                }
+                _ => block.serialize_entry(key, value)?,
+            }
+        }
+        if let Some(input) = &self.input {
+            block.serialize_entry("input", input)?;
+        }
+        block.end()
+    }
+}
+
+/// The citations of a text, without `file_id`.
+///
+/// Only answers have that field (<https://platform.claude.com/docs/en/api/messages>, compare
+/// `CitationCharLocation` and `CitationCharLocationParam`).
+struct Citations<'a>(&'a [Value]);
+
+impl Serialize for Citations<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Citation))
+    }
+}
+
+struct Citation<'a>(&'a Value);
+
+impl Serialize for Citation<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.as_object() {
+            Some(fields) => serializer.collect_map(without_file(fields)),
+            None => self.0.serialize(serializer),
+        }
+    }
+}
+
+fn without_file(fields: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
+    fields.iter().filter(|(key, _)| *key != "file_id")
+}

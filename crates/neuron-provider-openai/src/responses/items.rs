@@ -1,0 +1,248 @@
+//! The items of a stream, and the matching of events to them.
+//!
+//! An event of OpenAI has the place and the id of its item, and a call also has a `call_id`.
+//! Compatible servers omit, repeat or change some of them:
+//!
+//! - llama.cpp sends no place. Its calls have no id, and their events name the `call_id`
+//!   (`tools/server/server-task.cpp`).
+//! - Copilot sends another id for the same item in each event.
+//! - Some proxies send the same place for all items.
+
+use serde_json::Value;
+
+use super::response::text_of;
+
+/// The kinds of items that come in pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    Reasoning,
+    Call,
+}
+
+impl Kind {
+    pub(crate) fn of(item: &Value) -> Option<Self> {
+        match text_of(item, "type") {
+            "message" => Some(Self::Message),
+            "reasoning" => Some(Self::Reasoning),
+            "function_call" | "custom_tool_call" => Some(Self::Call),
+            _ => None,
+        }
+    }
+}
+
+/// The place and the ids in an event. Empty ids are unknown.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key<'e> {
+    pub(crate) place: Option<usize>,
+    pub(crate) id: &'e str,
+    pub(crate) call_id: &'e str,
+}
+
+impl<'e> Key<'e> {
+    pub(crate) fn of(place: Option<usize>, item: &'e Value) -> Self {
+        Self { place, id: text_of(item, "id"), call_id: text_of(item, "call_id") }
+    }
+}
+
+/// An item that has begun.
+#[derive(Debug)]
+pub(crate) struct OpenItem {
+    kind: Kind,
+    place: Option<usize>,
+    id: String,
+    call_id: String,
+    /// Set if its text or reasoning came in pieces.
+    pub(crate) is_shown: bool,
+    /// The call, if it was announced.
+    pub(crate) call: Option<OpenCall>,
+    /// Its number among the items that began.
+    pub(crate) number: usize,
+    is_done: bool,
+}
+
+/// The order of items in the message: by their places, then in the order in which they began.
+/// Servers that send no places, or the same place for all, send the items in order.
+pub(crate) type Order = (Option<usize>, usize);
+
+/// A call that was announced.
+#[derive(Debug)]
+pub(crate) struct OpenCall {
+    /// The item as it began.
+    pub(crate) json: Value,
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// The pieces of its arguments.
+    pub(crate) arguments: String,
+}
+
+/// The reason why an event may belong to an item, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// Neither the place nor an id agrees, and neither differs.
+    Unknown,
+    Place,
+    Id,
+    Both,
+}
+
+impl OpenCall {
+    /// Returns the item with the arguments so far.
+    pub(crate) fn whole(&mut self) -> Value {
+        let mut json = std::mem::take(&mut self.json);
+        let is_custom = text_of(&json, "type") == "custom_tool_call";
+        let key = if is_custom { "input" } else { "arguments" };
+        if let Some(fields) = json.as_object_mut().filter(|_| !self.arguments.is_empty()) {
+            fields.insert(key.to_owned(), Value::String(self.arguments.clone()));
+        }
+        json
+    }
+}
+
+impl OpenItem {
+    fn fit(&self, key: Key<'_>) -> Option<Fit> {
+        let same = |known: &str, id: &str| !id.is_empty() && known == id;
+        let has_id = same(&self.id, key.id)
+            || same(&self.call_id, key.id)
+            || same(&self.call_id, key.call_id);
+        let is_other_call = differ(&self.call_id, key.call_id);
+        match (self.place, key.place) {
+            (Some(known), Some(place)) if known == place && has_id => Some(Fit::Both),
+            _ if has_id => Some(Fit::Id),
+            _ if is_other_call => None,
+            (Some(known), Some(place)) => (known == place).then_some(Fit::Place),
+            _ => (!differ(&self.id, key.id)).then_some(Fit::Unknown),
+        }
+    }
+}
+
+fn differ(known: &str, id: &str) -> bool {
+    !known.is_empty() && !id.is_empty() && known != id
+}
+
+/// The items of a stream, in the order in which they began.
+#[derive(Debug, Default)]
+pub(crate) struct OpenItems {
+    items: Vec<OpenItem>,
+    begun: usize,
+}
+
+impl OpenItems {
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut OpenItem> {
+        self.items.get_mut(index)
+    }
+
+    /// Begins an item, unless it has begun. Returns its index.
+    pub(crate) fn begin(&mut self, kind: Kind, key: Key<'_>) -> usize {
+        if let Some(index) = self.known(kind, key) {
+            return index;
+        }
+        let number = self.number();
+        self.items.push(OpenItem {
+            kind,
+            place: key.place,
+            id: key.id.to_owned(),
+            call_id: key.call_id.to_owned(),
+            is_shown: false,
+            call: None,
+            number,
+            is_done: false,
+        });
+        self.items.len() - 1
+    }
+
+    /// Returns the number of an item that begins.
+    pub(crate) fn number(&mut self) -> usize {
+        self.begun += 1;
+        self.begun
+    }
+
+    /// Returns the open item to which a piece belongs: by its id, then by its place, then the only
+    /// item that is possible. If several fit, the last one that began.
+    pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
+        self.fitting(kind, key).last()
+    }
+
+    /// Ends the item that a complete one belongs to, and returns it. If several fit, the first one
+    /// that began.
+    pub(crate) fn end(&mut self, kind: Kind, key: Key<'_>) -> Option<&mut OpenItem> {
+        let index = self.fitting(kind, key).next()?;
+        let item = self.items.get_mut(index)?;
+        item.is_done = true;
+        Some(item)
+    }
+
+    /// Returns the open items that fit best.
+    fn fitting(&self, kind: Kind, key: Key<'_>) -> impl Iterator<Item = usize> {
+        let fits = move || {
+            let items = self.items.iter().enumerate();
+            let open = items.filter(move |(_, item)| !item.is_done && item.kind == kind);
+            open.filter_map(move |(index, item)| Some((item.fit(key)?, index)))
+        };
+        let best = fits().map(|(fit, _)| fit).max();
+        let is_known = best != Some(Fit::Unknown) || fits().count() == 1;
+        let best = best.filter(|_| is_known);
+        fits().filter(move |(fit, _)| Some(*fit) == best).map(|(_, index)| index)
+    }
+
+    /// Returns the open item that begins once more, as some proxies repeat the event when they know
+    /// more of it.
+    fn known(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
+        self.items.iter().position(|item| {
+            let is_open = !item.is_done && item.kind == kind;
+            is_open
+                && match item.fit(key) {
+                    Some(Fit::Both) => true,
+                    // After its first arguments, the same id without a place begins another call.
+                    Some(Fit::Id) => {
+                        let is_new = |call: &OpenCall| call.arguments.is_empty();
+                        key.place.is_none() && item.call.as_ref().is_none_or(is_new)
+                    }
+                    _ => false,
+                }
+        })
+    }
+
+    /// Returns the announced calls that are still open, each with its order.
+    pub(crate) fn end_calls(&mut self) -> Vec<(Order, OpenCall)> {
+        let open = self.items.iter_mut().filter(|item| !item.is_done);
+        open.filter_map(|item| Some(((item.place, item.number), item.call.take()?))).collect()
+    }
+}
+
+/// An item that is complete.
+#[derive(Debug)]
+pub(crate) struct DoneItem {
+    pub(crate) order: Order,
+    id: String,
+    call_id: String,
+    pub(crate) json: Value,
+}
+
+impl DoneItem {
+    pub(crate) fn new(order: Order, key: Key<'_>, json: Value) -> Self {
+        Self { order, id: key.id.to_owned(), call_id: key.call_id.to_owned(), json }
+    }
+
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.order.0
+    }
+
+    fn has_id_of(&self, item: &Value) -> bool {
+        let Key { id, call_id, .. } = Key::of(None, item);
+        (!id.is_empty() && self.id == id) || (!call_id.is_empty() && self.call_id == call_id)
+    }
+}
+
+/// Returns the items of the response that no event has ended, with their places.
+pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
+    let mut known: Vec<_> = done.iter().collect();
+    let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {
+        let position = known.iter().position(|done| fits(done));
+        position.map(|position| known.remove(position)).is_some()
+    };
+    let mut items: Vec<_> = output.into_iter().enumerate().collect();
+    items.retain(|(_, item)| !take(&|done| done.has_id_of(item)));
+    items.retain(|(place, item)| !take(&|done| done.place() == Some(*place) || done.json == *item));
+    items
+}
