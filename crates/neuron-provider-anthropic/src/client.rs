@@ -190,8 +190,8 @@ impl Anthropic {
     }
 
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        let body = self.post(request, false).await?.read().await?;
-        response::read(&body, self.endpoint.secret())
+        let reply = self.post(request, false).await?;
+        reply.answer(|body| response::read(body, self.endpoint.secret())).await
     }
 
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {

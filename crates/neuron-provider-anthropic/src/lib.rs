@@ -66,6 +66,7 @@ mod echo;
 mod error;
 mod fallback;
 mod ids;
+mod metadata;
 mod request;
 mod response;
 mod stream;

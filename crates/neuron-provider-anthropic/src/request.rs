@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use crate::echo::Echo;
 use crate::ids::Ids;
+use crate::metadata;
 
 /// The provider's name in [`ContentBlock::Raw`] and in telemetry.
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -89,6 +90,7 @@ fn write_fields(
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
     fields.some("tool_choice", tool_choice(request))?;
+    fields.some("container", metadata::container(request))?;
     let (leading, messages) = split_leading_system(request.messages);
     let system = System { prompt: request.system, leading };
     fields.some("system", (!system.is_empty()).then_some(system))?;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::ids::AnswerIds;
+use crate::metadata::Facts;
 use crate::request::PROVIDER;
 use crate::{error, fallback};
 
@@ -58,6 +59,8 @@ pub(crate) struct MessageHead {
     pub(crate) id: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<WireUsage>,
+    #[serde(flatten)]
+    pub(crate) facts: Facts,
 }
 
 impl MessageHead {
@@ -68,13 +71,15 @@ impl MessageHead {
         reason: Option<String>,
     ) -> CompletionResponse {
         fallback::without_abandoned(&mut content);
-        let message = Message { role: Role::Assistant, content };
+        let mut usage = self.usage.unwrap_or_default();
+        let metadata = self.facts.into_metadata(&mut usage);
+        let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
             id: self.id.unwrap_or_default(),
             model: self.model.unwrap_or_default(),
             stop_reason: stop_reason(reason.as_deref(), &message),
             message,
-            usage: self.usage.unwrap_or_default().into(),
+            usage: usage.into(),
         }
     }
 }
@@ -172,6 +177,8 @@ pub(crate) struct WireUsage {
     cache_creation_input_tokens: Option<usize>,
     output_tokens_details: Option<OutputDetails>,
     iterations: Option<Vec<WireIteration>>,
+    pub(crate) service_tier: Option<String>,
+    pub(crate) server_tool_use: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -210,6 +217,8 @@ impl WireUsage {
         self.output_tokens_details =
             later.output_tokens_details.or(self.output_tokens_details.take());
         self.iterations = later.iterations.or(self.iterations.take());
+        self.service_tier = later.service_tier.or(self.service_tier.take());
+        self.server_tool_use = later.server_tool_use.or(self.server_tool_use.take());
     }
 }
 

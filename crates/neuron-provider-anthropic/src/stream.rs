@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use crate::error::{self, ApiError};
 use crate::fallback;
 use crate::ids::AnswerIds;
+use crate::metadata::Facts;
 use crate::response::{self, MessageHead, WireUsage};
 
 /// The event of which a stream has thousands: a piece of a text, of reasoning or of arguments.
@@ -92,6 +93,8 @@ struct WireDelta {
     encrypted_content: Option<Value>,
     #[serde(default)]
     stop_reason: Option<String>,
+    #[serde(flatten)]
+    facts: Facts,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -215,8 +218,9 @@ impl Answer for MessageAnswer {
                 self.close(event.index, out);
             }
             EventKind::MessageDelta => {
-                if let Some(reason) = event.delta.and_then(|delta| delta.stop_reason) {
-                    self.stop_reason = Some(reason);
+                if let Some(delta) = event.delta {
+                    self.stop_reason = delta.stop_reason.or(self.stop_reason.take());
+                    self.head.facts.update(delta.facts);
                 }
                 if let Some(usage) = event.usage {
                     self.head.usage.get_or_insert_default().update(usage);

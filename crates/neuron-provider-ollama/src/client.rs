@@ -188,8 +188,8 @@ impl Ollama {
     }
 
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        let body = self.chat(request, false).await?.read().await?;
-        response::read(&body, self.endpoint.secret())
+        let reply = self.chat(request, false).await?;
+        reply.answer(|body| response::read(body, self.endpoint.secret())).await
     }
 
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {

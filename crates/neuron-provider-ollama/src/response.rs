@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use neuron_http::{ObjectInput, Secret};
 use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
-    ToolCall,
+    AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
+    TokenUsage, ToolCall,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -60,6 +60,8 @@ pub(crate) struct WireLine {
     prompt_eval_cached_count: Option<usize>,
     #[serde(default)]
     eval_count: Option<usize>,
+    #[serde(default)]
+    pub(crate) logprobs: Option<Vec<Value>>,
     /// In place of all the others.
     #[serde(default)]
     pub(crate) error: Option<Value>,
@@ -90,6 +92,8 @@ pub(crate) struct Collected {
     ids: HashSet<String>,
     /// The fields of the message that neuron does not model.
     more: Map<String, Value>,
+    /// The log probabilities of the lines before the last.
+    pub(crate) logprobs: Vec<Value>,
 }
 
 impl Collected {
@@ -113,7 +117,10 @@ impl Collected {
     }
 
     /// Makes the response; `end` is the line that completed the answer.
-    pub(crate) fn into_response(self, end: WireLine) -> CompletionResponse {
+    pub(crate) fn into_response(mut self, end: WireLine) -> CompletionResponse {
+        self.logprobs.extend(end.logprobs.iter().flatten().cloned());
+        let mut metadata = AnswerMetadata::default();
+        metadata.logprobs = (!self.logprobs.is_empty()).then_some(self.logprobs.into());
         let mut content = Vec::with_capacity(self.calls.len() + 3);
         if !self.thinking.is_empty() {
             let signature = String::new();
@@ -129,7 +136,7 @@ impl Collected {
             json.extend(self.more);
             content.push(raw(Value::Object(json), None));
         }
-        let message = Message { role: Role::Assistant, content };
+        let message = Message { role: Role::Assistant, content }.with_metadata(&metadata);
         CompletionResponse {
             // The API has no ids of answers.
             id: String::new(),

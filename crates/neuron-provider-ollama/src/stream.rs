@@ -49,6 +49,7 @@ impl Answer for ChatAnswer {
             }
         }
         if line.done != Some(true) {
+            self.collected.logprobs.extend(line.logprobs.into_iter().flatten());
             return Ok(false);
         }
         if !self.has_message {
@@ -85,6 +86,8 @@ struct PieceLine {
     /// Only `null`.
     #[serde(default, rename = "error")]
     _error: (),
+    #[serde(default, rename = "logprobs")]
+    _logprobs: (),
 }
 
 #[derive(Deserialize)]

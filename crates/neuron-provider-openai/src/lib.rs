@@ -93,6 +93,7 @@ mod call;
 mod client;
 mod dialect;
 mod error;
+mod facts;
 mod lenient;
 mod message;
 mod message_fields;

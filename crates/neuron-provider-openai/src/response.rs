@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::call::{CallFields, made_id, seed};
 use crate::error::{self, ApiError};
+use crate::facts::Facts;
 use crate::lenient;
 use crate::message_fields::{self, grow, keep_nameless, own_fields};
 use crate::usage::WireUsage;
@@ -44,7 +45,8 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
         None if choice.is_empty() => Map::new(),
         None => return Err(foreign(&"missing field `message`")),
     };
-    let message = message(fields, &seed(&wire.id, wire.created));
+    let metadata = wire.facts.into_metadata(&wire.usage, choice.logprobs);
+    let message = message(fields, &seed(&wire.id, wire.created)).with_metadata(&metadata);
     Ok(CompletionResponse {
         stop_reason: stop_reason(choice.finish_reason.as_deref(), &message),
         id: wire.id,
@@ -68,6 +70,8 @@ struct WireCompletion {
     usage: WireUsage,
     #[serde(default)]
     error: Value,
+    #[serde(flatten)]
+    facts: Facts,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +83,8 @@ struct WireChoice {
     /// Proxies tell here of an answer that their own server broke off.
     #[serde(default)]
     error: Option<Value>,
+    #[serde(default)]
+    logprobs: Value,
     /// Content in the place of other APIs.
     #[serde(default)]
     text: Value,

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::call;
 use crate::error::{self, ApiError};
+use crate::facts::{Facts, add_logprobs};
 use crate::message_fields::{grow, said};
 use crate::response::{self, Parts};
 use crate::usage::WireUsage;
@@ -31,6 +32,8 @@ pub(crate) struct ChatAnswer {
     calls: OpenCalls,
     finish_reason: Option<String>,
     usage: WireUsage,
+    facts: Facts,
+    logprobs: Value,
     /// Whether a choice has come.
     is_begun: bool,
 }
@@ -76,6 +79,7 @@ impl Answer for ChatAnswer {
             return Err(error::from_event(&error));
         }
         let is_counted = chunk.usage.is_some();
+        self.facts.update(chunk.facts);
         self.count(chunk.x_groq.usage);
         self.count(chunk.usage);
         let Some(choices) = chunk.choices else {
@@ -96,6 +100,7 @@ impl Answer for ChatAnswer {
                 return Err(error::from_event(&error));
             }
             self.count(choice.usage.take());
+            add_logprobs(&mut self.logprobs, choice.logprobs.take());
             self.extend_by(choice, events);
         }
         Ok(false)
@@ -179,7 +184,9 @@ impl ChatAnswer {
             self.calls.extend(None, old, true, &seed, events);
         }
         std::mem::take(&mut self.calls).finish(&mut parts, events);
-        let message = parts.into_message();
+        let facts = std::mem::take(&mut self.facts);
+        let metadata = facts.into_metadata(&self.usage, self.logprobs.take());
+        let message = parts.into_message().with_metadata(&metadata);
         complete(
             CompletionResponse {
                 id: std::mem::take(&mut self.id),

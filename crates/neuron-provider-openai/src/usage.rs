@@ -2,8 +2,12 @@
 
 use neuron_types::TokenUsage;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::lenient;
+
+/// xAI's ticks in a dollar.
+const TICKS: f64 = 1e10;
 
 /// The counts of an answer.
 #[derive(Debug, Default, Deserialize)]
@@ -31,6 +35,20 @@ pub(crate) struct WireUsage {
     /// DeepSeek.
     #[serde(deserialize_with = "lenient::count")]
     prompt_cache_hit_tokens: Option<usize>,
+    /// OpenRouter: dollars. Perplexity: an object with `total_cost`.
+    cost: Value,
+    /// xAI.
+    #[serde(deserialize_with = "lenient::or_default")]
+    cost_in_usd_ticks: Option<f64>,
+    /// OpenRouter.
+    #[serde(deserialize_with = "lenient::or_default")]
+    server_tool_use: Map<String, Value>,
+    /// Perplexity.
+    #[serde(deserialize_with = "lenient::count")]
+    num_search_queries: Option<usize>,
+    /// xAI.
+    #[serde(deserialize_with = "lenient::count")]
+    num_sources_used: Option<usize>,
 }
 
 /// Details of prompt tokens, which both APIs share.
@@ -64,6 +82,26 @@ impl WireUsage {
     pub(crate) fn counts_anything(&self) -> bool {
         let counts = [self.prompt_tokens, self.completion_tokens, self.total_tokens];
         counts.into_iter().flatten().any(|count| count > 0)
+    }
+
+    /// Returns the cost in US dollars, if the server reports it.
+    pub(crate) fn cost(&self) -> Option<f64> {
+        let total = self.cost.get("total_cost").unwrap_or(&self.cost).as_f64();
+        total.or_else(|| self.cost_in_usd_ticks.map(|ticks| ticks / TICKS))
+    }
+
+    /// Returns how often the server used its own tools.
+    pub(crate) fn server_tools(&self) -> impl Iterator<Item = (String, u64)> {
+        let named = self.server_tool_use.iter();
+        let named = named.filter_map(|(name, count)| Some((name.clone(), count.as_u64()?)));
+        let counts = [
+            ("num_search_queries", self.num_search_queries),
+            ("num_sources_used", self.num_sources_used),
+        ];
+        let counts = counts
+            .into_iter()
+            .filter_map(|(name, count)| Some((name.to_owned(), u64::try_from(count?).ok()?)));
+        named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
     /// Returns the tokens of the answer, and those that were reasoning.

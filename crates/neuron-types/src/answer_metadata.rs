@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{Message, marks};
 
@@ -46,7 +46,8 @@ pub struct AnswerMetadata {
     /// Container in which the server ran code, in the vendor's form. Anthropic's goes back in the next request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
-    /// Citations and search results, in the vendor's form and in the order of the answer.
+    /// Citations and search results beside the content, in the vendor's form and in the order of the answer. Citations of
+    /// Anthropic's and of the Responses API stay in the blocks of the text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
     /// Uses of the server's own tools, for example `web_search_requests`.
@@ -58,9 +59,6 @@ pub struct AnswerMetadata {
     /// Cost of the call in US dollars, if the server reports a cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Other facts by the vendor's names, for example `system_fingerprint`.
-    #[serde(skip_serializing_if = "Map::is_empty")]
-    pub other: Map<String, Value>,
 }
 
 impl AnswerMetadata {
@@ -114,7 +112,6 @@ mod tests {
             request_id: Some("req-1".into()),
             rate_limits: BTreeMap::from([("x-ratelimit-remaining-tokens".into(), "5".into())]),
             cost: Some(0.25),
-            other: Map::from_iter([("system_fingerprint".to_owned(), json!("fp"))]),
             ..AnswerMetadata::default()
         };
         let message = Message::assistant("hi").with_metadata(&metadata).with_metadata(&metadata);
@@ -130,7 +127,6 @@ mod tests {
                     "request_id": "req-1",
                     "rate_limits": { "x-ratelimit-remaining-tokens": "5" },
                     "cost": 0.25,
-                    "other": { "system_fingerprint": "fp" },
                 },
             })
         );

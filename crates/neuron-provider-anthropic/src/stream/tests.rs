@@ -200,11 +200,18 @@ fn rich() -> CompletionResponse {
     }
 }
 
+/// A response without its metadata, which has tests of its own.
+fn plain(response: &CompletionResponse) -> CompletionResponse {
+    let mut response = response.clone();
+    response.message.content.retain(|block| !block.is_mark());
+    response
+}
+
 #[test]
 fn a_rich_answer_gives_every_event_in_order() {
     let expected = rich();
     let events = read_bytes(&sse_bytes(&expected, 10, &Wire::default()));
-    assert_eq!(response_of(&events), &expected);
+    assert_eq!(plain(response_of(&events)), expected);
     let shown: Vec<_> = events[..events.len() - 3].iter().map(short).collect();
     assert_eq!(
         shown,
@@ -725,7 +732,7 @@ fn readers_of_a_response_take_these_events() {
     let mut done = None;
     for event in events {
         if let neuron_types::Progress::Done(response) = reader.take(event).unwrap() {
-            done = Some(*response);
+            done = Some(plain(&response));
         }
     }
     assert_eq!(done, Some(expected));

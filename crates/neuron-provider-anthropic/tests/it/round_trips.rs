@@ -14,9 +14,15 @@ use crate::support::*;
 async fn an_answer_has_plain_blocks() {
     let server = start([answer(), answer()]).await;
     let provider = provider(server.url());
-    assert_eq!(provider.complete(ask("hi")).await.unwrap(), answer());
+    let whole = provider.complete(ask("hi")).await.unwrap();
     let handle = provider.complete_stream(ask("hi")).await.unwrap();
-    assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
+    let streamed = soon(handle.into_response()).await.unwrap();
+    for mut response in [whole, streamed] {
+        let metadata = response.message.metadata().unwrap();
+        assert!(metadata.request_id.is_some_and(|id| id.starts_with("req_")));
+        response.message.content.retain(|block| !block.is_mark());
+        assert_eq!(response, answer());
+    }
 }
 
 fn message(role: Role, content: Vec<ContentBlock>) -> Message {

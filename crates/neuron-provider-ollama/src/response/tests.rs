@@ -196,8 +196,10 @@ fn every_reason_to_stop() {
 fn a_whole_answer() {
     let body = r#" {"model":"qwen3","created_at":"2026-11-21T10:00:00Z","message":{"role":"assistant","content":"hi","thinking":"hm"},"logprobs":[{"token":"hi"}],"done":true,"done_reason":"stop","total_duration":9,"prompt_eval_count":26,"eval_count":7}
 "#;
+    let mut response = read(body.as_bytes()).unwrap();
+    response.message.content.retain(|block| !block.is_mark());
     assert_eq!(
-        read(body.as_bytes()).unwrap(),
+        response,
         CompletionResponse {
             id: String::new(),
             model: "qwen3".into(),
@@ -276,5 +278,42 @@ fn an_answer_that_is_cut_is_an_error_wherever_it_is_cut() {
     for end in 0..body.len() {
         let error = read(&body.as_bytes()[..end]).unwrap_err();
         assert!(matches!(error, ProviderError::Other(_)), "cut at {end}");
+    }
+}
+
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md>
+#[test]
+fn log_probabilities_are_metadata_whole_and_streamed() {
+    use bytes::Bytes;
+    use futures_util::{FutureExt, stream};
+
+    let logprob = |token: &str| json!({ "token": token, "logprob": -0.5 });
+    let end = json!({
+        "done": true, "done_reason": "stop", "prompt_eval_count": 1, "eval_count": 2,
+    });
+    let with = |fields: Value, more: &Value| {
+        let (mut fields, more) = (fields.as_object().unwrap().clone(), more.as_object().unwrap());
+        fields.extend(more.clone());
+        Value::Object(fields)
+    };
+    let message = |text: &str| json!({ "role": "assistant", "content": text });
+    let whole = with(
+        json!({ "model": "m", "message": message("Hello"), "logprobs": [logprob("Hel"), logprob("lo")] }),
+        &end,
+    );
+    let whole = crate::wire::read_response(whole.to_string().as_bytes()).unwrap();
+    let metadata = whole.message.metadata().unwrap();
+    assert_eq!(metadata.logprobs, Some(json!([logprob("Hel"), logprob("lo")])));
+    let lines = [
+        json!({ "model": "m", "message": message("Hel"), "done": false, "logprobs": [logprob("Hel")] }),
+        json!({ "model": "m", "message": message("lo"), "done": false, "logprobs": [logprob("lo")] }),
+        with(json!({ "model": "m", "message": message("") }), &end),
+    ];
+    let bytes: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    for split in 0..=bytes.len() {
+        let (first, second) = bytes.as_bytes().split_at(split);
+        let pieces = [first, second].map(|piece| Ok(Bytes::copy_from_slice(piece)));
+        let streamed = crate::wire::read_stream(stream::iter(pieces)).into_response();
+        assert_eq!(streamed.now_or_never().unwrap().unwrap(), whole, "split at {split}");
     }
 }

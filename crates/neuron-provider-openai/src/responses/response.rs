@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use neuron_http::Secret;
 use neuron_types::{
-    CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason, TokenUsage,
-    ToolCall,
+    AnswerMetadata, CompletionResponse, ContentBlock, Message, ProviderError, Role, StopReason,
+    TokenUsage, ToolCall,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -59,6 +59,8 @@ pub(crate) struct WireResponse {
     pub(crate) output: Option<Vec<Value>>,
     #[serde(deserialize_with = "lenient::or_default")]
     usage: WireUsage,
+    #[serde(deserialize_with = "lenient::or_default")]
+    service_tier: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -92,6 +94,9 @@ impl WireResponse {
         let awaited = awaited(&items).map(str::to_owned);
         let message =
             Message { role: Role::Assistant, content: items.into_iter().map(item).collect() };
+        let mut metadata = AnswerMetadata::default();
+        metadata.service_tier = self.service_tier;
+        let message = message.with_metadata(&metadata);
         let calls_tools = message.tool_uses().next().is_some();
         let stop_reason = match self.status.as_deref() {
             _ if has_refused => StopReason::Refusal,

@@ -7,6 +7,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::call::WireCall;
+use crate::facts::Facts;
 use crate::lenient;
 use crate::response::{Pieces, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
@@ -35,6 +36,8 @@ pub(super) struct PieceChoice {
     pub(super) delta: PieceDelta,
     #[serde(default, rename = "finish_reason")]
     _finish_reason: (),
+    #[serde(default, rename = "logprobs")]
+    _logprobs: (),
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "usage")]
@@ -67,6 +70,8 @@ pub(super) struct WireChunk {
     pub(super) x_groq: UsageHolder,
     #[serde(default)]
     pub(super) error: Value,
+    #[serde(flatten)]
+    pub(super) facts: Facts,
 }
 
 #[derive(Deserialize)]
@@ -83,6 +88,8 @@ pub(super) struct WireChoice {
     /// Moonshot counts here.
     #[serde(default, deserialize_with = "lenient::or_default")]
     pub(super) usage: Option<WireUsage>,
+    #[serde(default)]
+    pub(super) logprobs: Value,
     /// Proxies tell here of an answer that their own server broke off.
     #[serde(default)]
     pub(super) error: Option<Value>,

@@ -1,0 +1,181 @@
+//! Facts about an answer beside its content, and the container that goes back.
+
+use chrono::{DateTime, Utc};
+use neuron_types::{AnswerMetadata, Message, RequestRef, Role};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::response::WireUsage;
+
+/// Fields of a whole message. In a stream they come with the stop reason.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Facts {
+    stop_sequence: Option<String>,
+    stop_details: Option<Value>,
+    container: Option<Value>,
+}
+
+impl Facts {
+    /// Takes over the facts that a later event has.
+    pub(crate) fn update(&mut self, later: Self) {
+        self.stop_sequence = later.stop_sequence.or(self.stop_sequence.take());
+        self.stop_details = later.stop_details.or(self.stop_details.take());
+        self.container = later.container.or(self.container.take());
+    }
+
+    pub(crate) fn into_metadata(self, usage: &mut WireUsage) -> AnswerMetadata {
+        let mut metadata = AnswerMetadata::default();
+        metadata.stop_sequence = self.stop_sequence;
+        metadata.stop_details = self.stop_details;
+        metadata.container = self.container;
+        metadata.service_tier = usage.service_tier.take();
+        let uses = usage.server_tool_use.take().unwrap_or_default().into_iter();
+        let uses = uses.filter_map(|(name, count)| Some((name, count.as_u64()?)));
+        metadata.server_tool_usage = uses.filter(|(_, count)| *count > 0).collect();
+        metadata
+    }
+}
+
+/// Returns the container of the last answer, unless it has expired.
+///
+/// A code execution that waits for the result of a tool goes on in its container. The API rejects the result with 400
+/// if the request does not name the container.
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling>
+///
+/// The container is an object if `extra` adds fields to it, and otherwise its id.
+pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
+    let is_answer = |message: &&Message| message.role == Role::Assistant;
+    let container = request.messages.iter().rfind(is_answer)?.metadata()?.container?;
+    let expiry = container.get("expires_at").and_then(Value::as_str);
+    let expiry = expiry.and_then(|date| DateTime::parse_from_rfc3339(date).ok());
+    if expiry.is_some_and(|expiry| expiry < Utc::now()) {
+        return None;
+    }
+    let id = container.get("id")?;
+    let adds_fields =
+        request.extra.and_then(|extra| extra.get("container")).is_some_and(Value::is_object);
+    Some(if adds_fields { json!({ "id": id }) } else { id.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::{FutureExt, stream};
+    use neuron_types::{CompletionRequest, CompletionResponse};
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire;
+
+    /// A block of text with a citation.
+    /// <https://platform.claude.com/docs/en/build-with-claude/citations>
+    fn cited() -> Value {
+        json!({ "type": "text", "text": "Yes.", "citations": [source()] })
+    }
+
+    fn source() -> Value {
+        json!({ "type": "web_search_result_location", "url": "https://example.com", "title": "T" })
+    }
+
+    /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/code-execution-tool#container-reuse>
+    fn own_container(expiry: &str) -> Value {
+        json!({ "id": "container_1", "expires_at": expiry })
+    }
+
+    const LATER: &str = "2999-01-01T00:00:00Z";
+
+    fn whole() -> CompletionResponse {
+        let body = json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [cited()],
+            "stop_reason": "stop_sequence", "stop_sequence": "END",
+            "stop_details": { "type": "sequence" }, "container": own_container(LATER),
+            "usage": {
+                "input_tokens": 1, "output_tokens": 1, "service_tier": "priority",
+                "server_tool_use": { "web_search_requests": 2, "web_fetch_requests": 0 },
+            },
+        });
+        wire::read_response(body.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn metadata_is_read_whole() {
+        let message = whole().message;
+        let metadata = message.metadata().unwrap();
+        assert_eq!(message.text(), "Yes.");
+        assert_eq!(metadata.stop_sequence.as_deref(), Some("END"));
+        assert_eq!(metadata.stop_details, Some(json!({ "type": "sequence" })));
+        assert_eq!(metadata.container, Some(own_container(LATER)));
+        assert_eq!(metadata.service_tier.as_deref(), Some("priority"));
+        assert_eq!(metadata.server_tool_usage, [("web_search_requests".to_owned(), 2)].into());
+        let plain =
+            br#"{"id":"msg_1","content":[{"type":"text","text":"a"}],"stop_sequence":null}"#;
+        let plain = wire::read_response(plain).unwrap();
+        assert_eq!(plain.message, Message::assistant("a"));
+    }
+
+    #[test]
+    fn metadata_of_a_stream_is_the_same_at_every_split() {
+        let events = [
+            json!({ "type": "message_start", "message": {
+                "id": "msg_1", "model": "m", "content": [], "stop_sequence": null, "container": null,
+                "usage": { "input_tokens": 1, "output_tokens": 1, "service_tier": "priority" },
+            } }),
+            json!({ "type": "content_block_start", "index": 0,
+                    "content_block": { "type": "text", "text": "", "citations": [] } }),
+            json!({ "type": "content_block_delta", "index": 0,
+                    "delta": { "type": "text_delta", "text": "Yes." } }),
+            json!({ "type": "content_block_delta", "index": 0,
+                    "delta": { "type": "citations_delta", "citation": source() } }),
+            json!({ "type": "content_block_stop", "index": 0 }),
+            json!({ "type": "message_delta",
+                "delta": {
+                    "stop_reason": "stop_sequence", "stop_sequence": "END",
+                    "stop_details": { "type": "sequence" }, "container": own_container(LATER),
+                },
+                "usage": { "output_tokens": 1,
+                           "server_tool_use": { "web_search_requests": 2, "web_fetch_requests": 0 } },
+            }),
+            json!({ "type": "message_stop" }),
+        ];
+        let bytes: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        for split in 0..=bytes.len() {
+            let (first, second) = bytes.as_bytes().split_at(split);
+            let pieces = [first, second].map(|piece| Ok(Bytes::copy_from_slice(piece)));
+            let response = wire::read_stream(stream::iter(pieces)).into_response();
+            let response = response.now_or_never().unwrap().unwrap();
+            assert_eq!(response, whole(), "split at {split}");
+        }
+    }
+
+    fn sent(container: Value, extra: Option<Value>) -> Value {
+        let mut metadata = AnswerMetadata::default();
+        metadata.container = Some(container);
+        let request = CompletionRequest {
+            messages: vec![
+                Message::user("a"),
+                Message::assistant("b").with_metadata(&metadata),
+                Message::user("c"),
+            ],
+            extra,
+            ..CompletionRequest::default()
+        };
+        let body = wire::write_request(request.view(), false).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["messages"][1]["content"], json!([{ "type": "text", "text": "b" }]));
+        body["container"].clone()
+    }
+
+    #[test]
+    fn container_goes_back_until_it_expires() {
+        assert_eq!(sent(own_container(LATER), None), "container_1");
+        assert_eq!(sent(json!({ "id": "c" }), None), "c");
+        assert_eq!(sent(own_container("2001-01-01T00:00:00Z"), None), json!(null));
+        assert_eq!(sent(json!("damaged"), None), json!(null));
+        let extra = json!({ "container": { "skills": [1] } });
+        let both = json!({ "id": "container_1", "skills": [1] });
+        assert_eq!(sent(own_container(LATER), Some(extra)), both);
+        let extra = json!({ "container": "other" });
+        assert_eq!(sent(own_container(LATER), Some(extra)), "other");
+    }
+}

@@ -1,0 +1,194 @@
+//! Facts about an answer beside its content, as compatible servers report them.
+
+use neuron_types::AnswerMetadata;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::lenient;
+use crate::usage::WireUsage;
+
+/// Fields of a whole answer, and of the chunks of a stream.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Facts {
+    #[serde(deserialize_with = "lenient::or_default")]
+    service_tier: Option<String>,
+    /// Perplexity, so far.
+    #[serde(deserialize_with = "lenient::or_default")]
+    citations: Vec<Value>,
+    /// Perplexity, so far.
+    #[serde(deserialize_with = "lenient::or_default")]
+    search_results: Vec<Value>,
+}
+
+impl Facts {
+    /// Takes over the facts that a later chunk has.
+    pub(crate) fn update(&mut self, later: Self) {
+        self.service_tier = later.service_tier.or(self.service_tier.take());
+        for (list, later) in [
+            (&mut self.citations, later.citations),
+            (&mut self.search_results, later.search_results),
+        ] {
+            if later.len() >= list.len() {
+                *list = later;
+            }
+        }
+    }
+
+    pub(crate) fn into_metadata(self, usage: &WireUsage, logprobs: Value) -> AnswerMetadata {
+        let mut metadata = AnswerMetadata::default();
+        metadata.service_tier = self.service_tier;
+        // The results name the addresses of the citations, and more.
+        let lists = [self.search_results, self.citations];
+        metadata.sources = lists.into_iter().find(|list| !list.is_empty()).unwrap_or_default();
+        metadata.cost = usage.cost();
+        metadata.server_tool_usage = usage.server_tools().collect();
+        metadata.logprobs = (!logprobs.is_null()).then_some(logprobs);
+        metadata
+    }
+}
+
+/// Adds the log probabilities of a chunk to those before it.
+pub(crate) fn add_logprobs(all: &mut Value, more: Value) {
+    let Value::Object(more) = more else {
+        return;
+    };
+    if all.is_null() {
+        *all = Map::new().into();
+    }
+    let Value::Object(all) = all else {
+        return;
+    };
+    for (name, value) in more {
+        match (all.get_mut(&name), value) {
+            (Some(Value::Array(list)), Value::Array(more)) => list.extend(more),
+            (Some(known), Value::Null) if !known.is_null() => {}
+            (_, value) => drop(all.insert(name, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use futures_util::{FutureExt, stream};
+    use neuron_types::CompletionResponse;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire;
+
+    /// Reads a whole answer, and the same as a stream that is cut in two at every byte.
+    #[track_caller]
+    fn check(top: &Value, usage: &Value, expected: &Value) {
+        let (first, second) = (logprob("Hel"), logprob("lo"));
+        let mut whole = json!({
+            "id": "a", "model": "m", "usage": usage,
+            "choices": [{
+                "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": "Hello" },
+                "logprobs": { "content": [first, second], "refusal": null },
+            }],
+        });
+        let chunk = |text: &str, logprob: &Value| {
+            json!({
+                "id": "a", "model": "m", "usage": null,
+                "choices": [{
+                    "index": 0, "delta": { "content": text }, "finish_reason": null,
+                    "logprobs": { "content": [logprob], "refusal": null },
+                }],
+            })
+        };
+        let mut chunks = vec![
+            json!({ "id": "a", "model": "m", "choices": [{ "index": 0, "delta": { "role": "assistant" } }] }),
+            chunk("Hel", &first),
+            chunk("lo", &second),
+            json!({ "id": "a", "model": "m", "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] }),
+            json!({ "id": "a", "model": "m", "choices": [], "usage": usage }),
+        ];
+        for body in chunks.iter_mut().chain([&mut whole]) {
+            body.as_object_mut().unwrap().extend(top.as_object().unwrap().clone());
+        }
+        let whole = wire::read_response(whole.to_string().as_bytes()).unwrap();
+        let mut expected = expected.clone();
+        expected["logprobs"] = json!({ "content": [first, second], "refusal": null });
+        let metadata = whole.message.metadata().unwrap();
+        assert_eq!(serde_json::to_value(metadata).unwrap(), expected);
+        let bytes: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
+        let bytes = bytes + "data: [DONE]\n\n";
+        for split in 0..=bytes.len() {
+            let (first, second) = bytes.as_bytes().split_at(split);
+            let pieces = [first, second].map(|piece| Ok(Bytes::copy_from_slice(piece)));
+            let streamed = wire::read_stream(stream::iter(pieces)).into_response();
+            let streamed: CompletionResponse = streamed.now_or_never().unwrap().unwrap();
+            assert_eq!(streamed, whole, "split at {split}");
+        }
+    }
+
+    fn logprob(token: &str) -> Value {
+        json!({ "token": token, "logprob": -0.5, "bytes": [1], "top_logprobs": [] })
+    }
+
+    /// <https://platform.openai.com/docs/api-reference/chat/object>
+    #[test]
+    fn facts_of_openai() {
+        check(
+            &json!({ "service_tier": "default", "system_fingerprint": "fp_1" }),
+            &json!({ "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2 }),
+            &json!({ "service_tier": "default" }),
+        );
+    }
+
+    /// <https://openrouter.ai/docs/use-cases/usage-accounting>
+    #[test]
+    fn facts_of_openrouter() {
+        check(
+            &json!({ "provider": "DeepInfra", "system_fingerprint": null }),
+            &json!({
+                "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "cost": 0.00014,
+                "server_tool_use": { "web_search_requests": 3 },
+            }),
+            &json!({
+                "cost": 0.00014, "server_tool_usage": { "web_search_requests": 3 },
+            }),
+        );
+    }
+
+    /// <https://docs.perplexity.ai/api-reference/chat-completions-post>
+    #[test]
+    fn facts_of_perplexity() {
+        let result = json!({ "title": "T", "url": "https://example.com", "date": null });
+        check(
+            &json!({ "citations": ["https://example.com"], "search_results": [result] }),
+            &json!({
+                "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2, "num_search_queries": 2,
+                "cost": { "input_tokens_cost": 0.1, "total_cost": 0.25 },
+            }),
+            &json!({
+                "cost": 0.25, "sources": [result], "server_tool_usage": { "num_search_queries": 2 },
+            }),
+        );
+    }
+
+    /// <https://docs.x.ai/docs/key-information/usage-explorer>: 10^10 ticks are a dollar.
+    #[test]
+    fn facts_of_xai() {
+        check(
+            &json!({ "citations": ["https://example.com"] }),
+            &json!({
+                "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2,
+                "num_sources_used": 4, "cost_in_usd_ticks": 25_000_000,
+            }),
+            &json!({
+                "cost": 0.0025, "sources": ["https://example.com"],
+                "server_tool_usage": { "num_sources_used": 4 },
+            }),
+        );
+    }
+
+    #[test]
+    fn answer_without_facts_has_no_metadata() {
+        let body = br#"{"choices":[{"message":{"content":"a"},"logprobs":null}],"service_tier":7,"citations":null}"#;
+        let response = wire::read_response(body).unwrap();
+        assert_eq!(response.message, neuron_types::Message::assistant("a"));
+    }
+}
