@@ -167,8 +167,8 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::Request, &["audio input is not supported"]),
     // LocalAI.
     (Fault::Request, &["failed reading parameters from request"]),
-    // vLLM: pydantic's text.
-    (Fault::Request, &["validation error for"]),
+    // vLLM: pydantic's text, "2 validation errors for ChatCompletionRequest".
+    (Fault::Request, &["validation error", "request"]),
     // Ollama.
     (Fault::Request, &["does not support tools"]),
     (Fault::Request, &["does not support thinking"]),

@@ -50,10 +50,10 @@ impl Rejection {
     #[must_use]
     pub fn vendor_error(&self) -> VendorError {
         VendorError::find_in(&self.body).unwrap_or_else(|| {
-            match self.body.trim_ascii_start().first() {
-                None | Some(b'<') => VendorError::page(self.foreign()),
-                Some(_) => VendorError::new(self.foreign()),
-            }
+            let body = self.body.trim_ascii();
+            // The words of a page in HTML have no meaning.
+            let wording = if body.starts_with(b"<") { String::new() } else { excerpt(body) };
+            VendorError::foreign(self.foreign(), wording)
         })
     }
 

@@ -46,8 +46,8 @@ pub struct VendorError {
     details: Vec<String>,
     message: Option<String>,
     request_id: Option<String>,
-    /// The message is somebody else's page, whose words have no meaning.
-    is_page: bool,
+    /// The words that may have a meaning, if they are not the message.
+    wording: Option<String>,
 }
 
 impl VendorError {
@@ -56,9 +56,9 @@ impl VendorError {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a page of somebody else. Its words do not influence the class.
-    pub(crate) fn page(shown: String) -> Self {
-        Self { is_page: true, ..Self::new(shown) }
+    /// Creates an error from a body that is not an error of the API, and the words of the body.
+    pub(crate) fn foreign(shown: String, wording: String) -> Self {
+        Self { wording: Some(wording), ..Self::new(shown) }
     }
 
     /// Finds the error in a body or an event. `None` if there is none.
@@ -223,8 +223,7 @@ impl VendorError {
         let details = self.details.iter().map(String::as_str);
         let words: Vec<&str> =
             code.into_iter().chain(details).chain(self.kind.as_deref()).collect();
-        let message = if self.is_page { "" } else { self.message() };
-        Fault::of(&words, message, status)
+        Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
     /// The status that a proxy's own server had, which it passes on as a code.
