@@ -18,6 +18,8 @@ mod base_url;
 mod client;
 mod deadline;
 mod endpoint;
+#[cfg(not(target_family = "wasm"))]
+mod idle;
 mod transport;
 
 mod json_body;
