@@ -110,7 +110,7 @@ impl Http {
     }
 }
 
-/// Whether connections are kept for later requests.
+/// The connections that are kept for later requests.
 #[derive(Clone, Copy)]
 enum Pool {
     Shared,

@@ -1,6 +1,6 @@
-//! What vendors' words for errors mean: the only place that knows vendors.
+//! The meaning of vendors' words for errors. No other file knows vendors.
 
-/// What an error's words mean, beyond its status.
+/// The meaning of an error's words, beyond its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A quota, a spending limit or a machine's memory is used up, and no retry helps.
@@ -184,7 +184,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
 ];
 
 impl Fault {
-    /// What these codes and this message mean in a response with this status.
+    /// Returns the meaning of these codes and this message in a response with this status.
     pub(crate) fn of(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let code = words.iter().find_map(|word| find(CODES, word));
         code.or_else(|| Self::of_wording(words, &own_words(message), status)).or_else(|| {
@@ -207,7 +207,7 @@ impl Fault {
         Some(*fault)
     }
 
-    /// Whether a wording can have this meaning in a response with this status.
+    /// Returns `true` if a wording can have this meaning in a response with this status.
     fn is_possible(self, message: &str, status: Status) -> bool {
         let is_failure = status.is_none_or(|status| status >= 500);
         match self {
@@ -233,13 +233,13 @@ fn own_words(message: &str) -> String {
     message.split("raw='").next().unwrap_or_default().to_lowercase()
 }
 
-/// Whether an object that was not found is a model, and not a path of the API.
+/// Returns `true` if an object that was not found is a model, and not a path of the API.
 fn speaks_of_model(message: &str) -> bool {
     let mut words = message.split(|letter: char| !letter.is_alphanumeric());
     message.contains("model") && !words.any(|word| matches!(word, "url" | "path" | "route"))
 }
 
-/// Whether the limit of the answer does not fit alone, so that no shorter conversation helps. vLLM:
+/// Returns `true` if the limit of the answer alone does not fit. Then no shorter conversation helps. vLLM:
 /// "'max_tokens' … is too large: 5000. This model's maximum context length is 4096 tokens".
 fn is_limit_alone(message: &str) -> bool {
     let number = |before: &str| {

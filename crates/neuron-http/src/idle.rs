@@ -30,7 +30,7 @@ pub(crate) async fn note_connections<T>(request: impl Future<Output = T>) -> (T,
     (result, has_connected.load(Ordering::Relaxed))
 }
 
-/// Whether the server closed or reset the connection before the head of its response was complete.
+/// Returns `true` if the server closed or reset the connection before the head of its response was complete.
 ///
 /// hyper does not distinguish a head that was cut from one that never began.
 pub(crate) fn was_closed(error: &reqwest::Error) -> bool {

@@ -44,9 +44,9 @@ impl Reply {
         read_body(self.response, self.deadline).await
     }
 
-    /// Reads the body as it arrives, if it is of one of these content types. A body that is `text/plain` or says
-    /// nothing is read too, if it begins as events or as lines of JSON do. What came in place of a stream is given to
-    /// `explain`: often it says why.
+    /// Reads the body as it arrives, if it is of one of these content types. A body that is `text/plain` or has
+    /// no content type is read too, if it begins as events or as lines of JSON do. Another body is given to `explain`,
+    /// because it often contains an error.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Reply {
 
 const EVENTS: &str = "text/event-stream";
 
-/// Whether a body begins as server-sent events do: with a comment or a field. `None` if more bytes are needed.
+/// Returns `true` if a body begins as server-sent events do, with a comment or a field. `None` if more bytes are needed.
 /// <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 fn begins_event(bytes: &[u8]) -> Option<bool> {
     const BEGINNINGS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
@@ -97,7 +97,7 @@ fn begins_event(bytes: &[u8]) -> Option<bool> {
     (!may_become).then_some(false)
 }
 
-/// Whether a body begins with an object in JSON. `None` if more bytes are needed.
+/// Returns `true` if a body begins with an object in JSON. `None` if more bytes are needed.
 fn begins_object(bytes: &[u8]) -> Option<bool> {
     without_blank(bytes).first().map(|byte| *byte == b'{')
 }

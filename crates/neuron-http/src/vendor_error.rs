@@ -188,8 +188,8 @@ impl VendorError {
         self.request_id.as_deref()
     }
 
-    /// Makes an error of one that was sent with a successful status, within `place`: `the stream` or `the answer`.
-    /// `other` makes an error of one whose words have no meaning here.
+    /// Returns the error for a response whose status was a success. `place` is `the stream` or `the answer`.
+    /// `other` makes the error if the words have no known meaning.
     #[must_use]
     pub fn within(
         &self,
@@ -214,7 +214,7 @@ impl VendorError {
         }
     }
 
-    /// What the vendor's words mean, in a response with this status.
+    /// Returns the meaning of the vendor's words in a response with this status.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -243,7 +243,7 @@ impl<'de> Deserialize<'de> for VendorError {
     }
 }
 
-/// The text of a value. What is wrong with which field, perhaps, if it is no text.
+/// The text of a value. A value that is no text often lists invalid fields.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -62,7 +62,7 @@ fn within(place: &str, error: &Value) -> ProviderError {
     }
 }
 
-/// Whether the machine's memory is too small for the model. Other servers get over it.
+/// Returns `true` if the machine's memory is too small for the model. With other servers this may pass.
 fn is_out_of_memory(error: &VendorError) -> bool {
     // The words after this are the model's own, of a call that could not be read.
     let own = error.message().split("raw='").next().unwrap_or_default();
